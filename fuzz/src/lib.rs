@@ -3,8 +3,8 @@
 
 #[path = "../../rust/oxbus-amqp/tests/support/application.rs"]
 pub mod application;
-#[path = "../../rust/oxbus-server/tests/support/strangers.rs"]
-pub mod http_strangers;
+#[path = "../../rust/oxbus-server/tests/support/untrusted_requests.rs"]
+pub mod untrusted_requests;
 #[path = "../../rust/oxbus-store/tests/support/recovery.rs"]
 pub mod recovery;
 #[path = "../../rust/oxbus-broker/tests/support/rules.rs"]

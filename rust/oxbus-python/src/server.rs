@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use oxbus_broker::clock::{Randomness, SystemClock};
 use oxbus_model::Clock;
 use oxbus_model::authorization::AuthorizationRule;
-use oxbus_server::{BusOptions, BusServer, BusTls, Limits, Ports, TlsFiles};
+use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, Ports, TlsFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -36,9 +36,9 @@ fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
     .transpose()
 }
 
-/// Limits that are lower than they are by default; what is negative is refused as 0 is.
-fn limits(lower: &BTreeMap<String, i64>) -> PyResult<Limits> {
-    let mut limits = Limits::default();
+/// BulkLimits that are lower than they are by default; what is negative is refused as 0 is.
+fn limits(lower: &BTreeMap<String, i64>) -> PyResult<BulkLimits> {
+    let mut limits = BulkLimits::default();
     for (name, value) in lower {
         limits.lower(name, u64::try_from(*value).unwrap_or(0)).or_raise()?;
     }

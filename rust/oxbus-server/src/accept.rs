@@ -14,40 +14,40 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The places of all connections of a server.
 #[derive(Clone)]
-pub(crate) struct Places {
-    free: Arc<Semaphore>,
-    all: u32,
+pub(crate) struct ConnectionPermits {
+    semaphore: Arc<Semaphore>,
+    max: u32,
 }
 
-impl Places {
+impl ConnectionPermits {
     pub(crate) fn new(max: usize) -> Self {
         Self {
-            free: Arc::new(Semaphore::new(max)),
-            all: u32::try_from(max).expect("few"),
+            semaphore: Arc::new(Semaphore::new(max)),
+            max: u32::try_from(max).expect("few"),
         }
     }
 
     /// Returns when no connection is left. None may be accepted afterwards.
-    pub(crate) async fn until_empty(&self) {
-        let _ended = self.free.acquire_many(self.all).await;
+    pub(crate) async fn wait_until_all_closed(&self) {
+        let _ended = self.semaphore.acquire_many(self.max).await;
     }
 }
 
 /// Accepts connections until `stopped`; each is handled by a task of its own.
 pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
-    places: Places,
+    permits: ConnectionPermits,
     mut stopped: watch::Receiver<bool>,
     handle: impl Fn(TcpStream) -> F,
 ) {
     loop {
         let accepted = async {
             // Who comes when all places are taken waits in the system's queue.
-            let free = Arc::clone(&places.free);
-            let place = free.acquire_owned().await.expect("it is never closed");
-            (listener.accept().await, place)
+            let semaphore = Arc::clone(&permits.semaphore);
+            let permit = semaphore.acquire_owned().await.expect("it is never closed");
+            (listener.accept().await, permit)
         };
-        let (accepted, place) = tokio::select! {
+        let (accepted, permit) = tokio::select! {
             () = until_stopped(&mut stopped) => break,
             accepted = accepted => accepted,
         };
@@ -59,7 +59,7 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
         let handling = handle(socket);
         tokio::spawn(async move {
             handling.await;
-            drop(place);
+            drop(permit);
         });
     }
     // A forked child may have the same socket still; this ends it for all.
@@ -80,7 +80,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::watch;
 
-    use super::{Places, accept};
+    use super::{ConnectionPermits, accept};
 
     #[tokio::test]
     async fn who_comes_when_all_places_are_taken_waits_for_one() {
@@ -88,12 +88,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
-        let places = Places::new(1);
+        let permits = ConnectionPermits::new(1);
         let echo = |mut socket: TcpStream| async move {
             let byte = socket.read_u8().await.unwrap_or_default();
             let _ = socket.write_u8(byte).await;
         };
-        let accepting = tokio::spawn(accept(listener, places.clone(), stopped, echo));
+        let accepting = tokio::spawn(accept(listener, permits.clone(), stopped, echo));
         let mut first = TcpStream::connect(address).await.expect("connected");
         let mut second = TcpStream::connect(address).await.expect("connected");
         second.write_u8(2).await.expect("written");
@@ -105,6 +105,6 @@ mod tests {
         assert_eq!(second.read_u8().await.expect("an answer"), 2);
         stop.send_replace(true);
         accepting.await.expect("it ended");
-        places.until_empty().await;
+        permits.wait_until_all_closed().await;
     }
 }

@@ -8,14 +8,14 @@
 
 mod accept;
 mod amqp;
+mod blocking;
 mod bulk;
 mod front;
 mod http;
-mod life;
+mod pending;
 pub mod sas;
-mod taken;
+mod time_to_live;
 mod wait;
-mod work;
 
-pub use bulk::Limits;
+pub use bulk::BulkLimits;
 pub use front::{BusOptions, BusServer, BusTls, Ports, TlsFiles};

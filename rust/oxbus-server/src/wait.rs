@@ -11,29 +11,29 @@ use oxbus_store::Wait;
 use tokio::sync::{Notify, watch};
 
 use crate::accept::until_stopped;
-use crate::work::on_thread;
+use crate::blocking::run_blocking;
 
 /// Looks until there is something; `None` when the deadline is over, or the server is to end.
 ///
 /// What a look finds must go back when it is dropped: nobody is there to take it when the caller left in the meantime.
-pub(crate) async fn until_found<S, T, L>(
+pub(crate) async fn wait_until_found<S, T, F>(
     source: &Arc<S>,
     deadline: Deadline,
     mut stopped: watch::Receiver<bool>,
-    look: L,
+    attempt: F,
 ) -> Result<Option<T>>
 where
     S: WaitSource + Send + Sync + 'static,
     T: Send + 'static,
-    L: Fn(&Arc<S>, &Wait<'_>) -> Result<Option<T>> + Send + Sync + 'static,
+    F: Fn(&Arc<S>, &Wait<'_>) -> Result<Option<T>> + Send + Sync + 'static,
 {
-    let look = Arc::new(look);
+    let attempt = Arc::new(attempt);
     let notified = Arc::new(Notify::new());
-    let mut earlier = None;
+    let mut registration = None;
     loop {
-        let (source, look, is_stopped) = (Arc::clone(source), Arc::clone(&look), stopped.clone());
+        let (source, attempt, is_stopped) = (Arc::clone(source), Arc::clone(&attempt), stopped.clone());
         let callback = Arc::clone(&notified);
-        let stepped = on_thread(move |store| {
+        let stepped = run_blocking(move |store| {
             let is_over = || *is_stopped.borrow();
             let options = WaitOptions {
                 deadline,
@@ -41,7 +41,9 @@ where
                 ask_every: None,
             };
             let callback = Arc::new(move || callback.notify_one());
-            step(&*source, earlier, &options, Some(callback), || look(&source, store))
+            step(&*source, registration, &options, Some(callback), || {
+                attempt(&source, store)
+            })
         });
         let waiting = match stepped.await? {
             Step::Found(found) => return Ok(Some(found)),
@@ -53,7 +55,7 @@ where
             () = tokio::time::sleep(waiting.at_most.unwrap_or(Duration::MAX)) => {}
             () = until_stopped(&mut stopped) => {}
         }
-        earlier = Some(waiting);
+        registration = Some(waiting);
     }
 }
 
@@ -69,7 +71,7 @@ mod tests {
     use oxbus_store::Wait;
     use tokio::sync::watch;
 
-    use crate::taken::wait;
+    use crate::pending::receive;
 
     fn namespace() -> (Namespace, Arc<Receiver>) {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
@@ -99,15 +101,19 @@ mod tests {
     async fn task_gets_what_comes_while_it_waits() {
         let (namespace, receiver) = namespace();
         let (_stop, stopped) = watch::channel(false);
-        let waiting = tokio::spawn({
+        let registration = tokio::spawn({
             let receiver = Arc::clone(&receiver);
-            async move { wait(&receiver, 1, Deadline::Never, stopped).await }
+            async move { receive(&receiver, 1, Deadline::Never, stopped).await }
         });
         until_waiters(&receiver, 1).await;
         send(&namespace);
-        let mut taken = waiting.await.expect("no panic").expect("no fault").expect("a message");
-        assert_eq!(taken.deliveries().len(), 1);
-        taken.keep();
+        let mut pending = registration
+            .await
+            .expect("no panic")
+            .expect("no fault")
+            .expect("a message");
+        assert_eq!(pending.deliveries().len(), 1);
+        pending.mark_sent();
     }
 
     #[tokio::test]
@@ -115,15 +121,15 @@ mod tests {
         let (_namespace, receiver) = namespace();
         let (stop, stopped) = watch::channel(false);
         let soon = Deadline::after(Some(Duration::from_millis(5)));
-        let taken = wait(&receiver, 1, soon, stopped.clone()).await;
-        assert!(taken.expect("no fault").is_none());
-        let waiting = tokio::spawn({
+        let pending = receive(&receiver, 1, soon, stopped.clone()).await;
+        assert!(pending.expect("no fault").is_none());
+        let registration = tokio::spawn({
             let receiver = Arc::clone(&receiver);
-            async move { wait(&receiver, 1, Deadline::Never, stopped).await }
+            async move { receive(&receiver, 1, Deadline::Never, stopped).await }
         });
         until_waiters(&receiver, 1).await;
         stop.send_replace(true);
-        assert!(waiting.await.expect("no panic").expect("no fault").is_none());
+        assert!(registration.await.expect("no panic").expect("no fault").is_none());
         assert_eq!(receiver.place().waiters(), 0);
     }
 
@@ -133,18 +139,18 @@ mod tests {
         let (_stop, stopped) = watch::channel(false);
         let start = || {
             let (receiver, stopped) = (Arc::clone(&receiver), stopped.clone());
-            tokio::spawn(async move { wait(&receiver, 1, Deadline::Never, stopped).await })
+            tokio::spawn(async move { receive(&receiver, 1, Deadline::Never, stopped).await })
         };
         let leaving = start();
         until_waiters(&receiver, 1).await;
         let staying = start();
         until_waiters(&receiver, 2).await;
-        // One thread runs all tasks here: the first is notified, and aborted before it can look.
+        // One thread runs all tasks here: the first is notified, and aborted before it can attempt.
         send(&namespace);
         leaving.abort();
-        let mut taken = staying.await.expect("no panic").expect("no fault").expect("a message");
-        taken.keep();
-        assert_eq!(taken.deliveries()[0].claimed.delivery_count, 0);
+        let mut pending = staying.await.expect("no panic").expect("no fault").expect("a message");
+        pending.mark_sent();
+        assert_eq!(pending.deliveries()[0].claimed.delivery_count, 0);
         assert!(leaving.await.is_err_and(|error| error.is_cancelled()));
     }
 }

@@ -16,32 +16,32 @@ use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
 use tokio::time::Instant;
 
-use super::connection::Connection;
+use super::connection::AmqpConnection;
 use super::fault;
-use super::jobs::{Done, Opened};
-use super::links::{Kind, Link, Opening, Receives, Replies, Sends};
-use super::node::{Node, Place};
-use super::sessions::{SESSION_FILTER, say_session};
-use super::settles::settle_all;
+use super::jobs::{JobResult, LinkEndpoint};
+use super::links::{ClientLink, LinkKind, PendingAttach, ReceiveLink, ReplyLink, SendLink};
+use super::node::{AmqpNode, EntityAddress};
+use super::sessions::{SESSION_FILTER, describe_session};
+use super::settle::settle_all;
 use crate::front::Context;
-use crate::sas::{Refused, Why, log_missing};
+use crate::sas::{AccessDenied, DenialReason, log_missing_entity};
 
-fn refusal(condition: &'static str, text: impl Into<String>) -> Fault {
+fn attach_fault(condition: &'static str, text: impl Into<String>) -> Fault {
     Fault::new(condition, text.into())
 }
 
-impl Connection {
+impl AmqpConnection {
     pub(super) fn attach(&mut self, request: AttachRequest) {
         let AttachRequest { link, attach } = request;
         self.had_links = true;
-        self.without_links_since = None;
+        self.linkless_since = None;
         let kind = match Self::kind(&attach) {
             Ok(kind) => kind,
             Err(fault) => return self.refuse(link, fault),
         };
         self.links.insert(
             link,
-            Link {
+            ClientLink {
                 name: attach.name.clone(),
                 used_at: Instant::now(),
                 kind,
@@ -52,44 +52,48 @@ impl Connection {
 
     /// Opens what the link stands on.
     fn open(&mut self, link: LinkId, attach: Attach) {
-        let Some(Link { kind, .. }) = self.links.get(&link) else {
+        let Some(ClientLink { kind, .. }) = self.links.get(&link) else {
             return;
         };
         match kind {
-            Kind::Opening(opening) => {
+            LinkKind::Attaching(pending) => {
                 let right = match attach.role {
                     Role::Sender => AccessRight::Send,
                     Role::Receiver => AccessRight::Listen,
                 };
-                if let Err(refused) = self.shared.allows(right, &opening.place.scope()) {
-                    return self.refuse(link, fault::refused(&refused));
+                if let Err(refused) = self.state.check(right, &pending.address.scope()) {
+                    return self.refuse(link, fault::access_denied(&refused));
                 }
-                let (context, place) = (self.context.clone(), opening.place.clone());
-                let key_name = self.shared.key_name();
+                let (context, address) = (self.context.clone(), pending.address.clone());
+                let key_name = self.state.key_name();
                 self.jobs.start(move |wait| {
-                    let opened = open(&context, &place, &attach, wait);
-                    Done::Opened(link, opened.map_err(|it| it.log_missing(&place, key_name.as_deref())))
+                    let opened = open(&context, &address, &attach, wait);
+                    JobResult::Opened(
+                        link,
+                        opened.map_err(|it| it.log_missing_entity(&address, key_name.as_deref())),
+                    )
                 });
             }
-            Kind::Requests {
-                node: Node::Management(place),
+            LinkKind::Request {
+                node: AmqpNode::Management(address),
             }
-            | Kind::Replies(Replies {
-                node: Node::Management(place),
+            | LinkKind::Reply(ReplyLink {
+                node: AmqpNode::Management(address),
                 ..
             }) => {
-                if !self.shared.has_claims() {
-                    let refused = Refused::new(Why::Missing, &place.scope(), None);
-                    return self.refuse(link, fault::refused(&refused));
+                if !self.state.has_claims() {
+                    let refused = AccessDenied::new(DenialReason::Missing, &address.scope(), None);
+                    return self.refuse(link, fault::access_denied(&refused));
                 }
-                let (context, place) = (self.context.clone(), place.clone());
-                let key_name = self.shared.key_name();
-                self.asked.insert(link, attach);
+                let (context, address) = (self.context.clone(), address.clone());
+                let key_name = self.state.key_name();
+                self.pending_attaches.insert(link, attach);
                 self.jobs.start(move |_| {
-                    let found = context.namespace().entity(&place.path);
-                    let opened = found.map(|_| Opened::Management);
-                    let refused = |error: Error| Unopened::from(error).log_missing(&place, key_name.as_deref());
-                    Done::Opened(link, opened.map_err(refused))
+                    let found = context.namespace().entity(&address.path);
+                    let opened = found.map(|_| LinkEndpoint::Management);
+                    let refused =
+                        |error: Error| AttachError::from(error).log_missing_entity(&address, key_name.as_deref());
+                    JobResult::Opened(link, opened.map_err(refused))
                 });
             }
             _ => self.accept(link, &attach, Map::new(), 0),
@@ -97,11 +101,14 @@ impl Connection {
     }
 
     /// What the link is for.
-    fn kind(attach: &Attach) -> Result<Kind, Fault> {
+    fn kind(attach: &Attach) -> Result<LinkKind, Fault> {
         if let Some(Target::Coordinator(_)) = attach.target.as_deref() {
             return match attach.role {
-                Role::Sender => Ok(Kind::Coordinator),
-                Role::Receiver => Err(refusal(condition::NOT_IMPLEMENTED, "a coordinator sends no messages")),
+                Role::Sender => Ok(LinkKind::Coordinator),
+                Role::Receiver => Err(attach_fault(
+                    condition::NOT_IMPLEMENTED,
+                    "a coordinator sends no messages",
+                )),
             };
         }
         let address = match attach.role {
@@ -110,21 +117,21 @@ impl Connection {
         };
         let Some(address) = address else {
             let text = "the link names no entity; set the address of its target, or of its source to receive";
-            return Err(refusal(condition::INVALID_FIELD, text));
+            return Err(attach_fault(condition::INVALID_FIELD, text));
         };
         let properties = attach.properties.as_ref();
         if properties.is_some_and(|map| map.get("com.microsoft:transfer-destination-address").is_some()) {
             let text = "sending via another entity is not in this version; send to the entity itself";
-            return Err(refusal(condition::NOT_IMPLEMENTED, text));
+            return Err(attach_fault(condition::NOT_IMPLEMENTED, text));
         }
-        Ok(match (Node::of(address), attach.role) {
-            (Node::Entity(place), _) => Kind::Opening(Box::new(Opening {
+        Ok(match (AmqpNode::of(address), attach.role) {
+            (AmqpNode::Entity(address), _) => LinkKind::Attaching(Box::new(PendingAttach {
                 attach: attach.clone(),
-                place,
+                address,
                 waiting: None,
             })),
-            (node, Role::Sender) => Kind::Requests { node },
-            (node, Role::Receiver) => Kind::Replies(Replies {
+            (node, Role::Sender) => LinkKind::Request { node },
+            (node, Role::Receiver) => LinkKind::Reply(ReplyLink {
                 node,
                 reply_to: attach.target.as_deref().and_then(Target::address).cloned(),
                 unsent: std::collections::VecDeque::new(),
@@ -133,26 +140,26 @@ impl Connection {
     }
 
     /// Takes up what a link was opened on.
-    pub(super) fn opened(&mut self, id: LinkId, opened: Result<Opened, Fault>) {
+    pub(super) fn opened(&mut self, id: LinkId, opened: Result<LinkEndpoint, Fault>) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
         match (opened, &mut link.kind) {
             (Err(fault), _) => self.refuse(id, fault),
-            (Ok(Opened::Management), _) => {
-                if let Some(attach) = self.asked.remove(&id) {
+            (Ok(LinkEndpoint::Management), _) => {
+                if let Some(attach) = self.pending_attaches.remove(&id) {
                     self.accept(id, &attach, Map::new(), 0);
                 }
             }
-            (Ok(Opened::Sender(sender)), Kind::Opening(opening)) => {
-                let attach = opening.attach.clone();
-                let place = opening.place.clone();
+            (Ok(LinkEndpoint::Sender(sender)), LinkKind::Attaching(pending)) => {
+                let attach = pending.attach.clone();
+                let address = pending.address.clone();
                 let message_max = sender.queue().settings().message_size_bytes_max as u64;
                 let tier = self.context.namespace().plan().tier;
                 let batch_max = tier.map_or(message_max, |tier| Tier::batch_size_bytes_max(tier) as u64);
-                link.kind = Kind::Sends(Box::new(Sends {
+                link.kind = LinkKind::Send(Box::new(SendLink {
                     sender: Arc::from(sender),
-                    place,
+                    address,
                     queued: Vec::new(),
                     is_busy: false,
                     is_detaching: false,
@@ -160,15 +167,15 @@ impl Connection {
                 let properties = Map::new().with("com.microsoft:max-message-batch-size", batch_max);
                 self.accept(id, &attach, properties, message_max);
             }
-            (Ok(Opened::Receiver(receiver)), Kind::Opening(opening)) => {
-                let attach = opening.attach.clone();
-                let receives = Receives::new(*receiver, opening.place.clone());
-                let receiver = Arc::clone(&receives.receiver);
-                link.kind = Kind::Receives(Box::new(receives));
-                self.shared.opened(&attach.name, &receiver);
+            (Ok(LinkEndpoint::Receiver(receiver)), LinkKind::Attaching(pending)) => {
+                let attach = pending.attach.clone();
+                let receive_link = ReceiveLink::new(*receiver, pending.address.clone());
+                let receiver = Arc::clone(&receive_link.receiver);
+                link.kind = LinkKind::Receive(Box::new(receive_link));
+                self.state.register_receiver(&attach.name, &receiver);
                 self.accept_receiver(id, &attach);
             }
-            (Ok(Opened::Acceptor(acceptor)), Kind::Opening(_)) => self.wait_for_session(id, *acceptor),
+            (Ok(LinkEndpoint::Acceptor(acceptor)), LinkKind::Attaching(_)) => self.wait_for_session(id, *acceptor),
             (Ok(_), _) => {}
         }
     }
@@ -176,11 +183,11 @@ impl Connection {
     /// Accepts a link as it was asked for.
     pub(super) fn accept(&mut self, id: LinkId, attach: &Attach, properties: Map, max_message_size: u64) {
         let Some(accept) = Accept::as_asked(attach) else {
-            let fault = refusal(condition::INVALID_FIELD, "a link needs a source and a target");
+            let fault = attach_fault(condition::INVALID_FIELD, "a link needs a source and a target");
             return self.refuse(id, fault);
         };
         let credit = match self.links.get(&id).map(|link| &link.kind) {
-            Some(Kind::Sends(_)) => AMQP_LINK_CREDIT,
+            Some(LinkKind::Send(_)) => AMQP_LINK_CREDIT,
             _ => AMQP_REQUEST_CREDIT,
         };
         let accept = Accept {
@@ -198,16 +205,16 @@ impl Connection {
 
     /// Accepts a link to receive from; one with a session says which.
     fn accept_receiver(&mut self, id: LinkId, attach: &Attach) {
-        let Some(Kind::Receives(receives)) = self.links.get(&id).map(|link| &link.kind) else {
+        let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return;
         };
         let Some(mut accept) = Accept::as_asked(attach) else {
-            let fault = refusal(condition::INVALID_FIELD, "a link needs a source and a target");
+            let fault = attach_fault(condition::INVALID_FIELD, "a link needs a source and a target");
             self.remove(id);
             return self.engine.detach(id, Some(fault));
         };
-        let is_of_session = receives.receiver.session_id().is_some();
-        say_session(&receives.receiver, &mut accept);
+        let is_of_session = receive_link.receiver.session_id().is_some();
+        describe_session(&receive_link.receiver, &mut accept);
         if self.engine.accept(id, accept).is_err() {
             self.remove(id);
         } else if is_of_session {
@@ -219,12 +226,12 @@ impl Connection {
     fn refuse(&mut self, id: LinkId, fault: Fault) {
         self.remove(id);
         self.engine.detach(id, Some(fault));
-        self.note_links();
+        self.note_link_count();
     }
 
-    pub(super) fn note_links(&mut self) {
-        if self.links.is_empty() && self.without_links_since.is_none() {
-            self.without_links_since = Some(Instant::now());
+    pub(super) fn note_link_count(&mut self) {
+        if self.links.is_empty() && self.linkless_since.is_none() {
+            self.linkless_since = Some(Instant::now());
         }
     }
 
@@ -232,16 +239,16 @@ impl Connection {
     pub(super) fn remove(&mut self, id: LinkId) {
         let Some(link) = self.links.remove(&id) else { return };
         self.timers.set(id, None);
-        self.asked.remove(&id);
+        self.pending_attaches.remove(&id);
         match link.kind {
-            Kind::Receives(receives) => {
-                let Receives {
+            LinkKind::Receive(receive_link) => {
+                let ReceiveLink {
                     receiver,
                     unsent,
                     settles,
                     ..
-                } = *receives;
-                self.shared.closed(&link.name, &receiver);
+                } = *receive_link;
+                self.state.unregister_receiver(&link.name, &receiver);
                 let coordinator = Arc::clone(&self.coordinator);
                 self.jobs.start(move |wait| {
                     // What the client said before it went holds.
@@ -258,77 +265,87 @@ impl Connection {
                     }
                     // Closed by the last call that has it: one may be under way.
                     drop(receiver);
-                    Done::Nothing
+                    JobResult::Nothing
                 });
             }
-            Kind::Sends(sends) if !sends.queued.is_empty() => self.store_all(id, sends.sender, sends.queued),
-            Kind::Opening(opening) => {
+            LinkKind::Send(send_link) if !send_link.queued.is_empty() => {
+                self.store_all(id, send_link.sender, send_link.queued)
+            }
+            LinkKind::Attaching(pending) => {
                 // A session that waits is dropped with its place, maybe after a look that is under way.
                 self.jobs.start(move |_| {
-                    drop(opening);
-                    Done::Nothing
+                    drop(pending);
+                    JobResult::Nothing
                 });
             }
-            Kind::Coordinator => {
+            LinkKind::Coordinator => {
                 let coordinator = Arc::clone(&self.coordinator);
                 self.jobs.start(move |_| {
-                    coordinator.closed(id);
-                    Done::Nothing
+                    coordinator.link_closed(id);
+                    JobResult::Nothing
                 });
             }
             _ => {}
         }
-        self.note_links();
+        self.note_link_count();
     }
 }
 
 /// Why a link is not opened.
-struct Unopened {
+struct AttachError {
     fault: Fault,
     /// What it names is not there.
-    is_missing: bool,
+    is_entity_missing: bool,
 }
 
-impl From<Fault> for Unopened {
+impl From<Fault> for AttachError {
     fn from(fault: Fault) -> Self {
-        let is_missing = false;
-        Self { fault, is_missing }
-    }
-}
-
-impl From<Error> for Unopened {
-    fn from(error: Error) -> Self {
+        let is_entity_missing = false;
         Self {
-            fault: fault::of(&error),
-            is_missing: error.kind() == ErrorKind::EntityNotFound,
+            fault,
+            is_entity_missing,
         }
     }
 }
 
-impl Unopened {
+impl From<Error> for AttachError {
+    fn from(error: Error) -> Self {
+        Self {
+            fault: fault::of(&error),
+            is_entity_missing: error.kind() == ErrorKind::EntityNotFound,
+        }
+    }
+}
+
+impl AttachError {
     /// The fault. Says in the log that the entity is not there, if that is why.
-    fn log_missing(self, place: &Place, key_name: Option<&str>) -> Fault {
-        if self.is_missing {
-            log_missing(&place.path, key_name);
+    fn log_missing_entity(self, address: &EntityAddress, key_name: Option<&str>) -> Fault {
+        if self.is_entity_missing {
+            log_missing_entity(&address.path, key_name);
         }
         self.fault
     }
 }
 
 /// Opens what a link stands on.
-fn open(context: &Context, place: &Place, attach: &Attach, wait: &Wait<'_>) -> Result<Opened, Unopened> {
+fn open(
+    context: &Context,
+    address: &EntityAddress,
+    attach: &Attach,
+    wait: &Wait<'_>,
+) -> Result<LinkEndpoint, AttachError> {
     let namespace = context.namespace();
     if attach.role == Role::Sender {
-        if place.sub_queue != oxbus_model::name::SubQueue::Main {
+        if address.sub_queue != oxbus_model::name::SubQueue::Main {
             let text = "nobody sends to a dead-letter queue; send to the entity itself";
-            return Err(refusal(condition::NOT_ALLOWED, text).into());
+            return Err(attach_fault(condition::NOT_ALLOWED, text).into());
         }
-        let sender = namespace.sender(&place.path)?;
-        return Ok(Opened::Sender(Box::new(sender)));
+        let sender = namespace.sender(&address.path)?;
+        return Ok(LinkEndpoint::Sender(Box::new(sender)));
     }
     let options = ReceiverOptions {
-        sub_queue: place.sub_queue,
-        transfer: place.transfer,
+        sub_queue: address.sub_queue,
+        transfer: address.transfer,
         mode: match attach.snd_settle_mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
@@ -336,25 +353,25 @@ fn open(context: &Context, place: &Place, attach: &Attach, wait: &Wait<'_>) -> R
         lock_policy: Some(LockPolicy::Fresh),
         ..ReceiverOptions::default()
     };
-    let Some(wanted) = wanted_session(attach)? else {
-        let receiver = namespace.receiver(&place.path, options)?;
+    let Some(selection) = requested_session(attach)? else {
+        let receiver = namespace.receiver(&address.path, options)?;
         receiver.check_receives()?;
-        return Ok(Opened::Receiver(Box::new(receiver)));
+        return Ok(LinkEndpoint::Receiver(Box::new(receiver)));
     };
-    let is_next = wanted == Wanted::Next;
+    let is_next = selection == Wanted::Next;
     let owner = attach.name.to_string();
-    let acceptor = namespace.acceptor(&place.path, wanted, options, owner)?;
+    let acceptor = namespace.acceptor(&address.path, selection, options, owner)?;
     if is_next {
-        return Ok(Opened::Acceptor(Box::new(acceptor)));
+        return Ok(LinkEndpoint::Acceptor(Box::new(acceptor)));
     }
     match acceptor.accept_now(wait)? {
-        Some(receiver) => Ok(Opened::Receiver(Box::new(receiver))),
-        None => Ok(Opened::Acceptor(Box::new(acceptor))),
+        Some(receiver) => Ok(LinkEndpoint::Receiver(Box::new(receiver))),
+        None => Ok(LinkEndpoint::Acceptor(Box::new(acceptor))),
     }
 }
 
 /// The session that the filter names: some clients describe the value, others do not (B-424).
-fn wanted_session(attach: &Attach) -> Result<Option<Wanted>, Fault> {
+fn requested_session(attach: &Attach) -> Result<Option<Wanted>, Fault> {
     let filter = attach.source.as_deref().and_then(|source| source.filter.as_ref());
     let Some(value) = filter.and_then(|filter| filter.get(SESSION_FILTER)) else {
         return Ok(None);
@@ -362,7 +379,7 @@ fn wanted_session(attach: &Attach) -> Result<Option<Wanted>, Fault> {
     match value.undescribed() {
         Value::Null => Ok(Some(Wanted::Next)),
         Value::String(id) => Ok(Some(Wanted::Named(id.to_string()))),
-        _ => Err(refusal(
+        _ => Err(attach_fault(
             "com.microsoft:argument-error",
             "the session filter must be a string, or null for the next session",
         )),

@@ -7,15 +7,15 @@
 use oxbus_amqp::codec::Value;
 use oxbus_model::{Error, ErrorKind};
 
-use super::call::{Call, Reply};
-use super::node::{Node, Place};
-use crate::sas::{Scope, log_missing};
+use super::node::{AmqpNode, EntityAddress};
+use super::request::{AmqpRequest, Reply};
+use crate::sas::{Scope, log_missing_entity};
 
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 
 /// Answers a request; what the token allows is the connection's from then on.
-pub(super) fn answer(call: &Call) -> Reply {
-    match put_token(call) {
+pub(super) fn answer(request: &AmqpRequest) -> Reply {
+    match put_token(request) {
         Ok(()) => Reply {
             status: 202,
             description: "Accepted".to_owned(),
@@ -30,29 +30,29 @@ pub(super) fn answer(call: &Call) -> Reply {
     }
 }
 
-fn wrong(detail: &str) -> Reply {
+fn invalid(detail: &str) -> Reply {
     Reply::of(&Error::new(ErrorKind::InvalidArgument, detail))
 }
 
-fn put_token(call: &Call) -> Result<(), Reply> {
-    let asked = call.properties().map_err(|error| Reply::of(&error))?;
-    let text = |key: &str| asked.get(key).and_then(Value::as_text);
+fn put_token(request: &AmqpRequest) -> Result<(), Reply> {
+    let properties = request.properties().map_err(|error| Reply::of(&error))?;
+    let text = |key: &str| properties.get(key).and_then(Value::as_text);
     if text("operation") != Some("put-token") {
-        return Err(wrong("$cbs has one operation: put-token"));
+        return Err(invalid("$cbs has one operation: put-token"));
     }
-    let audience = text("name").ok_or_else(|| wrong("put-token needs the audience as `name`"))?;
-    let body = call.body();
+    let audience = text("name").ok_or_else(|| invalid("put-token needs the audience as `name`"))?;
+    let body = request.body();
     let token = body
         .as_ref()
         .and_then(Value::as_text)
-        .ok_or_else(|| wrong("put-token needs the token as body, an amqp-value string"))?;
-    let context = &call.context;
+        .ok_or_else(|| invalid("put-token needs the token as body, an amqp-value string"))?;
+    let context = &request.context;
     let claims = context
         .authority()
         .authorize(token, audience, context.now())
-        .map_err(|refused| Reply::refused(&refused))?;
-    check_exists(call, audience, &claims.key_name)?;
-    if call.shared.grant(claims) {
+        .map_err(|refused| Reply::access_denied(&refused))?;
+    check_exists(request, audience, &claims.key_name)?;
+    if request.state.grant(claims) {
         Ok(())
     } else {
         let detail = "too many tokens on one connection; put one for a parent path, or open another connection";
@@ -61,20 +61,22 @@ fn put_token(call: &Call) -> Result<(), Reply> {
 }
 
 /// Refuses an audience whose queue or topic does not exist (B-419).
-fn check_exists(call: &Call, audience: &str, key_name: &str) -> Result<(), Reply> {
+fn check_exists(request: &AmqpRequest, audience: &str, key_name: &str) -> Result<(), Reply> {
     if Scope::of_address(audience).path().is_empty() {
         return Ok(());
     }
-    let (Node::Entity(Place { path, .. }) | Node::Management(Place { path, .. })) = Node::of(audience) else {
+    let (AmqpNode::Entity(EntityAddress { path, .. }) | AmqpNode::Management(EntityAddress { path, .. })) =
+        AmqpNode::of(audience)
+    else {
         return Ok(());
     };
-    let top = match path.to_ascii_lowercase().find(SUBSCRIPTIONS) {
+    let entity = match path.to_ascii_lowercase().find(SUBSCRIPTIONS) {
         Some(at) => &path[..at],
         None => &path,
     };
-    match call.context.namespace().entity(top) {
+    match request.context.namespace().entity(entity) {
         Err(error) if error.kind() == ErrorKind::EntityNotFound => {
-            log_missing(top, Some(key_name));
+            log_missing_entity(entity, Some(key_name));
             Err(Reply {
                 status: 404,
                 ..Reply::of(&error)

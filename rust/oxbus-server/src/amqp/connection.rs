@@ -16,30 +16,30 @@ use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
-use super::jobs::{Done, Jobs};
-use super::links::{Kind, Link};
+use super::jobs::{JobResult, Jobs};
+use super::links::{ClientLink, LinkKind};
 use super::notified::NotifiedLinks;
-use super::reading::Reading;
-use super::shared::Shared;
+use super::read_buffer::ReadBuffer;
+use super::state::ConnectionState;
 use super::timers::Timers;
 use super::transactions::Coordinator;
 use crate::accept::until_stopped;
-use crate::front::{Context, Peer};
+use crate::front::{Context, PeerInfo};
 
 /// A connection.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own about a connection"
 )]
-pub(super) struct Connection {
+pub(super) struct AmqpConnection {
     pub(super) context: Context,
-    pub(super) peer: Peer,
+    pub(super) peer: PeerInfo,
     pub(super) engine: Engine,
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<ConnectionState>,
     pub(super) coordinator: Arc<Coordinator>,
-    pub(super) links: HashMap<LinkId, Link>,
+    pub(super) links: HashMap<LinkId, ClientLink>,
     /// Attaches of links for requests and answers, until it is known that their entity is there.
-    pub(super) asked: HashMap<LinkId, Attach>,
+    pub(super) pending_attaches: HashMap<LinkId, Attach>,
     pub(super) jobs: Jobs,
     pub(super) notified: Arc<NotifiedLinks>,
     pub(super) timers: Timers,
@@ -53,7 +53,7 @@ pub(super) struct Connection {
     /// The client has shown who it is, be it by a token.
     pub(super) is_known: bool,
     /// Since when it has no link.
-    pub(super) without_links_since: Option<Instant>,
+    pub(super) linkless_since: Option<Instant>,
     /// Whether it ever had one.
     pub(super) had_links: bool,
     pub(super) is_stopping: bool,
@@ -63,8 +63,8 @@ pub(super) struct Connection {
     pub(super) head: BytesMut,
 }
 
-impl Connection {
-    pub(super) fn new(context: Context, peer: Peer) -> Self {
+impl AmqpConnection {
+    pub(super) fn new(context: Context, peer: PeerInfo) -> Self {
         let started = Instant::now();
         let settings = Settings {
             properties: Map::new()
@@ -74,13 +74,13 @@ impl Connection {
         };
         Self {
             engine: Engine::new(settings, 0),
-            shared: Arc::new(Shared::new(context.clone())),
+            state: Arc::new(ConnectionState::new(context.clone())),
             coordinator: Arc::new(Coordinator::new(context.clone())),
             jobs: Jobs::new(context.namespace().may_wait()),
             context,
             peer,
             links: HashMap::new(),
-            asked: HashMap::new(),
+            pending_attaches: HashMap::new(),
             notified: Arc::default(),
             timers: Timers::default(),
             dirty: Vec::new(),
@@ -88,7 +88,7 @@ impl Connection {
             queued_bytes: 0,
             started,
             is_known: false,
-            without_links_since: Some(started),
+            linkless_since: Some(started),
             had_links: false,
             is_stopping: false,
             is_closing: false,
@@ -105,34 +105,34 @@ impl Connection {
     pub(super) async fn run(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
         let (mut reads, mut writes) = tokio::io::split(stream);
         let mut stopped = self.context.stopped();
-        let mut writing = BytesMut::new();
+        let mut output = BytesMut::new();
         let notified = Arc::clone(&self.notified);
-        let mut reading = Reading::new();
+        let mut read_buffer = ReadBuffer::new();
         loop {
             self.work();
-            if writing.is_empty() {
-                std::mem::swap(&mut writing, self.engine.output());
+            if output.is_empty() {
+                std::mem::swap(&mut output, self.engine.output());
             }
-            if writing.is_empty() && self.engine.is_finished() {
+            if output.is_empty() && self.engine.is_finished() {
                 break;
             }
-            let reads_on = self.engine.wants_input() && self.takes_more() && (self.is_closing || !self.is_drained());
+            let may_read = self.engine.wants_input() && self.has_capacity() && (self.is_closing || !self.is_drained());
             let deadline = self.deadline();
-            reading.make_room(self.engine.input());
+            read_buffer.reserve(self.engine.input());
             tokio::select! {
-                written = writes.write(&writing), if !writing.is_empty() => match written {
+                written = writes.write(&output), if !output.is_empty() => match written {
                     Ok(0) | Err(_) => break,
-                    Ok(count) => writing.advance(count),
+                    Ok(count) => output.advance(count),
                 },
-                read = reads.read_buf(self.engine.input()), if reads_on => match read {
+                read = reads.read_buf(self.engine.input()), if may_read => match read {
                     Ok(0) | Err(_) => break,
-                    Ok(count) => reading.came(count),
+                    Ok(count) => read_buffer.record_read(count),
                 },
                 done = self.jobs.next() => self.finish(done),
                 () = notified.wait() => {}
                 () = tokio::time::sleep_until(deadline) => {
-                    reading.rest();
-                    self.on_time();
+                    read_buffer.shrink();
+                    self.on_timer();
                 }
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
             }
@@ -150,16 +150,16 @@ impl Connection {
     fn work(&mut self) {
         if !self.engine.is_backed_up() {
             for link in std::mem::take(&mut self.stalled) {
-                self.send_on(link);
+                self.continue_sending(link);
             }
         }
         loop {
-            if let Some(done) = self.jobs.take_done() {
+            if let Some(done) = self.jobs.pop_done() {
                 self.finish(done);
                 continue;
             }
             let now = self.now();
-            if self.takes_more()
+            if self.has_capacity()
                 && let Some(event) = self.engine.next_event(now)
             {
                 self.handle(event);
@@ -168,7 +168,7 @@ impl Connection {
             let notified = self.notified.take();
             let is_notified = !notified.is_empty();
             for link in notified {
-                self.look(link);
+                self.resume(link);
             }
             if !self.start_queued() && !is_notified {
                 break;
@@ -182,7 +182,7 @@ impl Connection {
     }
 
     /// Whether what waits for calls of the broker leaves room for more.
-    fn takes_more(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.jobs.is_full()
     }
 
@@ -224,19 +224,19 @@ impl Connection {
         };
         link.used_at = Instant::now();
         match &mut link.kind {
-            Kind::Sends(sends) => {
+            LinkKind::Send(send_link) => {
                 self.queued_bytes += incoming.message.len();
-                if sends.queued.is_empty() {
+                if send_link.queued.is_empty() {
                     self.dirty.push(incoming.link);
                 }
-                sends.queued.push(incoming);
+                send_link.queued.push(incoming);
             }
-            Kind::Requests { node } => {
+            LinkKind::Request { node } => {
                 let node = node.clone();
                 self.request(&node, incoming);
             }
-            Kind::Coordinator => self.coordinate(incoming),
-            Kind::Opening(_) | Kind::Receives(_) | Kind::Replies(_) => {}
+            LinkKind::Coordinator => self.coordinate(incoming),
+            LinkKind::Attaching(_) | LinkKind::Receive(_) | LinkKind::Reply(_) => {}
         }
     }
 
@@ -244,14 +244,14 @@ impl Connection {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.used_at = Instant::now();
         match &mut link.kind {
-            Kind::Receives(receives) => {
-                receives.is_draining = drain;
+            LinkKind::Receive(receive_link) => {
+                receive_link.is_draining = drain;
                 if credit == 0 {
-                    receives.waiting = None;
+                    receive_link.waiting = None;
                 }
-                self.look(id);
+                self.resume(id);
             }
-            Kind::Replies(_) => {
+            LinkKind::Reply(_) => {
                 self.send_replies(id);
                 if drain {
                     self.engine.drained(id);
@@ -262,20 +262,20 @@ impl Connection {
     }
 
     /// Takes up what a call has brought.
-    pub(super) fn finish(&mut self, done: Done) {
+    pub(super) fn finish(&mut self, done: JobResult) {
         match done {
-            Done::Opened(link, opened) => self.opened(link, opened),
-            Done::Sent(link, answers, bytes) => self.sent(link, answers, bytes),
-            Done::Looked(link, look) => self.looked(link, look),
-            Done::LookedForSession(link, look) => self.looked_for_session(link, look),
-            Done::Settled(link, answers) => self.settled(link, answers),
-            Done::Answered(answered) => self.answered(*answered),
-            Done::Coordinated(id, state, bytes) => {
+            JobResult::Opened(link, opened) => self.opened(link, opened),
+            JobResult::Sent(link, answers, bytes) => self.sent(link, answers, bytes),
+            JobResult::ReceiveStep(link, look) => self.on_receive_step(link, look),
+            JobResult::AcceptStep(link, look) => self.on_accept_step(link, look),
+            JobResult::Settled(link, answers) => self.settled(link, answers),
+            JobResult::Answered(answered) => self.answered(*answered),
+            JobResult::Coordinated(id, state, bytes) => {
                 self.queued_bytes -= bytes;
                 self.engine.answer(id, state);
             }
-            Done::Nothing => {}
-            Done::Lost => {
+            JobResult::Nothing => {}
+            JobResult::Panicked => {
                 let text = "the server failed within a call; look at its error output";
                 let now = self.now();
                 self.engine
@@ -287,12 +287,12 @@ impl Connection {
     /// Starts calls for what came; false when there was nothing.
     fn start_queued(&mut self) -> bool {
         let links = std::mem::take(&mut self.dirty);
-        let mut any = false;
+        let mut is_any_started = false;
         for link in links {
-            any |= self.start_sends(link);
-            any |= self.start_settles(link);
+            is_any_started |= self.start_sends(link);
+            is_any_started |= self.start_settles(link);
         }
-        any
+        is_any_started
     }
 
     /// Refuses to go on with a link.
@@ -302,23 +302,23 @@ impl Connection {
     }
 
     fn remove_all_of(&mut self, session: oxbus_amqp::engine::SessionId) {
-        let gone: Vec<LinkId> = self
+        let removed: Vec<LinkId> = self
             .links
             .keys()
             .filter(|link| link.session() == session)
             .copied()
             .collect();
-        for link in gone {
+        for link in removed {
             self.remove(link);
         }
     }
 
     /// The client detaches a link: what it sent before is stored and answered first.
     fn detached(&mut self, id: LinkId) {
-        if let Some(Kind::Sends(sends)) = self.links.get_mut(&id).map(|link| &mut link.kind)
-            && (sends.is_busy || !sends.queued.is_empty())
+        if let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind)
+            && (send_link.is_busy || !send_link.queued.is_empty())
         {
-            sends.is_detaching = true;
+            send_link.is_detaching = true;
             return;
         }
         self.remove(id);
@@ -326,16 +326,16 @@ impl Connection {
     }
 
     /// Goes on with a link to which nothing could be sent.
-    fn send_on(&mut self, id: LinkId) {
+    fn continue_sending(&mut self, id: LinkId) {
         match self.links.get(&id).map(|link| &link.kind) {
-            Some(Kind::Replies(_)) => self.send_replies(id),
-            _ => self.look(id),
+            Some(LinkKind::Reply(_)) => self.send_replies(id),
+            _ => self.resume(id),
         }
     }
 
     fn remove_all(&mut self) {
-        let gone: Vec<LinkId> = self.links.keys().copied().collect();
-        for link in gone {
+        let removed: Vec<LinkId> = self.links.keys().copied().collect();
+        for link in removed {
             self.remove(link);
         }
     }
@@ -346,7 +346,7 @@ impl Connection {
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move |_| {
             coordinator.close();
-            Done::Nothing
+            JobResult::Nothing
         });
         self.jobs.finish().await;
     }

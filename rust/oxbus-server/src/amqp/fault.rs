@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors as clients know them: a condition, and a status for answers of management (B-434, B-437).
 
-use oxbus_amqp::performative::{Fault, condition as of_amqp};
+use oxbus_amqp::performative::{Fault, condition as amqp_condition};
 use oxbus_model::{Error, ErrorKind};
 
-use crate::sas::Refused;
+use crate::sas::AccessDenied;
 
 /// The condition of a kind.
 pub(super) fn condition(kind: ErrorKind) -> &'static str {
@@ -13,23 +13,23 @@ pub(super) fn condition(kind: ErrorKind) -> &'static str {
         ErrorKind::SessionLockLost => "com.microsoft:session-lock-lost",
         ErrorKind::SessionCannotBeLocked => "com.microsoft:session-cannot-be-locked",
         ErrorKind::MessageNotFound => "com.microsoft:message-not-found",
-        ErrorKind::EntityNotFound => of_amqp::NOT_FOUND,
+        ErrorKind::EntityNotFound => amqp_condition::NOT_FOUND,
         ErrorKind::EntityAlreadyExists => "com.microsoft:entity-already-exists",
         ErrorKind::EntityDisabled => "com.microsoft:entity-disabled",
-        ErrorKind::MessageSizeExceeded => of_amqp::MESSAGE_SIZE_EXCEEDED,
-        ErrorKind::QuotaExceeded => of_amqp::RESOURCE_LIMIT_EXCEEDED,
+        ErrorKind::MessageSizeExceeded => amqp_condition::MESSAGE_SIZE_EXCEEDED,
+        ErrorKind::QuotaExceeded => amqp_condition::RESOURCE_LIMIT_EXCEEDED,
         ErrorKind::ServerBusy | ErrorKind::PartitionUnavailable => "com.microsoft:server-busy",
         ErrorKind::Timeout => "com.microsoft:timeout",
-        ErrorKind::TransactionOver => of_amqp::TRANSACTION_UNKNOWN_ID,
+        ErrorKind::TransactionOver => amqp_condition::TRANSACTION_UNKNOWN_ID,
         ErrorKind::TransactionTimeout => "amqp:transaction:timeout",
         ErrorKind::InvalidOperation
         | ErrorKind::KeyMismatch
         | ErrorKind::ReservationFenced
-        | ErrorKind::CheckpointBehind => of_amqp::NOT_ALLOWED,
+        | ErrorKind::CheckpointBehind => amqp_condition::NOT_ALLOWED,
         ErrorKind::InvalidArgument | ErrorKind::InvalidRule => "com.microsoft:argument-error",
-        ErrorKind::NotSupported => of_amqp::NOT_IMPLEMENTED,
+        ErrorKind::NotSupported => amqp_condition::NOT_IMPLEMENTED,
         // Closed, NamespaceInUse, Corrupt, Storage, Forked.
-        _ => of_amqp::INTERNAL_ERROR,
+        _ => amqp_condition::INTERNAL_ERROR,
     }
 }
 
@@ -65,9 +65,9 @@ pub(super) fn of(error: &Error) -> Fault {
 }
 
 /// A refusal of rights.
-pub(super) fn refused(refused: &Refused) -> Fault {
-    refused.log();
-    Fault::new(refused.condition(), refused.detail())
+pub(super) fn access_denied(denied: &AccessDenied) -> Fault {
+    denied.log();
+    Fault::new(denied.condition(), denied.detail())
 }
 
 #[cfg(test)]

@@ -15,34 +15,34 @@ use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
 use oxbus_store::Wait;
 use tokio::task::JoinSet;
 
-use super::call::Reply;
-use crate::taken::Taken;
-use crate::work::leaving_dead_stores;
+use super::request::Reply;
+use crate::blocking::with_call_timeout;
+use crate::pending::PendingDeliveries;
 
 /// What a call has brought.
-pub(super) enum Done {
+pub(super) enum JobResult {
     /// An entity was opened for a link.
-    Opened(LinkId, std::result::Result<Opened, Fault>),
+    Opened(LinkId, std::result::Result<LinkEndpoint, Fault>),
     /// Messages of a link were stored, or not.
     Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
     /// A step of the wait for messages.
-    Looked(LinkId, Result<Step<Taken>>),
+    ReceiveStep(LinkId, Result<Step<PendingDeliveries>>),
     /// A step of the wait for a session.
-    LookedForSession(LinkId, Result<Step<Box<Receiver>>>),
+    AcceptStep(LinkId, Result<Step<Box<Receiver>>>),
     /// Messages were settled, or not.
     Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
     /// A request was answered.
-    Answered(Box<Answered>),
+    Answered(Box<PendingReply>),
     /// A request of the coordinator was answered, and so many bytes of it wait no longer.
     Coordinated(IncomingId, DeliveryState, usize),
     /// Nothing to do with it.
     Nothing,
     /// The call failed within the server.
-    Lost,
+    Panicked,
 }
 
 /// What a link stands on.
-pub(super) enum Opened {
+pub(super) enum LinkEndpoint {
     Sender(Box<Sender>),
     Receiver(Box<Receiver>),
     /// A session that is accepted next.
@@ -52,23 +52,23 @@ pub(super) enum Opened {
 }
 
 /// An answer on its way.
-pub(super) struct Answered {
+pub(super) struct PendingReply {
     /// The link the request came over.
     pub(super) link: LinkId,
     pub(super) reply: Reply,
     /// Bytes of the request, which waited until now.
     pub(super) bytes: usize,
-    pub(super) standard: oxbus_amqp::message::Properties,
+    pub(super) request_properties: oxbus_amqp::message::Properties,
 }
 
-type Work = Box<dyn FnOnce(&Wait<'_>) -> Done + Send>;
+type Job = Box<dyn FnOnce(&Wait<'_>) -> JobResult + Send>;
 
 /// Calls under way.
 pub(super) struct Jobs {
     may_wait: bool,
-    running: JoinSet<Done>,
-    waiting: VecDeque<Work>,
-    done: VecDeque<Done>,
+    running: JoinSet<JobResult>,
+    waiting: VecDeque<Job>,
+    done: VecDeque<JobResult>,
 }
 
 impl Jobs {
@@ -82,31 +82,31 @@ impl Jobs {
     }
 
     /// Does `work` now, or has a thread do it.
-    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> Done + Send + 'static) {
+    pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
         if !self.may_wait {
             self.done.push_back(work(&Wait::FOREVER));
         } else if self.running.len() < AMQP_JOBS_MAX {
-            self.running.spawn_blocking(|| leaving_dead_stores(work));
+            self.running.spawn_blocking(|| with_call_timeout(work));
         } else {
             self.waiting.push_back(Box::new(work));
         }
     }
 
     /// What is done already.
-    pub(super) fn take_done(&mut self) -> Option<Done> {
+    pub(super) fn pop_done(&mut self) -> Option<JobResult> {
         self.done.pop_front()
     }
 
     /// Waits for a thread.
-    pub(super) async fn next(&mut self) -> Done {
+    pub(super) async fn next(&mut self) -> JobResult {
         let Some(done) = self.running.join_next().await else {
             return std::future::pending().await;
         };
         if let Some(work) = self.waiting.pop_front() {
-            self.running.spawn_blocking(|| leaving_dead_stores(work));
+            self.running.spawn_blocking(|| with_call_timeout(work));
         }
         // A panic was told where it happened.
-        done.unwrap_or(Done::Lost)
+        done.unwrap_or(JobResult::Panicked)
     }
 
     /// Waits for all that is under way; nobody asks for it any more.
@@ -136,7 +136,7 @@ mod tests {
 
     use oxbus_model::caps::AMQP_JOBS_MAX;
 
-    use super::{Done, Jobs};
+    use super::{JobResult, Jobs};
 
     #[tokio::test]
     async fn calls_that_hang_take_no_more_than_some_threads() {
@@ -154,7 +154,7 @@ mod tests {
                 // An error says that the gate is gone, which opens it.
                 let _ = opened.recv();
                 running.fetch_sub(1, Ordering::SeqCst);
-                Done::Nothing
+                JobResult::Nothing
             });
         }
         while running.load(Ordering::SeqCst) < AMQP_JOBS_MAX {
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(jobs.waiting.len(), calls - AMQP_JOBS_MAX);
         for done in 1..=calls {
             drop(gates.remove(0));
-            assert!(matches!(jobs.next().await, Done::Nothing));
+            assert!(matches!(jobs.next().await, JobResult::Nothing));
             assert!(jobs.running.len() <= AMQP_JOBS_MAX);
             assert_eq!(jobs.running.len() + jobs.waiting.len(), calls - done);
         }

@@ -14,36 +14,36 @@ use oxbus_broker::{Receiver, Sender};
 use oxbus_model::authorization::AccessRight;
 use tokio::time::Instant;
 
-use super::node::{Node, Place};
+use super::node::{AmqpNode, EntityAddress};
 
 /// A link.
-pub(super) struct Link {
+pub(super) struct ClientLink {
     pub(super) name: ByteString,
     /// When something last happened on it.
     pub(super) used_at: Instant,
-    pub(super) kind: Kind,
+    pub(super) kind: LinkKind,
 }
 
 /// What a link is for.
-pub(super) enum Kind {
+pub(super) enum LinkKind {
     /// Its attach is not answered yet.
-    Opening(Box<Opening>),
+    Attaching(Box<PendingAttach>),
     /// The client sends messages to an entity.
-    Sends(Box<Sends>),
+    Send(Box<SendLink>),
     /// The client receives messages from an entity.
-    Receives(Box<Receives>),
+    Receive(Box<ReceiveLink>),
     /// The client sends requests.
-    Requests { node: Node },
+    Request { node: AmqpNode },
     /// The client receives answers.
-    Replies(Replies),
+    Reply(ReplyLink),
     /// The client declares and discharges transactions.
     Coordinator,
 }
 
 /// A link whose attach is not answered.
-pub(super) struct Opening {
+pub(super) struct PendingAttach {
     pub(super) attach: Attach,
-    pub(super) place: Place,
+    pub(super) address: EntityAddress,
     /// Waits for a session.
     pub(super) waiting: Option<WaitingForSession>,
 }
@@ -53,15 +53,15 @@ pub(super) struct WaitingForSession {
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) deadline: Deadline,
     pub(super) waiting: Option<Waiting>,
-    pub(super) is_looking: bool,
+    pub(super) is_attempting: bool,
     /// A notification came during a look.
-    pub(super) again: bool,
+    pub(super) retry: bool,
 }
 
 /// A link that the client sends on.
-pub(super) struct Sends {
+pub(super) struct SendLink {
     pub(super) sender: Arc<Sender>,
-    pub(super) place: Place,
+    pub(super) address: EntityAddress,
     pub(super) queued: Vec<Incoming>,
     pub(super) is_busy: bool,
     /// The client has detached it, and waits for its answers.
@@ -70,14 +70,14 @@ pub(super) struct Sends {
 
 /// A link that the client receives from.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a link")]
-pub(super) struct Receives {
+pub(super) struct ReceiveLink {
     pub(super) receiver: Arc<Receiver>,
-    pub(super) place: Place,
+    pub(super) address: EntityAddress,
     /// Its place among those who wait for messages.
     pub(super) waiting: Option<Waiting>,
-    pub(super) is_looking: bool,
+    pub(super) is_attempting: bool,
     /// A notification or credit came during a look.
-    pub(super) again: bool,
+    pub(super) retry: bool,
     pub(super) is_draining: bool,
     /// Taken for the client, and not sent yet.
     pub(super) unsent: VecDeque<Delivery>,
@@ -88,22 +88,22 @@ pub(super) struct Receives {
 }
 
 /// A link that answers go to.
-pub(super) struct Replies {
-    pub(super) node: Node,
+pub(super) struct ReplyLink {
+    pub(super) node: AmqpNode,
     /// The address that the client calls itself.
     pub(super) reply_to: Option<ByteString>,
     /// Answers that wait for credit.
     pub(super) unsent: VecDeque<Bytes>,
 }
 
-impl Receives {
-    pub(super) fn new(receiver: Receiver, place: Place) -> Self {
+impl ReceiveLink {
+    pub(super) fn new(receiver: Receiver, address: EntityAddress) -> Self {
         Self {
             receiver: Arc::new(receiver),
-            place,
+            address,
             waiting: None,
-            is_looking: false,
-            again: false,
+            is_attempting: false,
+            retry: false,
             is_draining: false,
             unsent: VecDeque::new(),
             settles: Vec::new(),
@@ -113,12 +113,12 @@ impl Receives {
     }
 }
 
-impl Link {
+impl ClientLink {
     /// The entity and the right that the link stands on (B-416).
-    pub(super) fn needs(&self) -> Option<(&Place, AccessRight)> {
+    pub(super) fn required_access(&self) -> Option<(&EntityAddress, AccessRight)> {
         match &self.kind {
-            Kind::Sends(sends) => Some((&sends.place, AccessRight::Send)),
-            Kind::Receives(receives) => Some((&receives.place, AccessRight::Listen)),
+            LinkKind::Send(send_link) => Some((&send_link.address, AccessRight::Send)),
+            LinkKind::Receive(receive_link) => Some((&receive_link.address, AccessRight::Listen)),
             _ => None,
         }
     }

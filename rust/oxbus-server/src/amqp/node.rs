@@ -13,18 +13,18 @@ const TRANSFER: &str = "/$transfer";
 
 /// What an address names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum AmqpNode {
     /// Where tokens are put.
     Cbs,
     /// The management of an entity.
-    Management(Place),
+    Management(EntityAddress),
     /// An entity.
-    Entity(Place),
+    Entity(EntityAddress),
 }
 
 /// An entity, or one of its sub-queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EntityAddress {
     /// Path of the entity.
     pub(super) path: String,
     /// Itself or its dead-letter queue.
@@ -33,7 +33,7 @@ pub(super) struct Place {
     pub(super) transfer: bool,
 }
 
-impl Node {
+impl AmqpNode {
     /// What an address names; any other text names an entity, which may not exist.
     pub(super) fn of(address: &str) -> Self {
         let path = match address.split_once("://") {
@@ -44,28 +44,28 @@ impl Node {
         let path = path.trim_matches('/');
         if path.eq_ignore_ascii_case(CBS) {
             Self::Cbs
-        } else if let Some(entity) = without_end(path, MANAGEMENT) {
-            Self::Management(Place::of(entity))
+        } else if let Some(entity) = strip_suffix_ignore_case(path, MANAGEMENT) {
+            Self::Management(EntityAddress::of(entity))
         } else {
-            Self::Entity(Place::of(path))
+            Self::Entity(EntityAddress::of(path))
         }
     }
 }
 
-impl Place {
+impl EntityAddress {
     /// What a token must cover: clients ask for a token of a sub-queue where they receive from one (B-416).
     pub(super) fn scope(&self) -> String {
-        let end = match self.sub_queue {
+        let suffix = match self.sub_queue {
             SubQueue::Main => "",
             SubQueue::DeadLetter if self.transfer => "/$transfer/$deadletterqueue",
             SubQueue::DeadLetter => "/$deadletterqueue",
         };
-        format!("{}{end}", self.path)
+        format!("{}{suffix}", self.path)
     }
 
     fn of(path: &str) -> Self {
         let (entity, sub_queue) = EntityName::split_sub_queue(path);
-        let before_transfer = without_end(entity, TRANSFER).filter(|_| sub_queue == SubQueue::DeadLetter);
+        let before_transfer = strip_suffix_ignore_case(entity, TRANSFER).filter(|_| sub_queue == SubQueue::DeadLetter);
         Self {
             path: before_transfer.unwrap_or(entity).to_owned(),
             sub_queue,
@@ -74,20 +74,20 @@ impl Place {
     }
 }
 
-fn without_end<'a>(path: &'a str, end: &str) -> Option<&'a str> {
-    let at = path.len().checked_sub(end.len())?;
+fn strip_suffix_ignore_case<'a>(path: &'a str, suffix: &str) -> Option<&'a str> {
+    let at = path.len().checked_sub(suffix.len())?;
     let (before, last) = path.split_at_checked(at)?;
-    last.eq_ignore_ascii_case(end).then_some(before)
+    last.eq_ignore_ascii_case(suffix).then_some(before)
 }
 
 #[cfg(test)]
 mod tests {
     use oxbus_model::name::SubQueue;
 
-    use super::{Node, Place};
+    use super::{AmqpNode, EntityAddress};
 
-    fn entity(path: &str, sub_queue: SubQueue, transfer: bool) -> Place {
-        Place {
+    fn entity(path: &str, sub_queue: SubQueue, transfer: bool) -> EntityAddress {
+        EntityAddress {
             path: path.to_owned(),
             sub_queue,
             transfer,
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn an_address_names_a_node_with_or_without_scheme_and_host() {
         // B-020, B-420.
-        let main = Node::Entity(entity("a/Q", SubQueue::Main, false));
+        let main = AmqpNode::Entity(entity("a/Q", SubQueue::Main, false));
         for address in [
             "a/Q",
             "/a/Q",
@@ -105,10 +105,10 @@ mod tests {
             "amqp://other/a%2FQ",
             "sb://h/a/Q/",
         ] {
-            assert_eq!(Node::of(address), main, "{address}");
+            assert_eq!(AmqpNode::of(address), main, "{address}");
         }
-        assert_eq!(Node::of("amqps://h/$CBS"), Node::Cbs);
-        assert_eq!(Node::of("$cbs"), Node::Cbs);
+        assert_eq!(AmqpNode::of("amqps://h/$CBS"), AmqpNode::Cbs);
+        assert_eq!(AmqpNode::of("$cbs"), AmqpNode::Cbs);
     }
 
     #[test]
@@ -116,18 +116,18 @@ mod tests {
         // B-018, B-020.
         let dead = entity("t/Subscriptions/s", SubQueue::DeadLetter, false);
         assert_eq!(
-            Node::of("t/Subscriptions/s/$DeadLetterQueue"),
-            Node::Entity(dead.clone())
+            AmqpNode::of("t/Subscriptions/s/$DeadLetterQueue"),
+            AmqpNode::Entity(dead.clone())
         );
         assert_eq!(
-            Node::of("t/Subscriptions/s/$deadletterqueue/$management"),
-            Node::Management(dead)
+            AmqpNode::of("t/Subscriptions/s/$deadletterqueue/$management"),
+            AmqpNode::Management(dead)
         );
         let transfer = entity("q", SubQueue::DeadLetter, true);
-        assert_eq!(Node::of("q/$Transfer/$DeadLetterQueue"), Node::Entity(transfer));
+        assert_eq!(AmqpNode::of("q/$Transfer/$DeadLetterQueue"), AmqpNode::Entity(transfer));
         assert_eq!(
-            Node::of("q/$management"),
-            Node::Management(entity("q", SubQueue::Main, false))
+            AmqpNode::of("q/$management"),
+            AmqpNode::Management(entity("q", SubQueue::Main, false))
         );
     }
 }

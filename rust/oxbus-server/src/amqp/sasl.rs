@@ -6,10 +6,10 @@
 
 use oxbus_amqp::performative::{PlainCredentials, SaslCode, SaslInit, mechanism};
 
-use super::connection::Connection;
-use crate::sas::Refused;
+use super::connection::AmqpConnection;
+use crate::sas::AccessDenied;
 
-impl Connection {
+impl AmqpConnection {
     pub(super) fn authenticate(&mut self, init: &SaslInit) {
         if init.mechanism != *mechanism::PLAIN {
             self.engine.sasl_outcome(SaslCode::Ok);
@@ -22,9 +22,9 @@ impl Connection {
             .and_then(|given| {
                 let authority = self.context.authority();
                 let claims = authority.authorize_plain(&given.user, &given.password);
-                claims.inspect_err(Refused::log).ok()
+                claims.inspect_err(AccessDenied::log).ok()
             });
-        self.is_known = claims.is_some_and(|claims| self.shared.grant(claims));
+        self.is_known = claims.is_some_and(|claims| self.state.grant(claims));
         self.engine
             .sasl_outcome(if self.is_known { SaslCode::Ok } else { SaslCode::Auth });
     }

@@ -16,10 +16,10 @@ use oxbus_model::{Error, Result, Timestamp};
 use oxbus_store::Wait;
 use tokio::time::Instant;
 
-use super::connection::Connection;
+use super::connection::AmqpConnection;
 use super::fault;
-use super::jobs::{Done, Opened};
-use super::links::{Kind, WaitingForSession};
+use super::jobs::{JobResult, LinkEndpoint};
+use super::links::{LinkKind, WaitingForSession};
 
 /// Name of the one filter that is known (B-424).
 pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
@@ -28,66 +28,67 @@ pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
 const TICKS_PER_MS: i64 = 10_000;
 
-fn ticks(time: Timestamp) -> i64 {
+fn dotnet_ticks(time: Timestamp) -> i64 {
     let ms = i64::try_from(time.0).unwrap_or(i64::MAX);
     ms.saturating_mul(TICKS_PER_MS).saturating_add(TICKS_BEFORE_1970)
 }
 
 /// Says which session it is, and until when it is locked.
-pub(super) fn say_session(receiver: &Receiver, accept: &mut Accept) {
+pub(super) fn describe_session(receiver: &Receiver, accept: &mut Accept) {
     let Some(id) = receiver.session_id() else { return };
     // In the form in which the client asked: some clients read nothing but described values, others nothing but strings.
-    let asked = accept.source.filter.take();
-    let id = match asked.as_ref().and_then(|filter| filter.get(SESSION_FILTER)) {
+    let requested = accept.source.filter.take();
+    let id = match requested.as_ref().and_then(|filter| filter.get(SESSION_FILTER)) {
         Some(Value::Described(pair)) => Value::described(pair.0.clone(), id.into()),
         _ => id.into(),
     };
     accept.source.filter = Some(Map::new().with(SESSION_FILTER, id));
     if let Some(until) = receiver.session_locked_until() {
-        accept.properties = std::mem::take(&mut accept.properties).with("com.microsoft:locked-until-utc", ticks(until));
+        accept.properties =
+            std::mem::take(&mut accept.properties).with("com.microsoft:locked-until-utc", dotnet_ticks(until));
     }
 }
 
 /// How long a client waits for a session (B-196).
 fn wait_time(attach: &Attach) -> Duration {
-    let asked = attach
+    let requested = attach
         .properties
         .as_ref()
         .and_then(|map| map.get("com.microsoft:timeout"))
         .and_then(Value::as_i64)
         .and_then(|ms| u64::try_from(ms).ok());
-    Duration::from_millis(asked.unwrap_or(AMQP_ACCEPT_MS_DEFAULT).min(AMQP_ACCEPT_MS_MAX))
+    Duration::from_millis(requested.unwrap_or(AMQP_ACCEPT_MS_DEFAULT).min(AMQP_ACCEPT_MS_MAX))
 }
 
-impl Connection {
+impl AmqpConnection {
     /// Holds an attach until there is a session.
     pub(super) fn wait_for_session(&mut self, id: LinkId, acceptor: Acceptor) {
-        if let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
-            opening.waiting = Some(WaitingForSession {
+        if let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
+            pending.waiting = Some(WaitingForSession {
                 acceptor: Arc::new(acceptor),
-                deadline: Deadline::after(Some(wait_time(&opening.attach))),
+                deadline: Deadline::after(Some(wait_time(&pending.attach))),
                 waiting: None,
-                is_looking: false,
-                again: false,
+                is_attempting: false,
+                retry: false,
             });
         }
-        self.look_for_session(id);
+        self.try_accept_session(id);
     }
 
     /// Looks for a session, and joins those who wait when there is none.
-    pub(super) fn look_for_session(&mut self, id: LinkId) {
-        let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+    pub(super) fn try_accept_session(&mut self, id: LinkId) {
+        let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
         };
-        let Some(waiting) = &mut opening.waiting else { return };
-        if waiting.is_looking {
-            waiting.again = true;
+        let Some(waiting) = &mut pending.waiting else { return };
+        if waiting.is_attempting {
+            waiting.retry = true;
             return;
         }
-        waiting.is_looking = true;
-        waiting.again = false;
+        waiting.is_attempting = true;
+        waiting.retry = false;
         let acceptor = Arc::clone(&waiting.acceptor);
-        let (deadline, earlier) = (waiting.deadline, waiting.waiting.take());
+        let (deadline, registration) = (waiting.deadline, waiting.waiting.take());
         let callback = self.notified.callback(id);
         self.jobs.start(move |store| {
             let options = WaitOptions {
@@ -96,59 +97,59 @@ impl Connection {
                 ask_every: None,
             };
             let accept = || Ok(acceptor.accept_now(store)?.map(Box::new));
-            Done::LookedForSession(id, step(&*acceptor, earlier, &options, Some(callback), accept))
+            JobResult::AcceptStep(id, step(&*acceptor, registration, &options, Some(callback), accept))
         });
     }
 
-    pub(super) fn looked_for_session(&mut self, id: LinkId, stepped: Result<Step<Box<Receiver>>>) {
-        let Some(Kind::Opening(opening)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+    pub(super) fn on_accept_step(&mut self, id: LinkId, stepped: Result<Step<Box<Receiver>>>) {
+        let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             // The client has left: the session goes back when the step is dropped.
             return;
         };
-        let Some(waiting) = &mut opening.waiting else { return };
-        waiting.is_looking = false;
+        let Some(waiting) = &mut pending.waiting else { return };
+        waiting.is_attempting = false;
         match stepped {
-            Ok(Step::Found(receiver)) => self.opened(id, Ok(Opened::Receiver(receiver))),
+            Ok(Step::Found(receiver)) => self.opened(id, Ok(LinkEndpoint::Receiver(receiver))),
             Ok(Step::Over) => {
                 let error = waiting.acceptor.timed_out();
-                self.give_up_session(id, &error);
+                self.refuse_session(id, &error);
             }
-            Ok(Step::Waiting(place)) => {
-                let next = place.at_most.map(|time| Instant::now() + time);
-                waiting.waiting = Some(place);
-                if waiting.again {
-                    return self.look_for_session(id);
+            Ok(Step::Waiting(registration)) => {
+                let next = registration.at_most.map(|time| Instant::now() + time);
+                waiting.waiting = Some(registration);
+                if waiting.retry {
+                    return self.try_accept_session(id);
                 }
                 self.timers.set(id, next);
             }
-            Err(error) => self.give_up_session(id, &error),
+            Err(error) => self.refuse_session(id, &error),
         }
     }
 
-    fn give_up_session(&mut self, id: LinkId, error: &Error) {
+    fn refuse_session(&mut self, id: LinkId, error: &Error) {
         self.detach(id, fault::of(error));
     }
 
     /// Sets when to look whether the session is lost: a while after its lock ends, as the service does (B-201).
     pub(super) fn set_timer(&mut self, id: LinkId) {
-        let Some(Kind::Receives(receives)) = self.links.get(&id).map(|link| &link.kind) else {
+        let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return;
         };
         let now = Instant::now();
         let grace = Duration::from_millis(AMQP_SESSION_LOST_MS);
         let clock = self.context.namespace().clock();
-        let lost = receives.session_lost_at.map(|at| at + grace);
-        let lock_end = receives
+        let lost = receive_link.session_lost_at.map(|at| at + grace);
+        let lock_end = receive_link
             .receiver
             .session_locked_until()
             .filter(|_| clock.is_real_time())
             .map(|until| now + Duration::from_millis(until.0.saturating_sub(clock.now().0)) + grace);
-        let again = receives
+        let retry = receive_link
             .waiting
             .as_ref()
-            .and_then(|_| receives.receiver.look_again_after())
+            .and_then(|_| receive_link.receiver.look_again_after())
             .map(|wait| now + wait);
-        let next = [lost.or(lock_end), again].into_iter().flatten().min();
+        let next = [lost.or(lock_end), retry].into_iter().flatten().min();
         self.timers.set(id, next);
     }
 }

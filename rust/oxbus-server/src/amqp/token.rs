@@ -8,7 +8,7 @@ use oxbus_amqp::codec::{Tag, Uuid};
 use oxbus_model::LockToken;
 
 /// Turns the first three groups of a GUID around; twice is the same again.
-fn turned(mut bytes: [u8; 16]) -> [u8; 16] {
+fn swap_guid_bytes(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[0..4].reverse();
     bytes[4..6].reverse();
     bytes[6..8].reverse();
@@ -21,11 +21,11 @@ pub(super) fn tag(token: LockToken) -> Tag {
 }
 
 /// The uuid.
-pub(super) fn guid(token: LockToken) -> Uuid {
-    Uuid(turned(token.0))
+pub(super) fn to_guid(token: LockToken) -> Uuid {
+    Uuid(swap_guid_bytes(token.0))
 }
 
 /// The token of a uuid.
-pub(super) fn of_guid(uuid: Uuid) -> LockToken {
-    LockToken(turned(uuid.0))
+pub(super) fn from_guid(uuid: Uuid) -> LockToken {
+    LockToken(swap_guid_bytes(uuid.0))
 }

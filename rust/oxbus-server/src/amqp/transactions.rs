@@ -27,19 +27,19 @@ use crate::front::Context;
 pub(super) struct Coordinator {
     context: Context,
     /// Whole after a panic: a transaction is in it or not, and one that is not is rolled back.
-    open: Mutex<Open>,
+    open: Mutex<OpenTransactions>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenTransactions {
     /// Ids are numbers in turn: never one twice on a connection.
-    last: u64,
-    by_id: HashMap<Bytes, Declared>,
+    last_id: u64,
+    by_id: HashMap<Bytes, DeclaredTransaction>,
 }
 
-struct Declared {
+struct DeclaredTransaction {
     /// The link that declared it.
-    control: LinkId,
+    control_link: LinkId,
     transaction: Arc<Transaction>,
     is_used: bool,
 }
@@ -57,24 +57,24 @@ impl Coordinator {
         self.context.new_id()
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenTransactions> {
         whole(self.open.lock())
     }
 
     /// Answers a message on a coordinator link. May wait for a store.
-    pub(super) fn request(&self, control: LinkId, message: &Bytes, wait: &Wait<'_>) -> DeliveryState {
-        let request = match read(message) {
+    pub(super) fn request(&self, control_link: LinkId, message: &Bytes, wait: &Wait<'_>) -> DeliveryState {
+        let request = match decode_request(message) {
             Ok(request) => request,
             Err(fault) => return fault.into(),
         };
         let done = match request {
-            TransactionRequest::Declare(_) => self.declare(control),
+            TransactionRequest::Declare(_) => self.declare(control_link),
             TransactionRequest::Discharge(discharge) => self.discharge(&discharge.txn_id, discharge.fail, wait),
         };
         done.unwrap_or_else(|error| fault::of(&error).into())
     }
 
-    fn declare(&self, control: LinkId) -> Result<DeliveryState> {
+    fn declare(&self, control_link: LinkId) -> Result<DeliveryState> {
         let transaction = Arc::new(self.context.namespace().transaction(false)?);
         let mut open = self.open();
         if open.by_id.len() >= AMQP_TRANSACTIONS_MAX {
@@ -84,10 +84,10 @@ impl Coordinator {
             );
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
         }
-        open.last += 1;
-        let transaction_id = Bytes::copy_from_slice(&open.last.to_be_bytes());
-        let declared = Declared {
-            control,
+        open.last_id += 1;
+        let transaction_id = Bytes::copy_from_slice(&open.last_id.to_be_bytes());
+        let declared = DeclaredTransaction {
+            control_link,
             transaction,
             is_used: false,
         };
@@ -96,7 +96,7 @@ impl Coordinator {
     }
 
     fn discharge(&self, id: &Bytes, fail: bool, wait: &Wait<'_>) -> Result<DeliveryState> {
-        let declared = self.open().by_id.remove(id).ok_or_else(unknown)?;
+        let declared = self.open().by_id.remove(id).ok_or_else(unknown_transaction)?;
         if fail {
             declared.transaction.rollback()?;
         } else {
@@ -108,8 +108,8 @@ impl Coordinator {
     /// The open transaction of an id, for a link of `session`.
     pub(super) fn find(&self, id: &Bytes, session: SessionId) -> Result<Arc<Transaction>> {
         let mut open = self.open();
-        let declared = open.by_id.get_mut(id).ok_or_else(unknown)?;
-        if !declared.is_used && declared.control.session() == session {
+        let declared = open.by_id.get_mut(id).ok_or_else(unknown_transaction)?;
+        if !declared.is_used && declared.control_link.session() == session {
             declared.transaction = Arc::new(self.context.namespace().transaction(true)?);
         }
         declared.is_used = true;
@@ -122,16 +122,16 @@ impl Coordinator {
     }
 
     /// A coordinator link is gone: what it declared and did not discharge is undone.
-    pub(super) fn closed(&self, control: LinkId) {
-        let mut gone = Vec::new();
+    pub(super) fn link_closed(&self, control_link: LinkId) {
+        let mut abandoned = Vec::new();
         self.open().by_id.retain(|_, declared| {
-            let stays = declared.control != control;
+            let stays = declared.control_link != control_link;
             if !stays {
-                gone.push(Arc::clone(&declared.transaction));
+                abandoned.push(Arc::clone(&declared.transaction));
             }
             stays
         });
-        for transaction in gone {
+        for transaction in abandoned {
             // One that somebody else ended meanwhile is over either way.
             let _ = transaction.rollback();
         }
@@ -139,20 +139,20 @@ impl Coordinator {
 
     /// The connection is gone: everything is undone.
     pub(super) fn close(&self) {
-        let gone = std::mem::take(&mut self.open().by_id);
-        for declared in gone.into_values() {
+        let abandoned = std::mem::take(&mut self.open().by_id);
+        for declared in abandoned.into_values() {
             let _ = declared.transaction.rollback();
         }
     }
 }
 
-fn unknown() -> Error {
+fn unknown_transaction() -> Error {
     // The service's words (B-327).
     let detail = "Transaction hasn't been declared yet, or has already been discharged. Declare another one.";
     Error::new(ErrorKind::TransactionOver, detail)
 }
 
-fn read(message: &Bytes) -> std::result::Result<TransactionRequest, Fault> {
+fn decode_request(message: &Bytes) -> std::result::Result<TransactionRequest, Fault> {
     let request =
         Sections::scan(message).and_then(|sections| TransactionRequest::read(&mut value_body(message, &sections)?));
     request.map_err(|error| {

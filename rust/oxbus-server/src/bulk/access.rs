@@ -22,19 +22,19 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::{Clock, Timestamp};
 
 use super::BulkState;
-use super::refusal::{MissingEntity, Refusal};
-use crate::sas::{Claims, Refused, Why, log_missing};
-use crate::work::on_thread;
+use super::error::{BulkError, MissingEntity};
+use crate::blocking::run_lookup;
+use crate::sas::{AccessDenied, Claims, DenialReason, log_missing_entity};
 
 /// The place of calls that name no entity.
 pub(super) const NAMESPACE: &str = "";
 
 /// Who calls.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(super) struct BulkCaller {
     claims: Claims,
     /// The place that the call is about, once it is known.
-    place: Arc<OnceLock<String>>,
+    path: Arc<OnceLock<String>>,
 }
 
 /// Real time: a clock that is moved by hand moves messages, not who may see them.
@@ -42,60 +42,59 @@ fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-impl Caller {
+impl BulkCaller {
     /// Refuses a call that needs a right at a place which the token does not give.
-    pub(super) fn may(&self, right: AccessRight, path: &str) -> Result<(), Refusal> {
-        self.is_about(path);
+    pub(super) fn authorize(&self, right: AccessRight, path: &str) -> Result<(), BulkError> {
+        self.set_path(path);
         Ok(self.claims.check(right, path, now())?)
     }
 
     /// Refuses a call about a place that the token is not for, and says whether counts may be shown there.
-    pub(super) fn sees_counts(&self, path: &str) -> Result<bool, Refusal> {
-        self.is_about(path);
-        self.claims.check_place(path, now())?;
-        Ok(self.claims.gives(AccessRight::Listen))
+    pub(super) fn sees_counts(&self, path: &str) -> Result<bool, BulkError> {
+        self.set_path(path);
+        self.claims.check_path(path, now())?;
+        Ok(self.claims.grants(AccessRight::Listen))
     }
 
-    fn is_about(&self, path: &str) {
-        self.place.get_or_init(|| path.to_owned());
+    fn set_path(&self, path: &str) {
+        self.path.get_or_init(|| path.to_owned());
     }
 
     /// Says in the log that the call named an entity that does not exist.
-    fn log_missing(&self) {
-        let place = self.place.get().map_or(NAMESPACE, String::as_str);
-        log_missing(place, Some(&self.claims.key_name));
+    fn log_missing_entity(&self) {
+        let path = self.path.get().map_or(NAMESPACE, String::as_str);
+        log_missing_entity(path, Some(&self.claims.key_name));
     }
 }
 
-async fn identify(state: BulkState, token: Result<String, Why>) -> Result<Claims, Refusal> {
-    let token = token.map_err(|why| Refused::new(why, NAMESPACE, None))?;
-    if !state.namespace().may_wait() {
-        return Ok(state.authority().identify(&token, now())?);
-    }
-    // On a thread: the rules of an entity may have to wait for the catalog.
-    let identified = on_thread(move |_| Ok(state.authority().identify(&token, now())));
+async fn identify(state: BulkState, token: Result<String, DenialReason>) -> Result<Claims, BulkError> {
+    let token = token.map_err(|why| AccessDenied::new(why, NAMESPACE, None))?;
+    let authority = state.clone();
+    let identified = run_lookup(state.namespace(), move |_| {
+        Ok(authority.authority().identify(&token, now()))
+    });
     Ok(identified.await??)
 }
 
 /// Lets a request through that shows a valid token, whatever that allows.
 pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
-    let shown = request.headers().get(AUTHORIZATION).map(|value| value.to_str());
-    let token = match shown {
-        None => Err(Why::Missing),
-        Some(Err(_)) => Err(Why::Malformed("it is not ASCII")),
+    let header = request.headers().get(AUTHORIZATION).map(|value| value.to_str());
+    let token = match header {
+        None => Err(DenialReason::Missing),
+        Some(Err(_)) => Err(DenialReason::Malformed("it is not ASCII")),
         Some(Ok(token)) => Ok(token.to_owned()),
     };
     match identify(state, token).await {
         Ok(claims) => {
-            let place = Arc::default();
-            let caller = Caller { claims, place };
+            let path = Arc::default();
+            let caller = BulkCaller { claims, path };
             request.extensions_mut().insert(caller.clone());
             let response = next.run(request).await;
             if response.extensions().get::<MissingEntity>().is_some() {
-                caller.log_missing();
+                caller.log_missing_entity();
             }
             response
         }
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }

@@ -9,48 +9,49 @@ use oxbus_model::name::EntityName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::Parameters;
-use super::refusal::Refusal;
-use super::{BulkState, Caller};
-use crate::work::on_thread;
+use super::error::BulkError;
+use super::parameters::QueryParameters;
+use super::{BulkCaller, BulkState};
+use crate::blocking::run_lookup;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Question {
+pub(super) struct DescribeParameters {
     entity: String,
 }
 
 pub(super) async fn describe(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(question): Parameters<Question>,
-) -> Result<Json<Value>, Refusal> {
-    let with_counts = caller.sees_counts(&question.entity)?;
-    let described = on_thread(move |wait| {
-        let (path, sub_queue) = EntityName::split_sub_queue(&question.entity);
-        let queue = state.namespace().entity(path)?;
-        let settings = queue.settings();
-        let (created_at, _, _) = queue.times();
-        let mut described = json!({
-            "kind": queue.kind().name(),
-            "name": queue.name().as_str(),
-            "partitions": queue.partitions(),
-            "partitioned": queue.is_partitioned(),
-            "incarnation": format!("{}-{}", queue.id().0, created_at.0),
-            "requires_session": queue.requires_session(),
-            "requires_duplicate_detection": queue.detects_duplicates(),
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<DescribeParameters>,
+) -> Result<Json<Value>, BulkError> {
+    let may_see_counts = caller.sees_counts(&parameters.entity)?;
+    let namespace = state.namespace().clone();
+    let description = run_lookup(state.namespace(), move |wait| {
+        let (path, sub_queue) = EntityName::split_sub_queue(&parameters.entity);
+        let entity = namespace.entity(path)?;
+        let settings = entity.settings();
+        let (created_at, _, _) = entity.times();
+        let mut description = json!({
+            "kind": entity.kind().name(),
+            "name": entity.name().as_str(),
+            "partitions": entity.partitions(),
+            "partitioned": entity.is_partitioned(),
+            "incarnation": format!("{}-{}", entity.id().0, created_at.0),
+            "requires_session": entity.requires_session(),
+            "requires_duplicate_detection": entity.detects_duplicates(),
             "lock_duration": settings.lock_duration_ms as f64 / 1000.0,
             "max_delivery_count": settings.max_delivery_count,
             "max_message_bytes": settings.message_size_bytes_max,
-            "durable": queue.is_durable(),
+            "durable": entity.is_durable(),
         });
-        if with_counts {
-            let bounds = queue.number_bounds(sub_queue, wait);
-            described["starts"] = bounds.iter().map(|(start, _)| start.0).collect();
-            described["ends"] = bounds.iter().map(|(_, end)| end.0).collect();
-            described["active_messages"] = queue.count_waiting(sub_queue, wait).into();
+        if may_see_counts {
+            let bounds = entity.number_bounds(sub_queue, wait);
+            description["starts"] = bounds.iter().map(|(start, _)| start.0).collect();
+            description["ends"] = bounds.iter().map(|(_, end)| end.0).collect();
+            description["active_messages"] = entity.count_waiting(sub_queue, wait).into();
         }
-        Ok(described)
+        Ok(description)
     });
-    Ok(Json(described.await?))
+    Ok(Json(description.await?))
 }

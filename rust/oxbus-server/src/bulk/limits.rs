@@ -9,7 +9,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 
 /// The limits of bulk routes; by default those of `caps.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct BulkLimits {
     /// Requests at once; further ones are asked to pause.
     pub requests: u64,
     /// Bytes of the rows of one send.
@@ -20,7 +20,7 @@ pub struct Limits {
     pub body_pause_ms: u64,
 }
 
-impl Default for Limits {
+impl Default for BulkLimits {
     fn default() -> Self {
         Self {
             requests: BULK_REQUESTS_MAX as u64,
@@ -31,7 +31,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl BulkLimits {
     /// Lowers the limit of that name; refuses a name that there is not, and a value that is 0 or above the default.
     pub fn lower(&mut self, name: &str, value: u64) -> Result<()> {
         let limit = match name {
@@ -62,17 +62,17 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use super::Limits;
+    use super::BulkLimits;
 
     #[test]
     fn a_limit_is_lowered_and_never_raised() {
-        let mut limits = Limits::default();
+        let mut limits = BulkLimits::default();
         limits.lower("requests", 2).expect("lower");
         assert_eq!(limits.requests, 2);
         limits.lower("requests", 3).expect_err("higher than it is");
         limits.lower("send_bytes", 0).expect_err("nothing could be sent");
         limits.lower("body_pause_ms", u64::MAX).expect_err("above the default");
         limits.lower("colour", 1).expect_err("unknown");
-        assert_eq!(limits.send_bytes, Limits::default().send_bytes);
+        assert_eq!(limits.send_bytes, BulkLimits::default().send_bytes);
     }
 }

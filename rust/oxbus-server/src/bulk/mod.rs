@@ -4,11 +4,11 @@
 mod access;
 mod describe;
 mod entity;
+mod error;
 mod limits;
 mod parameters;
 mod peek;
 mod receive;
-mod refusal;
 mod reservations;
 mod rows;
 mod send;
@@ -17,13 +17,13 @@ mod stages;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -32,23 +32,27 @@ use oxbus_model::caps::BULK_CONTROL_BYTES_MAX;
 use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::{BULK_ROOT, BULK_VERSION};
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
-use self::access::{Caller, NAMESPACE};
-pub use self::limits::Limits;
-use self::refusal::Refusal;
+use self::access::{BulkCaller, NAMESPACE};
+use self::error::BulkError;
+pub use self::limits::BulkLimits;
 use crate::front::Budget;
 use crate::sas::Authority;
 
+/// The response of a route that answers in JSON.
+type JsonResult = std::result::Result<Json<Value>, BulkError>;
+
 /// What all requests share.
 #[derive(Clone)]
-pub(crate) struct BulkState(Arc<Shared>);
+pub(crate) struct BulkState(Arc<BulkStateInner>);
 
-struct Shared {
+struct BulkStateInner {
     namespace: Namespace,
     authority: Arc<Authority>,
     new_id: NewId,
-    limits: Limits,
+    limits: BulkLimits,
     stopped: watch::Receiver<bool>,
     requests: Semaphore,
     /// Bytes of rows that are in memory and not stored.
@@ -60,10 +64,10 @@ impl BulkState {
         namespace: Namespace,
         authority: Arc<Authority>,
         new_id: NewId,
-        limits: Limits,
+        limits: BulkLimits,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(BulkStateInner {
             namespace,
             authority,
             new_id,
@@ -86,7 +90,7 @@ impl BulkState {
         self.0.new_id
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &BulkLimits {
         &self.0.limits
     }
 
@@ -111,10 +115,10 @@ impl BulkRoutes {
             .nest("/stages", stages::routes());
         let routes = Router::new()
             .nest(BULK_VERSION, routes)
-            .fallback(unknown)
-            .method_not_allowed_fallback(unknown)
+            .fallback(unknown_route)
+            .method_not_allowed_fallback(unknown_route)
             .layer(DefaultBodyLimit::max(BULK_CONTROL_BYTES_MAX))
-            .layer(middleware::from_fn_with_state(state.clone(), bound))
+            .layer(middleware::from_fn_with_state(state.clone(), limit_requests))
             .layer(middleware::from_fn_with_state(state.clone(), access::authenticate))
             .with_state(state);
         Self(TowerToHyperService::new(routes))
@@ -125,7 +129,7 @@ impl BulkRoutes {
         &self,
         mut request: hyper::Request<Incoming>,
     ) -> Result<hyper::Response<Body>, Box<hyper::Request<Incoming>>> {
-        let Some(uri) = within(request.uri()) else {
+        let Some(uri) = strip_root(request.uri()) else {
             return Err(Box::new(request));
         };
         *request.uri_mut() = uri;
@@ -135,7 +139,7 @@ impl BulkRoutes {
 }
 
 /// The address of a bulk route without its first segment; `None` for any other address.
-fn within(uri: &Uri) -> Option<Uri> {
+fn strip_root(uri: &Uri) -> Option<Uri> {
     const ESCAPED: &str = "/%24bulk";
     let all = uri.path_and_query()?.as_str();
     let (_, rest) = [BULK_ROOT, ESCAPED]
@@ -151,31 +155,31 @@ fn within(uri: &Uri) -> Option<Uri> {
 }
 
 /// Lets so many requests through at a time.
-async fn bound(State(state): State<BulkState>, request: Request, next: Next) -> Response {
-    if let Ok(_place) = state.0.requests.try_acquire() {
+async fn limit_requests(State(state): State<BulkState>, request: Request, next: Next) -> Response {
+    if let Ok(_permit) = state.0.requests.try_acquire() {
         return next.run(request).await;
     }
     let requests = state.limits().requests;
     let detail = format!("the server works on {requests} bulk requests already; wait, then try again");
-    Refusal::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
+    BulkError::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
 }
 
-async fn unknown(request: Request) -> Refusal {
+async fn unknown_route(request: Request) -> BulkError {
     let detail = format!(
         "this server has no such route; use a client of its version: {} {BULK_ROOT}{}",
         request.method(),
         request.uri().path()
     );
-    Refusal::from(Error::new(ErrorKind::NotSupported, detail))
+    BulkError::from(Error::new(ErrorKind::NotSupported, detail))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::within;
+    use super::strip_root;
 
     #[test]
     fn bulk_routes_are_told_from_entities() {
-        let of = |text: &str| within(&text.parse().expect("an address")).map(|uri| uri.to_string());
+        let of = |text: &str| strip_root(&text.parse().expect("an address")).map(|uri| uri.to_string());
         assert_eq!(of("/$bulk/v1/send?entity=a").as_deref(), Some("/v1/send?entity=a"));
         assert_eq!(of("/%24Bulk/v1/send").as_deref(), Some("/v1/send"));
         assert_eq!(of("/$bulk").as_deref(), Some("/"));

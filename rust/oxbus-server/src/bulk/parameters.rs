@@ -8,15 +8,15 @@ use oxbus_model::caps::BULK_CONTROL_BYTES_MAX;
 use oxbus_model::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
 
-use super::refusal::{Refusal, bad_request};
+use super::error::{BulkError, bad_request};
 
 /// The parameters behind the question mark.
-pub(super) struct Parameters<T>(pub(super) T);
+pub(super) struct QueryParameters<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
-    type Rejection = Refusal;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParameters<T> {
+    type Rejection = BulkError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, BulkError> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(parameters)) => Ok(Self(parameters)),
             Err(QueryRejection::FailedToDeserializeQueryString(error)) => Err(bad_request(format!(
@@ -29,12 +29,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
 }
 
 /// A JSON body.
-pub(super) struct Command<T>(pub(super) T);
+pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Command<T> {
-    type Rejection = Refusal;
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = BulkError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, BulkError> {
         match Json::<T>::from_request(request, state).await {
             Ok(Json(command)) => Ok(Self(command)),
             Err(JsonRejection::BytesRejection(error)) if error.status() == 413 => {

@@ -16,15 +16,15 @@ use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
 use oxbus_store::Wait;
 use serde::Deserialize;
 
-use super::parameters::Parameters;
-use super::refusal::Refusal;
+use super::error::BulkError;
+use super::parameters::QueryParameters;
 use super::rows::page;
-use super::{BulkState, Caller, entity};
-use crate::work::on_thread;
+use super::{BulkCaller, BulkState, entity};
+use crate::blocking::run_blocking;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Question {
+pub(super) struct PeekParameters {
     entity: String,
     partition: u16,
     from: u64,
@@ -38,43 +38,54 @@ pub(super) struct Question {
 
 pub(super) async fn peek(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(question): Parameters<Question>,
-) -> std::result::Result<Response, Refusal> {
-    caller.may(AccessRight::Listen, &question.entity)?;
-    let shown = on_thread(move |_| {
-        in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
-        let (path, _) = EntityName::split_sub_queue(&question.entity);
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<PeekParameters>,
+) -> std::result::Result<Response, BulkError> {
+    caller.authorize(AccessRight::Listen, &parameters.entity)?;
+    let response = run_blocking(move |_| {
+        in_range(
+            "max_bytes",
+            parameters.max_bytes,
+            1,
+            BULK_PAGE_BYTES_MAX as u64,
+            "bytes",
+        )?;
+        let (path, _) = EntityName::split_sub_queue(&parameters.entity);
         let is_partitioned = state.namespace().entity(path)?.is_partitioned();
-        let partition = PartitionId(question.partition);
+        let partition = PartitionId(parameters.partition);
         // What is not partitioned is partition 0.
-        let only = (is_partitioned || partition.0 != 0).then_some(partition);
-        let receiver = entity::receiver(state.namespace(), &question.entity, ReceiveMode::PeekLock, only)?;
-        let (found, next) = look(&receiver, &question)?;
-        let bytes = if question.include_body {
-            question.max_bytes as usize
+        let partition_filter = (is_partitioned || partition.0 != 0).then_some(partition);
+        let receiver = entity::receiver(
+            state.namespace(),
+            &parameters.entity,
+            ReceiveMode::PeekLock,
+            partition_filter,
+        )?;
+        let (found, next) = browse_page(&receiver, &parameters)?;
+        let bytes = if parameters.include_body {
+            parameters.max_bytes as usize
         } else {
             0
         };
-        let mut builder = TableBuilder::new(found.len(), bytes).with_properties(question.application_properties);
+        let mut builder = TableBuilder::new(found.len(), bytes).with_properties(parameters.application_properties);
         for browsed in &found {
-            builder.push_browsed(receiver.queue(), browsed, question.include_body)?;
+            builder.push_browsed(receiver.queue(), browsed, parameters.include_body)?;
         }
         page(&builder.finish()?, next.map(|next| next.0))
     });
-    Ok(shown.await?)
+    Ok(response.await?)
 }
 
 /// The messages of a page, and the number of the next one.
-fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Option<SequenceNumber>)> {
-    let index = usize::from(question.partition);
+fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<Browsed>, Option<SequenceNumber>)> {
+    let index = usize::from(parameters.partition);
     let first = Entity::sequence_number(index, Counter::FIRST);
-    let last = question.to.unwrap_or(u64::MAX);
-    let mut from = SequenceNumber(question.from.max(first.0));
+    let last = parameters.to.unwrap_or(u64::MAX);
+    let mut from = SequenceNumber(parameters.from.max(first.0));
     let mut found: Vec<Browsed> = Vec::new();
     let mut bytes = 0;
     loop {
-        if from.partition().0 != question.partition {
+        if from.partition().0 != parameters.partition {
             return Ok((found, None));
         }
         let browsed = receiver.browse(PEEK_MESSAGES_MAX, Some(from), &Wait::FOREVER)?;
@@ -87,7 +98,7 @@ fn look(receiver: &Receiver, question: &Question) -> Result<(Vec<Browsed>, Optio
                 return Ok((found, None));
             }
             let size = browsed.message.record.len();
-            if !found.is_empty() && bytes + size > question.max_bytes as usize {
+            if !found.is_empty() && bytes + size > parameters.max_bytes as usize {
                 return Ok((found, Some(number)));
             }
             bytes += size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `POST /receive`: messages as an Arrow stream, each with its lock.
 //!
-//! What could not be sent to the end goes back (`taken`).
+//! What could not be sent to the end goes back (`pending`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_wire::pieces;
 use serde::Deserialize;
 
-use super::parameters::Parameters;
-use super::refusal::Refusal;
+use super::error::BulkError;
+use super::parameters::QueryParameters;
 use super::rows::response;
-use super::{BulkState, Caller, entity};
-use crate::taken::{Taken, wait};
-use crate::work::on_thread;
+use super::{BulkCaller, BulkState, entity};
+use crate::blocking::{run_blocking, run_lookup};
+use crate::pending::{self, PendingDeliveries};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wish {
+pub(super) struct ReceiveParameters {
     entity: String,
     max_message_count: usize,
     max_wait_time_ms: u64,
@@ -41,24 +41,24 @@ pub(super) struct Wish {
 }
 
 /// Received messages on their way to who asked for them.
-struct Parcel {
-    taken: Taken,
+struct ReceiveResponse {
+    pending: PendingDeliveries,
     next: usize,
     encoder: Option<Encoder>,
 }
 
-impl Parcel {
-    fn new(taken: Taken) -> Self {
+impl ReceiveResponse {
+    fn new(pending: PendingDeliveries) -> Self {
         Self {
-            taken,
+            pending,
             next: 0,
             encoder: None,
         }
     }
 
     /// The bytes of the next messages, and those of the end behind the last ones.
-    fn pack(mut self) -> Result<(Self, Vec<Bytes>)> {
-        let rest = &self.taken.deliveries()[self.next..];
+    fn encode_next(mut self) -> Result<(Self, Vec<Bytes>)> {
+        let rest = &self.pending.deliveries()[self.next..];
         let (mut count, mut bytes) = (0, 0);
         while count < rest.len() && bytes < BULK_PIECE_BYTES {
             bytes += rest[count].claimed.record.len();
@@ -66,7 +66,7 @@ impl Parcel {
         }
         let mut builder = TableBuilder::new(count, bytes);
         for delivery in &rest[..count] {
-            builder.push_delivery(self.taken.receiver(), delivery)?;
+            builder.push_delivery(self.pending.receiver(), delivery)?;
         }
         let batch = builder.finish()?;
         let mut encoder = match self.encoder.take() {
@@ -75,7 +75,7 @@ impl Parcel {
         };
         let mut buffers = encoder.batch(&batch)?;
         self.next += count;
-        if self.is_packed() {
+        if self.is_fully_encoded() {
             buffers.extend(encoder.finish()?);
         } else {
             self.encoder = Some(encoder);
@@ -83,12 +83,12 @@ impl Parcel {
         Ok((self, pieces(buffers)))
     }
 
-    fn is_packed(&self) -> bool {
-        self.next >= self.taken.deliveries().len()
+    fn is_fully_encoded(&self) -> bool {
+        self.next >= self.pending.deliveries().len()
     }
 }
 
-fn mode(name: &str) -> Result<ReceiveMode> {
+fn parse_mode(name: &str) -> Result<ReceiveMode> {
     match name {
         "peek_lock" => Ok(ReceiveMode::PeekLock),
         "receive_and_delete" => Ok(ReceiveMode::ReceiveAndDelete),
@@ -101,37 +101,49 @@ fn mode(name: &str) -> Result<ReceiveMode> {
 
 pub(super) async fn receive(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(wish): Parameters<Wish>,
-) -> std::result::Result<Response, Refusal> {
-    caller.may(AccessRight::Listen, &wish.entity)?;
-    let mode = mode(&wish.receive_mode)?;
-    in_range("max_wait_time_ms", wish.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<ReceiveParameters>,
+) -> std::result::Result<Response, BulkError> {
+    caller.authorize(AccessRight::Listen, &parameters.entity)?;
+    let mode = parse_mode(&parameters.receive_mode)?;
+    in_range(
+        "max_wait_time_ms",
+        parameters.max_wait_time_ms,
+        0,
+        BULK_WAIT_MS_MAX,
+        "ms",
+    )?;
     let receiver = {
-        let state = state.clone();
-        let receiver = on_thread(move |_| entity::receiver(state.namespace(), &wish.entity, mode, None));
+        let namespace = state.namespace().clone();
+        let receiver = run_lookup(state.namespace(), move |_| {
+            entity::receiver(&namespace, &parameters.entity, mode, None)
+        });
         Arc::new(receiver.await?)
     };
-    let deadline = Deadline::after(Some(Duration::from_millis(wish.max_wait_time_ms)));
-    let taken = wait(&receiver, wish.max_message_count, deadline, state.stopped()).await?;
-    let parcel = Parcel::new(taken.unwrap_or_else(|| Taken::new(&receiver, Deliveries::new())));
-    let (parcel, first) = on_thread(|_| parcel.pack()).await?;
-    Ok(response(Body::from_stream(stream(parcel, first))))
+    let deadline = Deadline::after(Some(Duration::from_millis(parameters.max_wait_time_ms)));
+    let pending = pending::receive(&receiver, parameters.max_message_count, deadline, state.stopped()).await?;
+    let encoding =
+        ReceiveResponse::new(pending.unwrap_or_else(|| PendingDeliveries::new(&receiver, Deliveries::new())));
+    let (encoding, first) = run_blocking(|_| encoding.encode_next()).await?;
+    Ok(response(Body::from_stream(stream(encoding, first))))
 }
 
 /// The bytes of a parcel: the next are made when those before are gone.
-fn stream(parcel: Parcel, first: Vec<Bytes>) -> impl Stream<Item = Result<Bytes>> {
-    futures_util::stream::try_unfold((parcel, VecDeque::from(first)), |(mut parcel, mut ready)| async move {
-        loop {
-            if let Some(bytes) = ready.pop_front() {
-                return Ok(Some((bytes, (parcel, ready))));
+fn stream(encoding: ReceiveResponse, first: Vec<Bytes>) -> impl Stream<Item = Result<Bytes>> {
+    futures_util::stream::try_unfold(
+        (encoding, VecDeque::from(first)),
+        |(mut encoding, mut ready)| async move {
+            loop {
+                if let Some(bytes) = ready.pop_front() {
+                    return Ok(Some((bytes, (encoding, ready))));
+                }
+                if encoding.is_fully_encoded() {
+                    encoding.pending.mark_sent();
+                    return Ok(None);
+                }
+                let (advanced, next) = run_blocking(|_| encoding.encode_next()).await?;
+                (encoding, ready) = (advanced, next.into());
             }
-            if parcel.is_packed() {
-                parcel.taken.keep();
-                return Ok(None);
-            }
-            let (same, next) = on_thread(|_| parcel.pack()).await?;
-            (parcel, ready) = (same, next.into());
-        }
-    })
+        },
+    )
 }

@@ -19,13 +19,13 @@ use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::{Command, Parameters};
-use super::refusal::Refusal;
+use super::error::BulkError;
+use super::parameters::{JsonBody, QueryParameters};
 use super::rows::page;
-use super::settle::How;
-use super::{BulkState, Caller};
-use crate::wait::until_found;
-use crate::work::on_thread;
+use super::settle::SettlementRequest;
+use super::{BulkCaller, BulkState, JsonResult};
+use crate::blocking::{run_blocking, run_lookup};
+use crate::wait::wait_until_found;
 
 pub(super) fn routes() -> Router<BulkState> {
     Router::new()
@@ -40,22 +40,20 @@ pub(super) fn routes() -> Router<BulkState> {
         .route("/cancel", post(cancel))
 }
 
-type Answer = std::result::Result<Json<Value>, Refusal>;
-
 /// Runs a call on the reservations of an entity, for a caller that has the right there.
-async fn on<T: Send + 'static>(
+async fn with_reservations<T: Send + 'static>(
     state: BulkState,
-    (caller, right): (Caller, AccessRight),
+    (caller, right): (BulkCaller, AccessRight),
     entity: String,
     work: impl FnOnce(&Reservations, &Wait<'_>) -> Result<T> + Send + 'static,
-) -> std::result::Result<T, Refusal> {
-    caller.may(right, &entity)?;
-    Ok(on_thread(move |wait| work(&state.namespace().reservations(&entity)?, wait)).await?)
+) -> std::result::Result<T, BulkError> {
+    caller.authorize(right, &entity)?;
+    Ok(run_blocking(move |wait| work(&state.namespace().reservations(&entity)?, wait)).await?)
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Acquire {
+struct AcquireRequest {
     entity: String,
     consumer: String,
     start: String,
@@ -63,10 +61,10 @@ struct Acquire {
 
 async fn acquire(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Acquire>,
-) -> Answer {
-    let start = match command.start.as_str() {
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<AcquireRequest>,
+) -> JsonResult {
+    let start = match request.start.as_str() {
         "earliest" => Start::Earliest,
         "latest" => Start::Latest,
         other => {
@@ -74,8 +72,8 @@ async fn acquire(
             return Err(Error::new(ErrorKind::InvalidArgument, detail).into());
         }
     };
-    let acquired = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
-        it.acquire(&command.consumer, start, wait)
+    let acquired = with_reservations(state, (caller, AccessRight::Listen), request.entity, move |it, wait| {
+        it.acquire(&request.consumer, start, wait)
     })
     .await?;
     Ok(Json(json!({ "epoch": acquired.epoch, "done": acquired.done })))
@@ -83,7 +81,7 @@ async fn acquire(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Reserve {
+struct ReserveRequest {
     entity: String,
     consumer: String,
     epoch: u64,
@@ -98,37 +96,38 @@ struct Reserve {
 
 async fn reserve(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Reserve>,
-) -> Answer {
-    caller.may(AccessRight::Listen, &command.entity)?;
-    in_range("max_wait_time_ms", command.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
-    let wait = Duration::from_millis(command.max_wait_time_ms);
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<ReserveRequest>,
+) -> JsonResult {
+    caller.authorize(AccessRight::Listen, &request.entity)?;
+    in_range("max_wait_time_ms", request.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
+    let wait = Duration::from_millis(request.max_wait_time_ms);
     let deadline = Deadline::after(Some(wait));
     let wish = Wish {
-        messages: command.max_messages,
-        bytes: command.max_bytes,
-        upto: command.upto,
-        lock: Duration::from_millis(command.lock_ms),
+        messages: request.max_messages,
+        bytes: request.max_bytes,
+        upto: request.upto,
+        lock: Duration::from_millis(request.lock_ms),
         wait,
     };
     let reservations = {
-        let state = state.clone();
-        Arc::new(on_thread(move |_| state.namespace().reservations(&command.entity)).await?)
+        let namespace = state.namespace().clone();
+        let found = run_lookup(state.namespace(), move |_| namespace.reservations(&request.entity));
+        Arc::new(found.await?)
     };
-    let (consumer, number) = (command.consumer, (command.epoch, command.n));
-    let found = until_found(&reservations, deadline, state.stopped(), move |it, store| {
+    let (consumer, number) = (request.consumer, (request.epoch, request.n));
+    let found = wait_until_found(&reservations, deadline, state.stopped(), move |it, store| {
         it.reserve_now(&consumer, number, &wish, store)
     });
     let plan = found.await?;
-    Ok(Json(shown(
+    Ok(Json(plan_json(
         &plan.unwrap_or_else(|| reservations.empty_plan(number.0, number.1)),
     )))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Numbered {
+struct ReservationRequest {
     entity: String,
     consumer: String,
     epoch: u64,
@@ -139,17 +138,17 @@ struct Numbered {
 
 async fn plan(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Numbered>,
-) -> Answer {
-    let lock = Duration::from_millis(command.lock_ms);
-    let plan = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
-        it.plan(&command.consumer, command.epoch, command.n, lock, wait)
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<ReservationRequest>,
+) -> JsonResult {
+    let lock = Duration::from_millis(request.lock_ms);
+    let plan = with_reservations(state, (caller, AccessRight::Listen), request.entity, move |it, wait| {
+        it.plan(&request.consumer, request.epoch, request.n, lock, wait)
     });
-    Ok(Json(shown(&plan.await?)))
+    Ok(Json(plan_json(&plan.await?)))
 }
 
-fn shown(plan: &Plan) -> Value {
+fn plan_json(plan: &Plan) -> Value {
     let partitions: Vec<Value> = plan
         .partitions
         .iter()
@@ -174,7 +173,7 @@ fn shown(plan: &Plan) -> Value {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
+struct ReadParameters {
     entity: String,
     id: String,
     epoch: u64,
@@ -189,20 +188,33 @@ struct Read {
 
 async fn read(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(question): Parameters<Read>,
-) -> std::result::Result<Response, Refusal> {
-    let Read { entity, id, epoch, .. } = question;
-    let page_of = on(state, (caller, AccessRight::Listen), entity, move |it, wait| {
-        in_range("max_bytes", question.max_bytes, 1, BULK_PAGE_BYTES_MAX as u64, "bytes")?;
-        let bytes = question.max_bytes as usize;
-        let found = it.read((&id, epoch), question.partition, question.lo, question.hi, bytes, wait)?;
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<ReadParameters>,
+) -> std::result::Result<Response, BulkError> {
+    let ReadParameters { entity, id, epoch, .. } = parameters;
+    let page_of = with_reservations(state, (caller, AccessRight::Listen), entity, move |it, wait| {
+        in_range(
+            "max_bytes",
+            parameters.max_bytes,
+            1,
+            BULK_PAGE_BYTES_MAX as u64,
+            "bytes",
+        )?;
+        let bytes = parameters.max_bytes as usize;
+        let found = it.read(
+            (&id, epoch),
+            parameters.partition,
+            parameters.lo,
+            parameters.hi,
+            bytes,
+            wait,
+        )?;
         let size = found.messages.iter().map(|message| message.claimed.record.len()).sum();
-        let bytes = if question.include_body { size } else { 0 };
+        let bytes = if parameters.include_body { size } else { 0 };
         let mut builder =
-            TableBuilder::new(found.messages.len(), bytes).with_properties(question.application_properties);
+            TableBuilder::new(found.messages.len(), bytes).with_properties(parameters.application_properties);
         for message in &found.messages {
-            builder.push_reserved(it.queue(), message, question.include_body)?;
+            builder.push_reserved(it.queue(), message, parameters.include_body)?;
         }
         page(&builder.finish()?, found.next)
     });
@@ -211,7 +223,7 @@ async fn read(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Renew {
+struct RenewRequest {
     entity: String,
     consumer: String,
     epoch: u64,
@@ -220,12 +232,12 @@ struct Renew {
 
 async fn renew(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Renew>,
-) -> Answer {
-    let lock = Duration::from_millis(command.lock_ms);
-    let until = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
-        it.renew(&command.consumer, command.epoch, lock, wait)
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<RenewRequest>,
+) -> JsonResult {
+    let lock = Duration::from_millis(request.lock_ms);
+    let until = with_reservations(state, (caller, AccessRight::Listen), request.entity, move |it, wait| {
+        it.renew(&request.consumer, request.epoch, lock, wait)
     })
     .await?;
     Ok(Json(json!({ "expires_at_ms": until.0 })))
@@ -233,11 +245,11 @@ async fn renew(
 
 async fn complete(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Numbered>,
-) -> Answer {
-    let completed = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
-        it.complete_up_to(&command.consumer, command.epoch, command.n, wait)
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<ReservationRequest>,
+) -> JsonResult {
+    let completed = with_reservations(state, (caller, AccessRight::Listen), request.entity, move |it, wait| {
+        it.complete_up_to(&request.consumer, request.epoch, request.n, wait)
     });
     let completed = completed.await?;
     Ok(Json(
@@ -246,26 +258,26 @@ async fn complete(
 }
 
 #[derive(Deserialize)]
-struct Settle {
+struct SettleReservedRequest {
     entity: String,
     id: String,
     epoch: u64,
     sequence_numbers: Vec<u64>,
     #[serde(flatten)]
-    how: How,
+    settlement: SettlementRequest,
 }
 
 async fn settle(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Settle>,
-) -> Answer {
-    let settled = on(state, (caller, AccessRight::Listen), command.entity, move |it, wait| {
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<SettleReservedRequest>,
+) -> JsonResult {
+    let settled = with_reservations(state, (caller, AccessRight::Listen), request.entity, move |it, wait| {
         it.settle(
-            &command.id,
-            command.epoch,
-            &command.sequence_numbers,
-            command.how.settlement()?,
+            &request.id,
+            request.epoch,
+            &request.sequence_numbers,
+            request.settlement.settlement()?,
             wait,
         )
     });
@@ -274,24 +286,24 @@ async fn settle(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
+struct ListParameters {
     entity: String,
 }
 
 async fn list(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(question): Parameters<List>,
-) -> Answer {
-    let infos = on(state, (caller, AccessRight::Manage), question.entity, |it, wait| {
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<ListParameters>,
+) -> JsonResult {
+    let infos = with_reservations(state, (caller, AccessRight::Manage), parameters.entity, |it, wait| {
         Ok(it.list(wait))
     })
     .await?;
-    let infos: Vec<Value> = infos.iter().map(info).collect();
+    let infos: Vec<Value> = infos.iter().map(info_json).collect();
     Ok(Json(json!({ "reservations": infos })))
 }
 
-fn info(info: &ReservationInfo) -> Value {
+fn info_json(info: &ReservationInfo) -> Value {
     json!({
         "consumer": info.consumer,
         "n": info.n,
@@ -308,18 +320,18 @@ fn info(info: &ReservationInfo) -> Value {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cancel {
+struct CancelRequest {
     entity: String,
     consumer: String,
 }
 
 async fn cancel(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Cancel>,
-) -> Answer {
-    let cancelled = on(state, (caller, AccessRight::Manage), command.entity, move |it, wait| {
-        it.cancel(&command.consumer, wait)
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<CancelRequest>,
+) -> JsonResult {
+    let cancelled = with_reservations(state, (caller, AccessRight::Manage), request.entity, move |it, wait| {
+        it.cancel(&request.consumer, wait)
     })
     .await?;
     Ok(Json(json!({ "cancelled": cancelled })))

@@ -21,28 +21,28 @@ use oxbus_model::caps::{BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_wire::{Fault, FaultKind};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::parameters::Parameters;
-use super::refusal::Refusal;
-use super::{BulkState, Caller};
-use crate::work::on_thread;
+use super::error::BulkError;
+use super::parameters::QueryParameters;
+use super::{BulkCaller, BulkState, JsonResult};
+use crate::blocking::run_blocking;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Target {
+pub(super) struct SendParameters {
     entity: String,
 }
 
 /// Rows that are checked, and what the next bytes continue.
-struct Incoming {
+struct SendUpload {
     outgoing: Outgoing<Sender>,
     decoder: Decoder,
 }
 
-impl Incoming {
-    fn push(mut self, piece: Piece) -> Result<Self> {
-        for bytes in piece.0 {
+impl SendUpload {
+    fn push(mut self, chunk: BodyChunk) -> Result<Self> {
+        for bytes in chunk.0 {
             for batch in self.decoder.push(Buffer::from(bytes))? {
                 let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
                 self.outgoing.push(&columns)?;
@@ -54,52 +54,52 @@ impl Incoming {
 
 pub(super) async fn send(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(target): Parameters<Target>,
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<SendParameters>,
     body: Body,
-) -> std::result::Result<Json<Value>, Refusal> {
-    caller.may(AccessRight::Send, &target.entity)?;
-    let incoming = {
+) -> JsonResult {
+    caller.authorize(AccessRight::Send, &parameters.entity)?;
+    let upload = {
         let state = state.clone();
-        on_thread(move |_| {
-            let sender = state.namespace().sender(&target.entity)?;
-            Ok(Incoming {
+        run_blocking(move |_| {
+            let sender = state.namespace().sender(&parameters.entity)?;
+            Ok(SendUpload {
                 outgoing: Outgoing::new(sender, state.new_id())?,
                 decoder: Decoder::default(),
             })
         })
         .await?
     };
-    let mut body = Pieces::new(body, state.limits().body_pause());
-    let (mut all, mut held) = (0, state.0.unstored.share());
+    let mut body = BodyChunks::new(body, state.limits().body_pause());
+    let (mut total, mut budget_share) = (0, state.0.unstored.share());
     // Refuses rows that would take too much memory.
     let admit = |bytes: usize| {
-        all += bytes as u64;
+        total += bytes as u64;
         let max = state.limits().send_bytes;
-        if all > max {
+        if total > max {
             let detail = format!("the rows are too large; send less at once: limit={max} bytes");
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
-        held.take(bytes)
+        budget_share.take(bytes)
     };
-    let incoming = match take(&mut body, incoming, Incoming::push, admit).await {
-        Ok(incoming) => incoming,
+    let upload = match feed_chunks(&mut body, upload, SendUpload::push, admit).await {
+        Ok(upload) => upload,
         Err(error) => {
             body.drain().await;
             return Err(error.into());
         }
     };
-    let sent = on_thread(move |wait| {
-        incoming.decoder.finish()?;
-        Ok(incoming.outgoing.send(wait))
+    let sent = run_blocking(move |wait| {
+        upload.decoder.finish()?;
+        Ok(upload.outgoing.send(wait))
     });
     match sent.await?.outcome() {
         Ok(stored) => Ok(Json(json!({ "stored": stored }))),
-        Err(failed) => Err(Refusal(not_sent(failed))),
+        Err(failed) => Err(BulkError(send_fault(failed))),
     }
 }
 
-fn not_sent(failed: NotSent) -> Fault {
+fn send_fault(failed: NotSent) -> Fault {
     match failed {
         NotSent::Nothing(error) => Fault::from(error),
         NotSent::Part {
@@ -117,83 +117,83 @@ fn not_sent(failed: NotSent) -> Fault {
 }
 
 /// Feeds all pieces of a body to `push`, on threads, while the next ones come in.
-pub(super) async fn take<T: Send + 'static>(
-    body: &mut Pieces,
+pub(super) async fn feed_chunks<T: Send + 'static>(
+    body: &mut BodyChunks,
     mut into: T,
-    push: impl Fn(T, Piece) -> Result<T> + Copy + Send + 'static,
+    push: impl Fn(T, BodyChunk) -> Result<T> + Copy + Send + 'static,
     mut admit: impl FnMut(usize) -> Result<()>,
 ) -> Result<T> {
-    let mut piece = body.next().await?;
-    while let Some(some) = piece {
+    let mut chunk = body.next().await?;
+    while let Some(some) = chunk {
         admit(some.len())?;
-        let working = tokio::spawn(on_thread(move |_| push(into, some)));
+        let working = tokio::spawn(run_blocking(move |_| push(into, some)));
         let next = body.next().await;
         into = working.await.map_err(|_| {
             let detail = "the server failed within the call; look at its error output";
             Error::new(ErrorKind::Storage, detail)
         })??;
-        piece = next?;
+        chunk = next?;
     }
     Ok(into)
 }
 
 /// Bytes of a body as they came in: the decoder puts together what belongs together.
-pub(super) struct Piece(pub(super) Vec<Bytes>);
+pub(super) struct BodyChunk(pub(super) Vec<Bytes>);
 
-impl Piece {
+impl BodyChunk {
     fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 }
 
 /// A body in pieces of a useful size.
-pub(super) struct Pieces {
+pub(super) struct BodyChunks {
     body: Body,
     /// How long to wait for the next one.
     pause: Duration,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl Pieces {
+impl BodyChunks {
     pub(super) fn new(body: Body, pause: Duration) -> Self {
         Self {
             body,
             pause,
-            is_over: false,
+            is_finished: false,
         }
     }
 
     /// Some bytes; `None` at the end. A body that breaks off or stalls is an error.
-    async fn next(&mut self) -> Result<Option<Piece>> {
-        let mut piece = Piece(Vec::new());
-        while piece.len() < BULK_PIECE_BYTES / 2 {
-            match self.frame().await? {
-                Some(bytes) => piece.0.push(bytes),
+    async fn next(&mut self) -> Result<Option<BodyChunk>> {
+        let mut chunk = BodyChunk(Vec::new());
+        while chunk.len() < BULK_PIECE_BYTES / 2 {
+            match self.next_frame().await? {
+                Some(bytes) => chunk.0.push(bytes),
                 None => break,
             }
         }
-        Ok((!piece.0.is_empty()).then_some(piece))
+        Ok((!chunk.0.is_empty()).then_some(chunk))
     }
 
-    async fn frame(&mut self) -> Result<Option<Bytes>> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>> {
         loop {
-            if self.is_over {
+            if self.is_finished {
                 return Ok(None);
             }
-            let frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| {
-                self.is_over = true;
+            let next_frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| {
+                self.is_finished = true;
                 let detail = format!("no more rows came for {} s; send them sooner", self.pause.as_secs_f64());
                 Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None)
             })?;
-            match frame {
-                None => self.is_over = true,
-                Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data() {
+            match next_frame {
+                None => self.is_finished = true,
+                Some(Ok(next_frame)) => {
+                    if let Ok(bytes) = next_frame.into_data() {
                         return Ok(Some(bytes));
                     }
                 }
                 Some(Err(_)) => {
-                    self.is_over = true;
+                    self.is_finished = true;
                     let detail = "the stream of rows broke off; nothing was stored, send them again";
                     return Err(Error::new(ErrorKind::InvalidArgument, detail));
                 }
@@ -203,8 +203,8 @@ impl Pieces {
 
     /// Reads on for a while and keeps nothing: whoever still writes reads an answer only afterwards.
     pub(super) async fn drain(&mut self) {
-        let patience = Duration::from_millis(BULK_DRAIN_MS_MAX);
-        let rest = async { while let Ok(Some(_)) = self.frame().await {} };
-        let _ = tokio::time::timeout(patience, rest).await;
+        let drain_timeout = Duration::from_millis(BULK_DRAIN_MS_MAX);
+        let rest = async { while let Ok(Some(_)) = self.next_frame().await {} };
+        let _ = tokio::time::timeout(drain_timeout, rest).await;
     }
 }

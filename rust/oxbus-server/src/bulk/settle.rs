@@ -9,26 +9,25 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
 use oxbus_wire::from_hex;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::parameters::Command;
-use super::refusal::Refusal;
-use super::{BulkState, Caller, entity};
-use crate::work::on_thread;
+use super::parameters::JsonBody;
+use super::{BulkCaller, BulkState, JsonResult, entity};
+use crate::blocking::run_blocking;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settle {
+pub(super) struct SettleRequest {
     entity: String,
     /// 32 hexadecimal digits each, one behind the other.
     lock_tokens: String,
     #[serde(flatten)]
-    how: How,
+    settlement: SettlementRequest,
 }
 
 /// How messages are settled.
 #[derive(Deserialize)]
-pub(super) struct How {
+pub(super) struct SettlementRequest {
     outcome: String,
     #[serde(default)]
     reason: Option<String>,
@@ -36,7 +35,7 @@ pub(super) struct How {
     description: Option<String>,
 }
 
-impl How {
+impl SettlementRequest {
     /// As the broker says it.
     pub(super) fn settlement(&self) -> Result<Settlement<'_>> {
         let settlement = match self.outcome.as_str() {
@@ -65,19 +64,19 @@ impl How {
 
 pub(super) async fn settle(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(command): Command<Settle>,
-) -> std::result::Result<Json<Value>, Refusal> {
-    caller.may(AccessRight::Listen, &command.entity)?;
-    let lost = on_thread(move |wait| {
-        let tokens = from_hex(&command.lock_tokens)
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<SettleRequest>,
+) -> JsonResult {
+    caller.authorize(AccessRight::Listen, &request.entity)?;
+    let lost = run_blocking(move |wait| {
+        let tokens = from_hex(&request.lock_tokens)
             .filter(|tokens| tokens.len() % 16 == 0)
             .ok_or_else(|| {
                 let detail =
                     "lock_tokens must be tokens of 16 bytes; take them from column lock_token of received rows";
                 Error::new(ErrorKind::InvalidArgument, detail)
             })?;
-        let receiver = entity::receiver(state.namespace(), &command.entity, ReceiveMode::PeekLock, None)?;
+        let receiver = entity::receiver(state.namespace(), &request.entity, ReceiveMode::PeekLock, None)?;
         let (tokens, _) = tokens.as_chunks::<16>();
         let mut lost = Vec::new();
         let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
@@ -91,7 +90,7 @@ pub(super) async fn settle(
                 None => lost.push(position),
             }
         }
-        let lost_keys = receiver.settle_many(&keys, command.how.settlement()?, wait)?;
+        let lost_keys = receiver.settle_many(&keys, request.settlement.settlement()?, wait)?;
         lost.extend(lost_keys.into_iter().map(|position| positions[position]));
         lost.sort_unstable();
         Ok(lost)

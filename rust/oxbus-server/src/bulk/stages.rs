@@ -18,11 +18,10 @@ use oxbus_model::authorization::AccessRight;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::{Command, Parameters};
-use super::refusal::Refusal;
-use super::send::{Piece, Pieces, take};
-use super::{BulkState, Caller, NAMESPACE};
-use crate::work::on_thread;
+use super::parameters::{JsonBody, QueryParameters};
+use super::send::{BodyChunk, BodyChunks, feed_chunks};
+use super::{BulkCaller, BulkState, JsonResult, NAMESPACE};
+use crate::blocking::run_blocking;
 
 pub(super) fn routes() -> Router<BulkState> {
     Router::new()
@@ -32,24 +31,22 @@ pub(super) fn routes() -> Router<BulkState> {
         .route("/discard", post(discard))
 }
 
-type Answer = std::result::Result<Json<Value>, Refusal>;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Target {
+struct StageParameters {
     entity: String,
     id: String,
 }
 
 /// A stage that takes rows, and what the next bytes continue.
-struct Incoming {
+struct StageUpload {
     putting: Putting,
     decoder: Decoder,
 }
 
-impl Incoming {
-    fn push(mut self, piece: Piece) -> Result<Self> {
-        for bytes in piece.0 {
+impl StageUpload {
+    fn push(mut self, chunk: BodyChunk) -> Result<Self> {
+        for bytes in chunk.0 {
             for batch in self.decoder.push(Buffer::from(bytes))? {
                 let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
                 self.putting.push(&columns)?;
@@ -61,38 +58,38 @@ impl Incoming {
 
 async fn stage(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Parameters(target): Parameters<Target>,
+    Extension(caller): Extension<BulkCaller>,
+    QueryParameters(parameters): QueryParameters<StageParameters>,
     body: Body,
-) -> Answer {
-    caller.may(AccessRight::Send, &target.entity)?;
+) -> JsonResult {
+    caller.authorize(AccessRight::Send, &parameters.entity)?;
     let pause = state.limits().body_pause();
-    let begun = on_thread(move |_| {
-        let staging = state.namespace().stages().begin(&target.entity, &target.id)?;
-        Ok(Incoming {
+    let upload = run_blocking(move |_| {
+        let staging = state.namespace().stages().begin(&parameters.entity, &parameters.id)?;
+        Ok(StageUpload {
             putting: Putting::new(staging, state.new_id()),
             decoder: Decoder::default(),
         })
     });
-    let begun = begun.await?;
-    let mut body = Pieces::new(body, pause);
-    let incoming = match take(&mut body, begun, Incoming::push, |_| Ok(())).await {
-        Ok(incoming) => incoming,
+    let upload = upload.await?;
+    let mut body = BodyChunks::new(body, pause);
+    let upload = match feed_chunks(&mut body, upload, StageUpload::push, |_| Ok(())).await {
+        Ok(upload) => upload,
         Err(error) => {
             body.drain().await;
             return Err(error.into());
         }
     };
-    let finished = on_thread(move |_| {
-        incoming.decoder.finish()?;
-        incoming.putting.finish()
+    let finished = run_blocking(move |_| {
+        upload.decoder.finish()?;
+        upload.putting.finish()
     });
     Ok(Json(json!({ "rows": finished.await? })))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Decision {
+struct CommitRequest {
     sink: String,
     query: String,
     batch: u64,
@@ -101,40 +98,40 @@ struct Decision {
 
 async fn commit(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(it): Command<Decision>,
-) -> Answer {
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<CommitRequest>,
+) -> JsonResult {
     // Stages of several entities show at once, and what a sink committed holds for all of them.
-    caller.may(AccessRight::Send, NAMESPACE)?;
-    let committed = on_thread(move |wait| {
+    caller.authorize(AccessRight::Send, NAMESPACE)?;
+    let committed = run_blocking(move |wait| {
         let stages = state.namespace().stages();
-        stages.commit(&it.sink, &it.query, it.batch, &it.ids, wait)
+        stages.commit(&request.sink, &request.query, request.batch, &request.ids, wait)
     });
     Ok(Json(json!({ "committed": committed.await? })))
 }
 
 async fn abort(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(it): Command<Decision>,
-) -> Answer {
-    caller.may(AccessRight::Send, NAMESPACE)?;
-    let aborted = on_thread(move |wait| {
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<CommitRequest>,
+) -> JsonResult {
+    caller.authorize(AccessRight::Send, NAMESPACE)?;
+    let aborted = run_blocking(move |wait| {
         let stages = state.namespace().stages();
-        stages.abort(&it.sink, &it.query, it.batch, &it.ids, wait)
+        stages.abort(&request.sink, &request.query, request.batch, &request.ids, wait)
     });
     aborted.await?;
     Ok(Json(json!({})))
 }
 
-async fn list(State(state): State<BulkState>, Extension(caller): Extension<Caller>) -> Answer {
-    caller.may(AccessRight::Manage, NAMESPACE)?;
-    let stages = on_thread(move |_| Ok(state.namespace().stages().list())).await?;
-    let stages: Vec<Value> = stages.iter().map(shown).collect();
+async fn list(State(state): State<BulkState>, Extension(caller): Extension<BulkCaller>) -> JsonResult {
+    caller.authorize(AccessRight::Manage, NAMESPACE)?;
+    let stages = run_blocking(move |_| Ok(state.namespace().stages().list())).await?;
+    let stages: Vec<Value> = stages.iter().map(stage_json).collect();
     Ok(Json(json!({ "stages": stages })))
 }
 
-fn shown(stage: &StageInfo) -> Value {
+fn stage_json(stage: &StageInfo) -> Value {
     let (status, reason, commit) = match &stage.state {
         StageState::Open => ("open", None, None),
         StageState::Ready => ("ready", None, None),
@@ -157,16 +154,16 @@ fn shown(stage: &StageInfo) -> Value {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct One {
+struct DiscardRequest {
     id: String,
 }
 
 async fn discard(
     State(state): State<BulkState>,
-    Extension(caller): Extension<Caller>,
-    Command(one): Command<One>,
-) -> Answer {
-    caller.may(AccessRight::Manage, NAMESPACE)?;
-    let discarded = on_thread(move |wait| state.namespace().stages().discard(&one.id, wait)).await?;
+    Extension(caller): Extension<BulkCaller>,
+    JsonBody(request): JsonBody<DiscardRequest>,
+) -> JsonResult {
+    caller.authorize(AccessRight::Manage, NAMESPACE)?;
+    let discarded = run_blocking(move |wait| state.namespace().stages().discard(&request.id, wait)).await?;
     Ok(Json(json!({ "discarded": discarded })))
 }

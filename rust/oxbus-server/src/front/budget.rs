@@ -9,12 +9,12 @@ use oxbus_model::{Error, ErrorKind, Result};
 /// Bytes that may be held, and that are.
 #[derive(Clone)]
 pub(crate) struct Budget {
-    held: Arc<AtomicUsize>,
+    in_use: Arc<AtomicUsize>,
     max: usize,
 }
 
 /// Bytes of one request; given back when it is dropped.
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     budget: Budget,
     bytes: usize,
 }
@@ -22,23 +22,23 @@ pub(crate) struct Share {
 impl Budget {
     pub(crate) fn new(max: usize) -> Self {
         Self {
-            held: Arc::default(),
+            in_use: Arc::default(),
             max,
         }
     }
 
-    pub(crate) fn share(&self) -> Share {
-        Share {
+    pub(crate) fn share(&self) -> BudgetShare {
+        BudgetShare {
             budget: self.clone(),
             bytes: 0,
         }
     }
 }
 
-impl Share {
+impl BudgetShare {
     /// Takes so many more, or asks the caller to come back.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
-        let before = self.budget.held.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.budget.in_use.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         if before + bytes > self.budget.max {
             let detail = "the server has too much of unfinished requests in memory; wait, then try again";
@@ -48,9 +48,9 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
-        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.in_use.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

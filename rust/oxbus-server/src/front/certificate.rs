@@ -16,14 +16,14 @@ use tokio_rustls::TlsAcceptor;
 use super::tls;
 
 /// A year, so that systems that refuse long-lived certificates accept it.
-const VALID: Duration = Duration::days(365);
+const VALIDITY: Duration = Duration::days(365);
 /// Clocks of clients may be behind.
-const BEFORE: Duration = Duration::days(1);
+const CLOCK_SKEW: Duration = Duration::days(1);
 /// What a client on this machine may call it.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// A certificate with its key.
-pub(super) struct Made {
+pub(super) struct DevelopmentCertificate {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     /// The issuer's certificate, in PEM.
@@ -31,16 +31,16 @@ pub(super) struct Made {
 }
 
 /// Makes one for this machine and the host.
-pub(super) fn make(host: &str) -> Result<Made> {
-    let failed = |error: rcgen::Error| {
+pub(super) fn generate(host: &str) -> Result<DevelopmentCertificate> {
+    let cannot_generate = |error: rcgen::Error| {
         let detail =
             format!("the development certificate cannot be made; pass a certificate and a private key: {error}");
         Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
     };
     let now = OffsetDateTime::UNIX_EPOCH + Duration::milliseconds(SystemClock::new().now().0 as i64);
     let dated = |mut params: CertificateParams, name: &str| {
-        params.not_before = now - BEFORE;
-        params.not_after = now + VALID;
+        params.not_before = now - CLOCK_SKEW;
+        params.not_after = now + VALIDITY;
         params.distinguished_name.push(DnType::CommonName, name);
         params.use_authority_key_identifier_extension = true;
         params
@@ -48,19 +48,21 @@ pub(super) fn make(host: &str) -> Result<Made> {
     let mut params = dated(CertificateParams::default(), "oxbus development issuer");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let issuer_key = KeyPair::generate().map_err(failed)?;
-    let issuer = params.self_signed(&issuer_key).map_err(failed)?;
+    let issuer_key = KeyPair::generate().map_err(cannot_generate)?;
+    let issuer = params.self_signed(&issuer_key).map_err(cannot_generate)?;
     let mut names: Vec<String> = LOCAL_NAMES.map(str::to_owned).to_vec();
-    let is_everything = host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
-    if !is_everything && !names.iter().any(|name| name == host) {
+    let is_unspecified = host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+    if !is_unspecified && !names.iter().any(|name| name == host) {
         names.push(host.to_owned());
     }
-    let mut leaf = dated(CertificateParams::new(names).map_err(failed)?, "oxbus");
+    let mut leaf = dated(CertificateParams::new(names).map_err(cannot_generate)?, "oxbus");
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate().map_err(failed)?;
-    let leaf = leaf.signed_by(&key, &Issuer::new(params, issuer_key)).map_err(failed)?;
-    Ok(Made {
+    let key = KeyPair::generate().map_err(cannot_generate)?;
+    let leaf = leaf
+        .signed_by(&key, &Issuer::new(params, issuer_key))
+        .map_err(cannot_generate)?;
+    Ok(DevelopmentCertificate {
         chain: vec![leaf.der().clone(), issuer.der().clone()],
         key: PrivateKeyDer::try_from(key.serialize_der()).map_err(|error| {
             let detail = format!("the development certificate cannot be used; pass a certificate: {error}");
@@ -70,7 +72,7 @@ pub(super) fn make(host: &str) -> Result<Made> {
     })
 }
 
-impl Made {
+impl DevelopmentCertificate {
     /// What shakes hands with clients.
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
         tls::acceptor_of(self.chain.clone(), self.key.clone_key()).map_err(|error| {

@@ -12,47 +12,47 @@ use oxbus_model::caps::SERVER_FIRST_BYTES_MS_MAX;
 use tokio_rustls::TlsAcceptor;
 
 use super::context::Context;
-use super::peer::{Peer, Stream};
-use super::rewound::Rewound;
-use super::sniff::{First, Protocol, sniff};
+use super::peer::{PeerInfo, Stream};
+use super::prefixed_stream::PrefixedStream;
+use super::sniff::{PeekedBytes, Protocol, sniff};
 use crate::amqp::serve_amqp;
 use crate::http::serve_http;
 
-const FIRST_BYTES: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
+const FIRST_BYTES_TIMEOUT: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
 
 /// Handles a connection until its end.
 pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls: TlsAcceptor, context: Context) {
-    let mut peer = Peer {
+    let mut peer = PeerInfo {
         is_encrypted: false,
         address,
     };
-    let Some((protocol, stream)) = recognize(stream).await else {
+    let Some((protocol, stream)) = detect_protocol(stream).await else {
         return peer.log_failed("nothing_said");
     };
     // Boxed: a connection takes the room of what it speaks, and not of all that it might.
     if protocol != Protocol::Tls {
-        return Box::pin(speak(protocol, stream, context, peer)).await;
+        return Box::pin(serve(protocol, stream, context, peer)).await;
     }
-    let Ok(Ok(stream)) = Box::pin(tokio::time::timeout(FIRST_BYTES, tls.accept(stream))).await else {
+    let Ok(Ok(stream)) = Box::pin(tokio::time::timeout(FIRST_BYTES_TIMEOUT, tls.accept(stream))).await else {
         return peer.log_failed("tls_handshake");
     };
     peer.is_encrypted = true;
-    match recognize(stream).await {
+    match detect_protocol(stream).await {
         // TLS in TLS is nobody's wish.
         None | Some((Protocol::Tls, _)) => peer.log_failed("nothing_said"),
-        Some((protocol, stream)) => Box::pin(speak(protocol, stream, context, peer)).await,
+        Some((protocol, stream)) => Box::pin(serve(protocol, stream, context, peer)).await,
     }
 }
 
 /// What the connection speaks, and the whole of it; `None` when it ends or says nothing.
-async fn recognize<S: Stream>(mut stream: S) -> Option<(Protocol, Rewound<S>)> {
-    let found = tokio::time::timeout(FIRST_BYTES, sniff(&mut stream)).await;
-    let (protocol, first): (Protocol, First) = found.ok()?.ok()??;
-    Some((protocol, Rewound::new(first, stream)))
+async fn detect_protocol<S: Stream>(mut stream: S) -> Option<(Protocol, PrefixedStream<S>)> {
+    let found = tokio::time::timeout(FIRST_BYTES_TIMEOUT, sniff(&mut stream)).await;
+    let (protocol, first): (Protocol, PeekedBytes) = found.ok()?.ok()??;
+    Some((protocol, PrefixedStream::new(first, stream)))
 }
 
-async fn speak(protocol: Protocol, stream: impl Stream, context: Context, peer: Peer) {
-    context.meters().connected(protocol == Protocol::Amqp);
+async fn serve(protocol: Protocol, stream: impl Stream, context: Context, peer: PeerInfo) {
+    context.meters().count_connection(protocol == Protocol::Amqp);
     let name = if protocol == Protocol::Amqp { "amqp" } else { "http" };
     let address = peer.address.map(oxbus_log::display);
     event!(

@@ -11,15 +11,15 @@ use oxbus_model::{Clock, Result, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use super::budget::Budget;
-use crate::bulk::{BulkRoutes, BulkState, Limits};
+use crate::bulk::{BulkLimits, BulkRoutes, BulkState};
 use crate::http::Meters;
 use crate::sas::{Authority, EntityRules};
 
 /// Handed to every connection; cheap to copy.
 #[derive(Clone)]
-pub(crate) struct Context(Arc<Shared>);
+pub(crate) struct Context(Arc<ContextInner>);
 
-struct Shared {
+struct ContextInner {
     namespace: Namespace,
     authority: Arc<Authority>,
     bulk: BulkRoutes,
@@ -32,9 +32,9 @@ struct Shared {
 }
 
 /// Rules of entities, as management keeps them.
-struct Kept(Namespace);
+struct NamespaceEntityRules(Namespace);
 
-impl EntityRules for Kept {
+impl EntityRules for NamespaceEntityRules {
     fn of(&self, path: &str) -> Vec<AuthorizationRule> {
         let entity = self.0.entity(path);
         entity.map_or_else(|_| Vec::new(), |entity| entity.settings().authorization_rules.clone())
@@ -47,12 +47,12 @@ impl Context {
         rules: Vec<AuthorizationRule>,
         new_id: NewId,
         is_loopback: bool,
-        bulk: Limits,
+        bulk: BulkLimits,
         stopped: watch::Receiver<bool>,
     ) -> Result<Self> {
-        let authority = Arc::new(Authority::new(rules, Kept(namespace.clone()))?);
+        let authority = Arc::new(Authority::new(rules, NamespaceEntityRules(namespace.clone()))?);
         let bulk = BulkState::new(namespace.clone(), Arc::clone(&authority), new_id, bulk, stopped.clone());
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(ContextInner {
             authority,
             bulk: BulkRoutes::new(bulk),
             namespace,
@@ -128,6 +128,6 @@ impl Context {
     pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
         let new_id = |_| oxbus_model::message::AssignedId::new(1, 1);
-        Self::new(namespace, rules, new_id, true, Limits::default(), stopped).expect("the development rule is one")
+        Self::new(namespace, rules, new_id, true, BulkLimits::default(), stopped).expect("the development rule is one")
     }
 }

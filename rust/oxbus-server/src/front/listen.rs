@@ -6,22 +6,24 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use oxbus_model::{Error, ErrorKind, Result};
 
 /// A place to listen at, looked up and not yet bound.
-pub(super) struct Wanted<'a> {
+pub(super) struct ListenAddress<'a> {
     host: &'a str,
     port: u16,
     addresses: Vec<SocketAddr>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ListenAddress<'a> {
     pub(super) fn new(host: &'a str, port: u16) -> Result<Self> {
-        let mut wanted = Self {
+        let mut listen_address = Self {
             host,
             port,
             addresses: Vec::new(),
         };
-        let found = (host, port).to_socket_addrs().map_err(|error| wanted.cannot(error))?;
-        wanted.addresses = found.collect();
-        Ok(wanted)
+        let found = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| listen_address.bind_error(error))?;
+        listen_address.addresses = found.collect();
+        Ok(listen_address)
     }
 
     /// True when only programs of this machine reach it.
@@ -29,20 +31,20 @@ impl<'a> Wanted<'a> {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }
 
-    fn place(&self) -> String {
+    fn describe(&self) -> String {
         format!("host=`{}` port={}", self.host, self.port)
     }
 
     pub(super) fn bind(&self) -> Result<TcpListener> {
-        let listener = TcpListener::bind(&self.addresses[..]).map_err(|error| self.cannot(error))?;
-        listener.set_nonblocking(true).map_err(|error| self.cannot(error))?;
+        let listener = TcpListener::bind(&self.addresses[..]).map_err(|error| self.bind_error(error))?;
+        listener.set_nonblocking(true).map_err(|error| self.bind_error(error))?;
         Ok(listener)
     }
 
-    fn cannot(&self, error: std::io::Error) -> Error {
+    fn bind_error(&self, error: std::io::Error) -> Error {
         let detail = format!(
             "the server cannot listen there; choose another host or port: {}: {error}",
-            self.place()
+            self.describe()
         );
         Error::new(ErrorKind::Storage, detail).with_source(error)
     }

@@ -8,9 +8,9 @@ use oxbus_model::authorization::AuthorizationRule;
 use oxbus_model::message::NewId;
 use oxbus_model::{Error, ErrorKind, Result};
 
-use super::listen::Wanted;
+use super::listen::ListenAddress;
 use super::tls::TlsFiles;
-use crate::bulk::Limits;
+use crate::bulk::BulkLimits;
 use crate::sas::development_rule;
 
 /// The ports to listen on; 0 for any that is free. Each speaks every protocol: the names are those of the service.
@@ -60,7 +60,7 @@ pub struct BusOptions {
     /// Certificate and private key.
     pub tls: BusTls,
     /// What bulk clients may cost.
-    pub bulk: Limits,
+    pub bulk: BulkLimits,
     /// Makes the ids of messages that come without one.
     pub new_id: NewId,
 }
@@ -70,12 +70,12 @@ impl BusOptions {
     pub(super) fn listen(&self) -> Result<(Vec<AuthorizationRule>, [Option<TcpListener>; 4])> {
         let mut listeners = [const { None }; 4];
         let mut is_loopback = true;
-        let mut wanted = [const { None }; 4];
-        for (place, port) in wanted.iter_mut().zip(self.ports.all()) {
-            *place = port.map(|port| Wanted::new(&self.host, port)).transpose()?;
-            is_loopback &= place.as_ref().is_none_or(Wanted::is_loopback);
+        let mut addresses = [const { None }; 4];
+        for (address, port) in addresses.iter_mut().zip(self.ports.all()) {
+            *address = port.map(|port| ListenAddress::new(&self.host, port)).transpose()?;
+            is_loopback &= address.as_ref().is_none_or(ListenAddress::is_loopback);
         }
-        if wanted.iter().all(Option::is_none) {
+        if addresses.iter().all(Option::is_none) {
             let detail = "a server needs a port; name one of amqp, amqps, http and https, 0 for any that is free";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
@@ -92,8 +92,8 @@ impl BusOptions {
         } else {
             self.rules.clone()
         };
-        for (listener, wanted) in listeners.iter_mut().zip(&wanted) {
-            *listener = wanted.as_ref().map(Wanted::bind).transpose()?;
+        for (listener, addresses) in listeners.iter_mut().zip(&addresses) {
+            *listener = addresses.as_ref().map(ListenAddress::bind).transpose()?;
         }
         Ok((rules, listeners))
     }

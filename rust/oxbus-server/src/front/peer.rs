@@ -8,14 +8,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// How the other end is connected.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
+pub(crate) struct PeerInfo {
     /// TLS is around what it says.
     pub(crate) is_encrypted: bool,
     /// Its address, as far as this machine knows.
     pub(crate) address: Option<SocketAddr>,
 }
 
-impl Peer {
+impl PeerInfo {
     /// Says in the log that the connection ended before it spoke a protocol, or by an error of its protocol.
     pub(crate) fn log_failed(self, reason: &str) {
         event!(

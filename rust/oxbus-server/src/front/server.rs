@@ -18,9 +18,9 @@ use super::connection::handle;
 use super::context::Context;
 use super::listen::authority;
 use super::options::{BusOptions, BusTls, Ports};
-use super::running::{Running, cannot_start, threads};
+use super::runtime::{ServerRuntime, build_runtime, cannot_start};
 use super::tls;
-use crate::accept::{Places, accept};
+use crate::accept::{ConnectionPermits, accept};
 
 /// A server of one namespace.
 pub struct BusServer {
@@ -29,7 +29,7 @@ pub struct BusServer {
     /// What clients that trust nobody else have to trust, in PEM.
     issuer: Option<String>,
     context: Context,
-    running: Running,
+    runtime_handle: ServerRuntime,
 }
 
 impl BusServer {
@@ -40,11 +40,11 @@ impl BusServer {
         let (acceptor, issuer) = match &options.tls {
             BusTls::Files(files) => (tls::acceptor(files)?, None),
             BusTls::Development { issuer_out } => {
-                let made = certificate::make(&options.host)?;
+                let development = certificate::generate(&options.host)?;
                 if let Some(path) = issuer_out {
-                    made.write_issuer(path)?;
+                    development.write_issuer(path)?;
                 }
-                (made.acceptor()?, Some(made.issuer))
+                (development.acceptor()?, Some(development.issuer))
             }
         };
         let mut addresses = [None; 4];
@@ -65,8 +65,8 @@ impl BusServer {
             options.bulk,
             stopped.clone(),
         )?;
-        let runtime = threads("oxbus-serve", SERVER_BLOCKING_THREADS_MAX)?;
-        let places = Places::new(SERVER_CONNECTIONS_MAX);
+        let runtime = build_runtime("oxbus-serve", SERVER_BLOCKING_THREADS_MAX)?;
+        let permits = ConnectionPermits::new(SERVER_CONNECTIONS_MAX);
         let mut accepting = JoinSet::new();
         for listener in listeners.into_iter().flatten() {
             let listener = {
@@ -79,13 +79,13 @@ impl BusServer {
                 handle(socket, address, acceptor.clone(), context.clone())
             };
             accepting.spawn_on(
-                accept(listener, places.clone(), stopped.clone(), handle),
+                accept(listener, permits.clone(), stopped.clone(), handle),
                 runtime.handle(),
             );
         }
         let serving = async move {
             while accepting.join_next().await.is_some() {}
-            places.until_empty().await;
+            permits.wait_until_all_closed().await;
         };
         let port = |at: usize| addresses[at].map(|address: SocketAddr| address.port());
         event!(
@@ -106,7 +106,7 @@ impl BusServer {
             },
             issuer,
             context,
-            running: Running::new(runtime, stop, serving, Duration::from_millis(SERVER_CLOSE_MS_MAX)),
+            runtime_handle: ServerRuntime::new(runtime, stop, serving, Duration::from_millis(SERVER_CLOSE_MS_MAX)),
         })
     }
 
@@ -131,8 +131,8 @@ impl BusServer {
     /// `UseDevelopmentEmulator=true`, with which clients keep the port and speak without TLS.
     pub fn connection_string(&self) -> String {
         // Nobody can call an address that means all of them.
-        let is_everything = self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
-        let host = if is_everything { "localhost" } else { &self.host };
+        let is_unspecified = self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
+        let host = if is_unspecified { "localhost" } else { &self.host };
         let encrypted = self.ports.amqps.or(self.ports.https).filter(|_| self.issuer.is_none());
         let (port, emulator) = match encrypted {
             Some(port) => (port, ""),
@@ -163,17 +163,17 @@ impl BusServer {
 
     /// True until [`BusServer::close`].
     pub fn is_open(&self) -> bool {
-        self.running.is_open()
+        self.runtime_handle.is_open()
     }
 
     /// Accepts no more connections, ends those that wait for messages, lets requests finish, and frees the ports. Closing
     /// again does nothing.
     pub fn close(&self) {
         if !self.is_open() {
-            return self.running.close();
+            return self.runtime_handle.close();
         }
         event!(SERVER_DRAINING, host = self.host);
-        self.running.close();
+        self.runtime_handle.close();
         event!(SERVER_STOPPED, host = self.host);
     }
 }

@@ -22,42 +22,42 @@ pub(super) enum Protocol {
 
 /// The bytes that were read to find out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct First {
+pub(super) struct PeekedBytes {
     bytes: [u8; AMQP.len()],
-    from: u8,
-    to: u8,
+    start: u8,
+    end: u8,
 }
 
-impl First {
+impl PeekedBytes {
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes[usize::from(self.from)..usize::from(self.to)]
+        &self.bytes[usize::from(self.start)..usize::from(self.end)]
     }
 
     pub(super) fn skip(&mut self, count: usize) {
-        self.from += count as u8;
+        self.start += count as u8;
     }
 }
 
 /// Reads as many bytes as it takes; `None` when the connection ended before.
-pub(super) async fn sniff(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, First)>> {
-    let mut first = First {
+pub(super) async fn sniff(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, PeekedBytes)>> {
+    let mut first = PeekedBytes {
         bytes: [0; AMQP.len()],
-        from: 0,
-        to: 0,
+        start: 0,
+        end: 0,
     };
     loop {
-        let had = usize::from(first.to);
-        let count = stream.read(&mut first.bytes[had..]).await?;
+        let filled = usize::from(first.end);
+        let count = stream.read(&mut first.bytes[filled..]).await?;
         if count == 0 {
             return Ok(None);
         }
-        first.to += count as u8;
-        let seen = first.bytes();
-        let protocol = if seen[0] == TLS_HANDSHAKE {
+        first.end += count as u8;
+        let read = first.bytes();
+        let protocol = if read[0] == TLS_HANDSHAKE {
             Protocol::Tls
-        } else if seen == AMQP {
+        } else if read == AMQP {
             Protocol::Amqp
-        } else if AMQP.starts_with(seen) {
+        } else if AMQP.starts_with(read) {
             continue;
         } else {
             Protocol::Http

@@ -23,16 +23,16 @@ use super::certificate;
 use super::connection::handle;
 use super::context::Context;
 use super::sniff::{Protocol, sniff};
-use crate::bulk::Limits;
+use crate::bulk::BulkLimits;
 use crate::sas::development_rule;
 
-struct Bench {
+struct TestServer {
     context: Context,
     tls: TlsAcceptor,
     stop: watch::Sender<bool>,
 }
 
-impl Bench {
+impl TestServer {
     fn new() -> Self {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
         let (stop, stopped) = watch::channel(false);
@@ -43,12 +43,12 @@ impl Bench {
                 vec![development_rule()],
                 new_id,
                 true,
-                Limits::default(),
+                BulkLimits::default(),
                 stopped,
             )
             .expect("a context"),
-            tls: certificate::make("localhost")
-                .and_then(|made| made.acceptor())
+            tls: certificate::generate("localhost")
+                .and_then(|development| development.acceptor())
                 .expect("a certificate"),
             stop,
         }
@@ -62,7 +62,7 @@ impl Bench {
     }
 }
 
-async fn all(stream: &mut (impl AsyncRead + Unpin)) -> String {
+async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     String::from_utf8_lossy(&bytes).into_owned()
@@ -86,11 +86,12 @@ async fn the_first_bytes_tell_the_protocol() {
 
 #[tokio::test]
 async fn health_is_told_to_everybody_and_the_rest_to_nobody_without_a_token() {
-    let bench = Bench::new();
-    let (mut client, _serving) = bench.connect();
-    let asked = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    client.write_all(asked).await.expect("written");
-    let answer = all(&mut client).await;
+    let server = TestServer::new();
+    let (mut client, _serving) = server.connect();
+    let requests =
+        b"GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    client.write_all(requests).await.expect("written");
+    let answer = read_to_end(&mut client).await;
     assert!(
         answer.contains("200 OK") && answer.contains("{\"status\":\"healthy\"}"),
         "{answer}"
@@ -105,13 +106,13 @@ async fn health_is_told_to_everybody_and_the_rest_to_nobody_without_a_token() {
 async fn a_half_open_connection_ends() {
     // A client that connects and says nothing, or half a word, or half a handshake.
     for first in [&b""[..], b"AM", b"\x16\x03\x01\x02"] {
-        let bench = Bench::new();
-        let (mut client, serving) = bench.connect();
+        let server = TestServer::new();
+        let (mut client, serving) = server.connect();
         client.write_all(first).await.expect("written");
         tokio::time::sleep(Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX - 1)).await;
         assert!(!serving.is_finished());
         tokio::time::sleep(Duration::from_millis(2)).await;
-        assert_eq!(all(&mut client).await, "");
+        assert_eq!(read_to_end(&mut client).await, "");
         serving.await.expect("it ended");
     }
 }
@@ -119,8 +120,8 @@ async fn a_half_open_connection_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_request_ends() {
     // "Slowloris": a header now and then, never the last one.
-    let bench = Bench::new();
-    let (mut client, serving) = bench.connect();
+    let server = TestServer::new();
+    let (mut client, serving) = server.connect();
     client.write_all(b"GET /health HTTP/1.1\r\n").await.expect("written");
     let mut written = 0;
     while !serving.is_finished() {
@@ -133,19 +134,19 @@ async fn a_slow_request_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_body_ends() {
-    let bench = Bench::new();
-    bench
+    let server = TestServer::new();
+    server
         .context
         .namespace()
         .create_queue_with("q", Vec::new(), &Wait::FOREVER)
         .expect("a queue");
-    let (mut client, serving) = bench.connect();
+    let (mut client, serving) = server.connect();
     let token = token();
     let head =
         format!("POST /q/messages HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\ncontent-length: 100\r\n\r\nab");
     client.write_all(head.as_bytes()).await.expect("written");
     tokio::time::sleep(Duration::from_millis(HTTP_BODY_IDLE_MS_MAX + 1000)).await;
-    let answer = all(&mut client).await;
+    let answer = read_to_end(&mut client).await;
     assert!(answer.contains(" 408 "), "{answer}");
     serving.await.expect("it ended");
 }
@@ -155,15 +156,15 @@ async fn headers_are_bounded_in_size_and_number() {
     let huge = format!("x: {}\r\n", "y".repeat(HTTP_HEAD_BYTES_MAX));
     let many = "x: y\r\n".repeat(HTTP_HEADERS_MAX + 1);
     for headers in [huge, many] {
-        let bench = Bench::new();
-        let (client, serving) = bench.connect();
+        let server = TestServer::new();
+        let (client, serving) = server.connect();
         let (mut reading, mut writing) = tokio::io::split(client);
         let attack = tokio::spawn(async move {
             let _ = writing.write_all(b"GET /health HTTP/1.1\r\n").await;
             let _ = writing.write_all(headers.as_bytes()).await;
             let _ = writing.write_all(b"\r\n").await;
         });
-        let answer = all(&mut reading).await;
+        let answer = read_to_end(&mut reading).await;
         assert!(answer.contains(" 431 "), "{answer}");
         serving.await.expect("it ended");
         attack.await.expect("nobody waits");
@@ -173,8 +174,8 @@ async fn headers_are_bounded_in_size_and_number() {
 #[tokio::test]
 async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
     // ATOM_BODY_BYTES_MAX.
-    let bench = Bench::new();
-    let (mut client, _serving) = bench.connect();
+    let server = TestServer::new();
+    let (mut client, _serving) = server.connect();
     let token = token();
     let head = format!("PUT /q HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\ncontent-length: 99999999\r\n\r\n");
     client.write_all(head.as_bytes()).await.expect("written");
@@ -188,8 +189,8 @@ async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
 async fn a_refused_body_is_read_on_for_a_while_only() {
     // HTTP_DRAIN_BYTES_MAX: a body without an end. HTTP_DRAIN_MS_MAX: one that never goes on.
     for is_endless in [true, false] {
-        let bench = Bench::new();
-        let (client, serving) = bench.connect();
+        let server = TestServer::new();
+        let (client, serving) = server.connect();
         let (mut reading, mut writing) = tokio::io::split(client);
         let attack = tokio::spawn(async move {
             let head = b"PUT /q HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -207,7 +208,7 @@ async fn a_refused_body_is_read_on_for_a_while_only() {
             written
         });
         let began = tokio::time::Instant::now();
-        let answer = all(&mut reading).await;
+        let answer = read_to_end(&mut reading).await;
         assert!(answer.contains(" 401 "), "{answer}");
         serving.await.expect("it ended");
         let most = HTTP_DRAIN_BYTES_MAX + (1 << 20);
@@ -220,8 +221,8 @@ async fn a_refused_body_is_read_on_for_a_while_only() {
 
 #[tokio::test]
 async fn billion_laughs_are_refused_over_http() {
-    let bench = Bench::new();
-    let (mut client, _serving) = bench.connect();
+    let server = TestServer::new();
+    let (mut client, _serving) = server.connect();
     let body = "<!DOCTYPE x [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><entry><content>&b;</content></entry>";
     let token = token();
     let request = format!(
@@ -229,39 +230,39 @@ async fn billion_laughs_are_refused_over_http() {
         body.len()
     );
     client.write_all(request.as_bytes()).await.expect("written");
-    let answer = all(&mut client).await;
+    let answer = read_to_end(&mut client).await;
     assert!(answer.contains(" 400 ") && answer.contains("document type"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_server_that_ends_lets_idle_connections_go() {
-    let bench = Bench::new();
-    let (mut client, serving) = bench.connect();
+    let server = TestServer::new();
+    let (mut client, serving) = server.connect();
     client
         .write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
         .await
         .expect("written");
     let mut answer = vec![0; 1000];
     assert!(client.read(&mut answer).await.expect("an answer") > 0);
-    bench.stop.send_replace(true);
+    server.stop.send_replace(true);
     serving.await.expect("it ended");
 }
 
 #[tokio::test]
 async fn requests_beyond_those_that_are_worked_on_are_asked_to_pause() {
-    let bench = Bench::new();
+    let server = TestServer::new();
     let all_of_them = u32::try_from(HTTP_REQUESTS_MAX).expect("few");
-    let _taken = bench
+    let _taken = server
         .context
         .requests()
         .acquire_many(all_of_them)
         .await
         .expect("places");
     for line in ["POST /q/messages", "GET /q"] {
-        let (mut client, _serving) = bench.connect();
+        let (mut client, _serving) = server.connect();
         let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
         client.write_all(request.as_bytes()).await.expect("written");
-        let answer = all(&mut client).await;
+        let answer = read_to_end(&mut client).await;
         assert!(answer.contains(" 503 ") && answer.contains("SubCode=50004"), "{answer}");
     }
 }
@@ -285,8 +286,8 @@ async fn switch(client: &mut DuplexStream, protocol: &str) -> String {
 async fn a_websocket_repeats_the_protocol_that_was_offered() {
     // B-407; what the Python and the JavaScript SDK offer, and what the specification says.
     for protocol in ["AMQPWSB10", "amqp", "other, AMQPWSB10"] {
-        let bench = Bench::new();
-        let (mut client, _serving) = bench.connect();
+        let server = TestServer::new();
+        let (mut client, _serving) = server.connect();
         let head = switch(&mut client, protocol).await.to_ascii_lowercase();
         assert!(
             head.contains(" 101 ") && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo="),
@@ -298,15 +299,15 @@ async fn a_websocket_repeats_the_protocol_that_was_offered() {
             "{head}"
         );
     }
-    let bench = Bench::new();
-    let (mut client, _serving) = bench.connect();
+    let server = TestServer::new();
+    let (mut client, _serving) = server.connect();
     assert!(switch(&mut client, "mqtt").await.contains(" 400 "));
 }
 
 #[tokio::test]
 async fn bytes_of_amqp_go_through_a_websocket_and_nothing_larger_than_a_frame() {
-    let bench = Bench::new();
-    let (mut client, _serving) = bench.connect();
+    let server = TestServer::new();
+    let (mut client, _serving) = server.connect();
     switch(&mut client, "AMQPWSB10").await;
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
     // More than one message may hold, in a frame that says so in its head.

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::context::Context;
-use super::peer::{Peer, Stream};
+use super::peer::{PeerInfo, Stream};
 use crate::amqp::serve_amqp;
 
 /// Where AMQP clients knock (B-407).
@@ -26,7 +26,7 @@ const PATH: &str = "/$servicebus/websocket";
 /// What they say they speak; the answer repeats it.
 const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
 /// Bytes on their way between a WebSocket and AMQP.
-const PIECE_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// True for a request that wants to switch to AMQP.
 pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
@@ -41,7 +41,7 @@ pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
 pub(crate) fn switch(
     mut request: Request<Incoming>,
     context: &Context,
-    peer: Peer,
+    peer: PeerInfo,
 ) -> Option<(Response<Full<Bytes>>, JoinHandle<()>)> {
     let offered = request.headers().get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     let protocol = offered
@@ -55,7 +55,7 @@ pub(crate) fn switch(
     let context = context.clone();
     let task = tokio::spawn(async move {
         if let Ok(stream) = upgrade.await {
-            carry(TokioIo::new(stream), context, peer).await;
+            relay(TokioIo::new(stream), context, peer).await;
         }
     });
     let mut response = Response::new(Full::default());
@@ -69,23 +69,23 @@ pub(crate) fn switch(
 }
 
 /// Carries bytes both ways until one end is gone.
-pub(super) async fn carry(stream: impl Stream, context: Context, peer: Peer) {
+pub(super) async fn relay(stream: impl Stream, context: Context, peer: PeerInfo) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(WEBSOCKET_BYTES_MAX))
         .max_frame_size(Some(WEBSOCKET_BYTES_MAX))
         .max_write_buffer_size(2 * WEBSOCKET_BYTES_MAX);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
-    let (near, far) = tokio::io::duplex(PIECE_BYTES);
-    let amqp = serve_amqp(far, context, peer);
-    tokio::join!(amqp, pump(socket, near));
+    let (local, remote) = tokio::io::duplex(CHUNK_BYTES);
+    let amqp = serve_amqp(remote, context, peer);
+    tokio::join!(amqp, pump(socket, local));
 }
 
-async fn pump(socket: WebSocketStream<impl Stream>, near: DuplexStream) {
-    let (mut outward, mut inward) = socket.split();
-    let (mut from_amqp, mut to_amqp) = tokio::io::split(near);
-    let reading = async {
+async fn pump(socket: WebSocketStream<impl Stream>, local: DuplexStream) {
+    let (mut sink, mut source) = socket.split();
+    let (mut from_amqp, mut to_amqp) = tokio::io::split(local);
+    let incoming = async {
         let mut written = Ok(());
-        while let Some(Ok(message)) = inward.next().await {
+        while let Some(Ok(message)) = source.next().await {
             match message {
                 Message::Binary(bytes) => written = to_amqp.write_all(&bytes).await,
                 // Text is nobody's AMQP.
@@ -99,15 +99,15 @@ async fn pump(socket: WebSocketStream<impl Stream>, near: DuplexStream) {
         }
         let _ = to_amqp.shutdown().await;
     };
-    let writing = async {
-        let mut piece = vec![0; PIECE_BYTES];
-        while let Ok(count @ 1..) = from_amqp.read(&mut piece).await {
-            let bytes = Bytes::copy_from_slice(&piece[..count]);
-            if outward.send(Message::Binary(bytes)).await.is_err() {
+    let outgoing = async {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while let Ok(count @ 1..) = from_amqp.read(&mut chunk).await {
+            let bytes = Bytes::copy_from_slice(&chunk[..count]);
+            if sink.send(Message::Binary(bytes)).await.is_err() {
                 return;
             }
         }
-        let _ = outward.close().await;
+        let _ = sink.close().await;
     };
-    tokio::join!(reading, writing);
+    tokio::join!(incoming, outgoing);
 }

@@ -5,10 +5,10 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use oxbus_model::authorization::AccessRight;
 
-use super::refusal::Refusal;
+use super::error::HttpError;
+use crate::blocking::run_blocking;
 use crate::front::Context;
-use crate::sas::{Claims, Refused, Why};
-use crate::work::on_thread;
+use crate::sas::{AccessDenied, Claims, DenialReason};
 
 /// What the token of the request allows at the path; refuses one without the right.
 pub(super) async fn check(
@@ -16,10 +16,14 @@ pub(super) async fn check(
     headers: &HeaderMap,
     right: AccessRight,
     path: &str,
-) -> Result<Claims, Refusal> {
-    let refused = |why| Refused::new(why, path, None);
-    let token = headers.get(AUTHORIZATION).ok_or_else(|| refused(Why::Missing))?;
-    let token = token.to_str().map_err(|_| refused(Why::Malformed("it is not ASCII")))?;
+) -> Result<Claims, HttpError> {
+    let refused = |why| AccessDenied::new(why, path, None);
+    let token = headers
+        .get(AUTHORIZATION)
+        .ok_or_else(|| refused(DenialReason::Missing))?;
+    let token = token
+        .to_str()
+        .map_err(|_| refused(DenialReason::Malformed("it is not ASCII")))?;
     Ok(authorize(context, token, right, path).await?)
 }
 
@@ -29,12 +33,12 @@ pub(super) async fn authorize(
     token: &str,
     right: AccessRight,
     path: &str,
-) -> Result<Claims, Refused> {
-    let refused = Refused::new(Why::Malformed("it could not be checked"), path, None);
+) -> Result<Claims, AccessDenied> {
+    let refused = AccessDenied::new(DenialReason::Malformed("it could not be checked"), path, None);
     let (token, path) = (token.to_owned(), path.to_owned());
     let context = context.clone();
     // On a thread: the rules of an entity may have to be read from the catalog.
-    let checked = on_thread(move |_| {
+    let checked = run_blocking(move |_| {
         let now = context.now();
         Ok(context.authority().authorize(&token, &path, now).and_then(|claims| {
             claims.check(right, &path, now)?;

@@ -10,33 +10,36 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::EXPECT;
 use oxbus_model::caps::{HTTP_BODY_IDLE_MS_MAX, HTTP_DRAIN_BYTES_MAX, HTTP_DRAIN_MS_MAX};
 
-use super::refusal::{Area, Refusal};
+use super::error::{Area, HttpError};
 use crate::front::Budget;
 
 /// Reads a body of at most so many bytes.
-pub(super) async fn read(body: &mut Incoming, max: usize, budget: &Budget, area: Area) -> Result<Bytes, Refusal> {
+pub(super) async fn read(body: &mut Incoming, max: usize, budget: &Budget, area: Area) -> Result<Bytes, HttpError> {
     let too_large = || {
         let detail = format!("the body is too large; send less at once: limit={max} bytes");
-        Refusal::new(StatusCode::FORBIDDEN, 40300, detail)
+        HttpError::new(StatusCode::FORBIDDEN, 40300, detail)
     };
     if body.size_hint().lower() > max as u64 {
         return Err(too_large());
     }
     let mut share = budget.share();
     let mut read: Vec<u8> = Vec::new();
-    let patience = Duration::from_millis(HTTP_BODY_IDLE_MS_MAX);
+    let idle_timeout = Duration::from_millis(HTTP_BODY_IDLE_MS_MAX);
     loop {
-        let frame = tokio::time::timeout(patience, body.frame()).await.map_err(|_| {
-            let detail = format!("no more of the body came for {} s; send it sooner", patience.as_secs());
-            Refusal::new(StatusCode::REQUEST_TIMEOUT, 40800, detail)
+        let frame = tokio::time::timeout(idle_timeout, body.frame()).await.map_err(|_| {
+            let detail = format!(
+                "no more of the body came for {} s; send it sooner",
+                idle_timeout.as_secs()
+            );
+            HttpError::new(StatusCode::REQUEST_TIMEOUT, 40800, detail)
         })?;
         let Some(frame) = frame else { return Ok(read.into()) };
-        let frame = frame.map_err(|_| Refusal::bad_request("the body broke off; nothing was done, send it again"))?;
+        let frame = frame.map_err(|_| HttpError::bad_request("the body broke off; nothing was done, send it again"))?;
         let Ok(bytes) = frame.into_data() else { continue };
         if read.len() + bytes.len() > max {
             return Err(too_large());
         }
-        share.take(bytes.len()).map_err(|error| Refusal::of(area, &error))?;
+        share.take(bytes.len()).map_err(|error| HttpError::of(area, &error))?;
         read.extend_from_slice(&bytes);
     }
 }

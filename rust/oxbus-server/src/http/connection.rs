@@ -20,31 +20,31 @@ use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
-use super::messages::Client;
-use super::refusal::{Area, Refusal};
-use super::route::Route;
-use super::{Answer, access, atom, body, health, messages, metrics};
+use super::error::{Area, HttpError};
+use super::messages::ConnectionContext;
+use super::route::HttpRoute;
+use super::{HttpResponse, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
-use crate::front::{Context, Peer, is_websocket, switch};
+use crate::front::{Context, PeerInfo, is_websocket, switch};
 
 /// One connection.
-struct Connection {
-    client: Client,
+struct HttpConnection {
+    context: ConnectionContext,
     /// What the connection became when it switched to a WebSocket.
     /// Set in one step: whole after a panic.
-    switched: Mutex<Option<JoinHandle<()>>>,
+    websocket: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Speaks HTTP on a stream until it ends or the server stops.
 pub(crate) async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     context: Context,
-    peer: Peer,
+    peer: PeerInfo,
 ) {
     let mut stopped = context.stopped();
-    let connection = Arc::new(Connection {
-        client: Client::new(context, peer),
-        switched: Mutex::default(),
+    let connection = Arc::new(HttpConnection {
+        context: ConnectionContext::new(context, peer),
+        websocket: Mutex::default(),
     });
     let service = service_fn(|request| {
         let connection = Arc::clone(&connection);
@@ -67,78 +67,78 @@ pub(crate) async fn serve_http(
             let _ = serving.await;
         }
     }
-    connection.client.close();
+    connection.context.close();
     // It has the place of this connection until it ends.
-    let switched = whole(connection.switched.lock()).take();
-    if let Some(task) = switched {
+    let websocket = whole(connection.websocket.lock()).take();
+    if let Some(task) = websocket {
         let _ = task.await;
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// The answer of a bulk route, or of the operations of the service.
     async fn serve(&self, request: Request<Incoming>) -> Response<Either<Full<Bytes>, Body>> {
-        let answer = match self.client.context.bulk().answer(request).await {
-            Ok(answer) => answer.map(Either::Right),
-            Err(request) => self.answer(*request).await.map(Either::Left),
+        let response = match self.context.server.bulk().answer(request).await {
+            Ok(response) => response.map(Either::Right),
+            Err(request) => self.respond(*request).await.map(Either::Left),
         };
-        self.client
-            .context
+        self.context
+            .server
             .meters()
-            .answered(answer.status().is_client_error() || answer.status().is_server_error());
-        answer
+            .count_response(response.status().is_client_error() || response.status().is_server_error());
+        response
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let answer = if is_websocket(&request) {
-            let switched = switch(request, &self.client.context, self.client.peer);
-            let answer = switched.map(|(answer, task)| {
-                *whole(self.switched.lock()) = Some(task);
-                answer
+    async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
+        let response = if is_websocket(&request) {
+            let websocket = switch(request, &self.context.server, self.context.peer);
+            let response = websocket.map(|(response, task)| {
+                *whole(self.websocket.lock()) = Some(task);
+                response
             });
-            answer.ok_or_else(|| {
-                Refusal::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
+            response.ok_or_else(|| {
+                HttpError::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
             })
         } else {
             let (parts, mut body) = request.into_parts();
-            let answer = self.handle(&parts, &mut body).await;
-            if answer.is_err() {
+            let response = self.handle(&parts, &mut body).await;
+            if response.is_err() {
                 body::drain(&mut body, &parts.headers).await;
             }
-            answer
+            response
         };
-        answer.unwrap_or_else(|refusal| refusal.answer())
+        response.unwrap_or_else(|error| error.to_response())
     }
 
-    async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<Answer, Refusal> {
-        match Route::of(&request.method, request.uri.path())? {
-            Route::Health => Ok(health::health(
-                self.client.context.namespace(),
-                *self.client.context.stopped().borrow(),
+    async fn handle(&self, request: &Parts, body: &mut Incoming) -> Result<HttpResponse, HttpError> {
+        match HttpRoute::of(&request.method, request.uri.path())? {
+            HttpRoute::Health => Ok(health::health(
+                self.context.server.namespace(),
+                *self.context.server.stopped().borrow(),
             )),
-            Route::Metrics => {
-                if !self.client.context.is_loopback() {
-                    access::check(&self.client.context, &request.headers, AccessRight::Manage, "").await?;
+            HttpRoute::Metrics => {
+                if !self.context.server.is_loopback() {
+                    access::check(&self.context.server, &request.headers, AccessRight::Manage, "").await?;
                 }
-                metrics::metrics(&self.client.context).await
+                metrics::metrics(&self.context.server).await
             }
-            Route::Messages { entity, operation } => {
-                let Ok(_place) = self.client.context.requests().try_acquire() else {
+            HttpRoute::Messages { entity, operation } => {
+                let Ok(_permit) = self.context.server.requests().try_acquire() else {
                     return Err(busy(Area::Messages));
                 };
-                messages::handle(&self.client, request, body, entity, operation).await
+                messages::handle(&self.context, request, body, entity, operation).await
             }
-            Route::Entities(place) => {
-                let Ok(_place) = self.client.context.requests().try_acquire() else {
+            HttpRoute::Entities(resource) => {
+                let Ok(_permit) = self.context.server.requests().try_acquire() else {
                     return Err(busy(Area::Entities));
                 };
-                atom::handle(&self.client.context, self.client.peer, request, body, place).await
+                atom::handle(&self.context.server, self.context.peer, request, body, resource).await
             }
         }
     }
 }
 
-fn busy(area: Area) -> Refusal {
+fn busy(area: Area) -> HttpError {
     let detail = format!("the server works on {HTTP_REQUESTS_MAX} requests already; wait, then try again");
-    Refusal::of(area, &Error::new(ErrorKind::ServerBusy, detail))
+    HttpError::of(area, &Error::new(ErrorKind::ServerBusy, detail))
 }

@@ -14,21 +14,21 @@ pub(crate) struct Meters {
 
 /// The counts of a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct MeterValues {
     pub(crate) amqp_connections: u64,
     pub(crate) http_connections: u64,
     pub(crate) http_requests: u64,
     pub(crate) http_refused: u64,
 }
 
-fn one(counter: &AtomicU64) {
+fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Meters {
     /// A connection said what it speaks.
-    pub(crate) fn connected(&self, is_amqp: bool) {
-        one(if is_amqp {
+    pub(crate) fn count_connection(&self, is_amqp: bool) {
+        increment(if is_amqp {
             &self.amqp_connections
         } else {
             &self.http_connections
@@ -36,16 +36,16 @@ impl Meters {
     }
 
     /// An HTTP request was answered.
-    pub(crate) fn answered(&self, is_refused: bool) {
-        one(&self.http_requests);
-        if is_refused {
-            one(&self.http_refused);
+    pub(crate) fn count_response(&self, is_error: bool) {
+        increment(&self.http_requests);
+        if is_error {
+            increment(&self.http_refused);
         }
     }
 
-    pub(crate) fn read(&self) -> Counted {
+    pub(crate) fn read(&self) -> MeterValues {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counted {
+        MeterValues {
             amqp_connections: of(&self.amqp_connections),
             http_connections: of(&self.http_connections),
             http_requests: of(&self.http_requests),

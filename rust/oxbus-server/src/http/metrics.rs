@@ -16,10 +16,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use super::Answer;
-use super::refusal::{Area, Refusal};
+use super::HttpResponse;
+use super::error::{Area, HttpError};
+use crate::blocking::run_blocking;
 use crate::front::Context;
-use crate::work::on_thread;
 
 /// One family of numbers about messages of an entity: name, help, number.
 type Family = (&'static str, &'static str, fn(&PartitionCounts) -> u64);
@@ -53,19 +53,19 @@ const FAMILIES: [Family; 7] = [
 ];
 
 /// What a scrape shows.
-struct Shown {
+struct MetricsSnapshot {
     context: Context,
     /// Name and kind of each entity with its counts.
     entities: Vec<(String, &'static str, PartitionCounts)>,
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for MetricsSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Shown({} entities)", self.entities.len())
     }
 }
 
-impl Collector for Shown {
+impl Collector for MetricsSnapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counted = self.context.meters().read();
         for (name, help, protocol_counts) in [
@@ -121,9 +121,9 @@ impl Collector for Shown {
 }
 
 /// All numbers.
-pub(super) async fn metrics(context: &Context) -> Result<Answer, Refusal> {
+pub(super) async fn metrics(context: &Context) -> Result<HttpResponse, HttpError> {
     let context = context.clone();
-    let text = on_thread(move |wait| {
+    let text = run_blocking(move |wait| {
         let found = context.namespace().list_entities()?;
         let entities = found
             .iter()
@@ -136,14 +136,14 @@ pub(super) async fn metrics(context: &Context) -> Result<Answer, Refusal> {
             })
             .collect();
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Shown { context, entities }));
+        registry.register_collector(Box::new(MetricsSnapshot { context, entities }));
         let mut text = String::new();
         encode(&mut text, &registry).expect("text takes everything");
         Ok(text)
     });
-    let text = text.await.map_err(|error| Refusal::of(Area::Entities, &error))?;
-    let mut answer = Response::new(Full::from(text));
+    let text = text.await.map_err(|error| HttpError::of(Area::Entities, &error))?;
+    let mut response = Response::new(Full::from(text));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    Ok(answer)
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
 }

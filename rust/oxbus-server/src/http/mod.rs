@@ -2,23 +2,23 @@
 //! HTTP: messages by the service's seven operations, entities as ATOM, health and metrics.
 //!
 //! Read in this order: `connection` (what one connection keeps), `route` (what a path means), `messages`, `atom`.
-//! Everything wrong is said by `refusal`, in the form that SDKs read.
+//! Everything wrong is said by `error`, in the form that SDKs read.
 
 mod access;
 mod api_version;
 mod atom;
 mod body;
 mod connection;
+mod error;
 mod health;
 mod messages;
 mod meters;
 mod metrics;
 mod query;
-mod refusal;
 mod route;
 
 pub(crate) use connection::serve_http;
 pub(crate) use meters::Meters;
 
 /// An answer.
-pub(crate) type Answer = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;
+pub(crate) type HttpResponse = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;

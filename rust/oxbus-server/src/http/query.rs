@@ -5,22 +5,22 @@ use hyper::Uri;
 use percent_encoding::percent_decode_str;
 
 /// The parameters of a request.
-pub(super) struct Parameters(Vec<(String, String)>);
+pub(super) struct QueryString(Vec<(String, String)>);
 
-impl Parameters {
+impl QueryString {
     /// The value under a name in lower case.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
-            .find(|(held, _)| held == name)
+            .find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
     }
 }
 
-pub(super) fn parse(uri: &Uri) -> Parameters {
+pub(super) fn parse(uri: &Uri) -> QueryString {
     let decoded = |text: &str| {
-        let spaced = text.replace('+', " ");
-        percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+        let with_spaces = text.replace('+', " ");
+        percent_decode_str(&with_spaces).decode_utf8_lossy().into_owned()
     };
     let pairs = uri
         .query()
@@ -28,7 +28,7 @@ pub(super) fn parse(uri: &Uri) -> Parameters {
         .split('&')
         .filter(|pair| !pair.is_empty());
     let split = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    Parameters(
+    QueryString(
         split
             .map(|(name, value)| (decoded(name).to_ascii_lowercase(), decoded(value)))
             .collect(),

@@ -7,42 +7,45 @@
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
-use super::refusal::Refusal;
+use super::error::HttpError;
 
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum HttpRoute {
     /// Is the server there?
     Health,
     /// What it counts.
     Metrics,
     /// One of the operations on messages.
-    Messages { entity: String, operation: Operation },
+    Messages {
+        entity: String,
+        operation: MessageOperation,
+    },
     /// One of the operations on entities.
-    Entities(Place),
+    Entities(AtomResource),
 }
 
 /// The seven operations (B-440); a send and a batch differ by their content type.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum MessageOperation {
     Send,
     PeekLock,
     ReceiveAndDelete,
-    Unlock(Held),
-    Complete(Held),
-    Renew(Held),
+    Unlock(LockedMessageRef),
+    Complete(LockedMessageRef),
+    Renew(LockedMessageRef),
 }
 
 /// A locked message: its id or its sequence number, and its lock token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct LockedMessageRef {
     pub(crate) reference: String,
     pub(crate) token: String,
 }
 
 /// What management is about.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum AtomResource {
     Namespace,
     Queues,
     Topics,
@@ -53,7 +56,7 @@ pub(crate) enum Place {
     Rule(String, String, String),
 }
 
-impl Place {
+impl AtomResource {
     fn is_list(&self) -> bool {
         matches!(
             self,
@@ -62,11 +65,11 @@ impl Place {
     }
 }
 
-impl Route {
-    pub(crate) fn of(method: &Method, path: &str) -> Result<Self, Refusal> {
+impl HttpRoute {
+    pub(crate) fn of(method: &Method, path: &str) -> Result<Self, HttpError> {
         let decoded = percent_decode_str(path)
             .decode_utf8()
-            .map_err(|_| Refusal::bad_request("the path is no text; escape it as UTF-8"))?;
+            .map_err(|_| HttpError::bad_request("the path is no text; escape it as UTF-8"))?;
         let segments: Vec<&str> = decoded.trim_start_matches('/').split('/').collect();
         let is = |at: usize, word: &str| segments.get(at).is_some_and(|it| it.eq_ignore_ascii_case(word));
         if segments.len() == 1 && *method == Method::GET {
@@ -83,42 +86,42 @@ impl Route {
         // The SDK of Go ends the path of a list of rules with a slash.
         if let [list @ .., ""] = &segments[..]
             && !list.contains(&"")
-            && let Some(place) = place(list).filter(Place::is_list)
+            && let Some(resource) = resource(list).filter(AtomResource::is_list)
         {
-            return Ok(Self::Entities(place));
+            return Ok(Self::Entities(resource));
         }
         if segments.iter().any(|segment| segment.is_empty()) {
-            return Err(Refusal::bad_request(format!(
+            return Err(HttpError::bad_request(format!(
                 "the path has an empty segment; name what you mean: `{decoded}`"
             )));
         }
-        place(&segments).map(Self::Entities).ok_or_else(|| {
-            Refusal::bad_request(format!("the path names nothing of a namespace; check it: `{decoded}`"))
+        resource(&segments).map(Self::Entities).ok_or_else(|| {
+            HttpError::bad_request(format!("the path names nothing of a namespace; check it: `{decoded}`"))
         })
     }
 }
 
-fn messages(method: &Method, segments: &[&str]) -> Option<Route> {
+fn messages(method: &Method, segments: &[&str]) -> Option<HttpRoute> {
     let count = segments.len();
     let is = |back: usize, word: &str| count > back && segments[count - back].eq_ignore_ascii_case(word);
     let (entity, operation) = if *method == Method::POST && is(1, "messages") {
-        (count - 1, Operation::Send)
+        (count - 1, MessageOperation::Send)
     } else if is(2, "messages") && is(1, "head") {
         let operation = match *method {
-            Method::POST => Operation::PeekLock,
-            Method::DELETE => Operation::ReceiveAndDelete,
+            Method::POST => MessageOperation::PeekLock,
+            Method::DELETE => MessageOperation::ReceiveAndDelete,
             _ => return None,
         };
         (count - 2, operation)
     } else if is(3, "messages") {
-        let held = Held {
+        let message = LockedMessageRef {
             reference: segments[count - 2].to_owned(),
             token: segments[count - 1].to_owned(),
         };
         let operation = match *method {
-            Method::PUT => Operation::Unlock(held),
-            Method::DELETE => Operation::Complete(held),
-            Method::POST => Operation::Renew(held),
+            Method::PUT => MessageOperation::Unlock(message),
+            Method::DELETE => MessageOperation::Complete(message),
+            Method::POST => MessageOperation::Renew(message),
             _ => return None,
         };
         (count - 3, operation)
@@ -126,31 +129,31 @@ fn messages(method: &Method, segments: &[&str]) -> Option<Route> {
         return None;
     };
     let entity = segments[..entity].join("/");
-    Some(Route::Messages { entity, operation })
+    Some(HttpRoute::Messages { entity, operation })
 }
 
-fn place(segments: &[&str]) -> Option<Place> {
+fn resource(segments: &[&str]) -> Option<AtomResource> {
     let is = |at: usize, word: &str| segments.get(at).is_some_and(|it| it.eq_ignore_ascii_case(word));
     if is(0, "$resources") {
         return match segments.len() {
-            2 if is(1, "queues") => Some(Place::Queues),
-            2 if is(1, "topics") => Some(Place::Topics),
+            2 if is(1, "queues") => Some(AtomResource::Queues),
+            2 if is(1, "topics") => Some(AtomResource::Topics),
             _ => None,
         };
     }
     if is(0, "$namespaceinfo") {
-        return (segments.len() == 1).then_some(Place::Namespace);
+        return (segments.len() == 1).then_some(AtomResource::Namespace);
     }
     let Some(at) = (1..segments.len()).find(|&at| is(at, "subscriptions")) else {
-        return Some(Place::Entity(segments.join("/")));
+        return Some(AtomResource::Entity(segments.join("/")));
     };
     let topic = segments[..at].join("/");
     let own = |at: usize| segments[at].to_owned();
     match segments.len() - at {
-        1 => Some(Place::Subscriptions(topic)),
-        2 => Some(Place::Subscription(topic, own(at + 1))),
-        3 if is(at + 2, "rules") => Some(Place::Rules(topic, own(at + 1))),
-        4 if is(at + 2, "rules") => Some(Place::Rule(topic, own(at + 1), own(at + 3))),
+        1 => Some(AtomResource::Subscriptions(topic)),
+        2 => Some(AtomResource::Subscription(topic, own(at + 1))),
+        3 if is(at + 2, "rules") => Some(AtomResource::Rules(topic, own(at + 1))),
+        4 if is(at + 2, "rules") => Some(AtomResource::Rule(topic, own(at + 1), own(at + 3))),
         _ => None,
     }
 }
@@ -159,29 +162,33 @@ fn place(segments: &[&str]) -> Option<Place> {
 mod tests {
     use hyper::Method;
 
-    use super::{Held, Operation, Place, Route};
+    use super::{AtomResource, HttpRoute, LockedMessageRef, MessageOperation};
 
-    fn of(method: &Method, path: &str) -> Route {
-        Route::of(method, path).expect("a route")
+    fn of(method: &Method, path: &str) -> HttpRoute {
+        HttpRoute::of(method, path).expect("a route")
     }
 
     #[test]
     fn messages_have_seven_operations() {
         // B-440.
-        let held = || Held {
+        let message = || LockedMessageRef {
             reference: "7".to_owned(),
             token: "t".to_owned(),
         };
         for (method, path, operation) in [
-            (Method::POST, "/a/b/messages", Operation::Send),
-            (Method::POST, "/a%2Fb/Messages/Head", Operation::PeekLock),
-            (Method::DELETE, "/a/b/messages/head", Operation::ReceiveAndDelete),
-            (Method::PUT, "/a/b/messages/7/t", Operation::Unlock(held())),
-            (Method::DELETE, "/a/b/messages/7/t", Operation::Complete(held())),
-            (Method::POST, "/a/b/messages/7/t", Operation::Renew(held())),
+            (Method::POST, "/a/b/messages", MessageOperation::Send),
+            (Method::POST, "/a%2Fb/Messages/Head", MessageOperation::PeekLock),
+            (Method::DELETE, "/a/b/messages/head", MessageOperation::ReceiveAndDelete),
+            (Method::PUT, "/a/b/messages/7/t", MessageOperation::Unlock(message())),
+            (
+                Method::DELETE,
+                "/a/b/messages/7/t",
+                MessageOperation::Complete(message()),
+            ),
+            (Method::POST, "/a/b/messages/7/t", MessageOperation::Renew(message())),
         ] {
             let entity = "a/b".to_owned();
-            assert_eq!(of(&method, path), Route::Messages { entity, operation });
+            assert_eq!(of(&method, path), HttpRoute::Messages { entity, operation });
         }
     }
 
@@ -189,36 +196,36 @@ mod tests {
     fn entities_are_found_with_any_case_and_with_slashes_in_names() {
         // B-457.
         let own = |text: &str| text.to_owned();
-        for (path, place) in [
-            ("/$Resources/Queues", Place::Queues),
-            ("/$Resources/topics", Place::Topics),
-            ("/$namespaceinfo", Place::Namespace),
-            ("/a%2Fb", Place::Entity(own("a/b"))),
-            ("/a/messages", Place::Entity(own("a/messages"))),
-            ("/a/b/Subscriptions", Place::Subscriptions(own("a/b"))),
-            ("/t/subscriptions/s", Place::Subscription(own("t"), own("s"))),
-            ("/t/Subscriptions/s/Rules", Place::Rules(own("t"), own("s"))),
+        for (path, resource) in [
+            ("/$Resources/Queues", AtomResource::Queues),
+            ("/$Resources/topics", AtomResource::Topics),
+            ("/$namespaceinfo", AtomResource::Namespace),
+            ("/a%2Fb", AtomResource::Entity(own("a/b"))),
+            ("/a/messages", AtomResource::Entity(own("a/messages"))),
+            ("/a/b/Subscriptions", AtomResource::Subscriptions(own("a/b"))),
+            ("/t/subscriptions/s", AtomResource::Subscription(own("t"), own("s"))),
+            ("/t/Subscriptions/s/Rules", AtomResource::Rules(own("t"), own("s"))),
             (
                 "/t/subscriptions/s/rules/$Default",
-                Place::Rule(own("t"), own("s"), own("$Default")),
+                AtomResource::Rule(own("t"), own("s"), own("$Default")),
             ),
         ] {
-            assert_eq!(of(&Method::GET, path), Route::Entities(place));
+            assert_eq!(of(&Method::GET, path), HttpRoute::Entities(resource));
         }
     }
 
     #[test]
     fn a_list_may_end_with_a_slash() {
-        for (path, place) in [
-            ("/$Resources/queues/", Place::Queues),
-            ("/$Resources/topics/", Place::Topics),
-            ("/t/subscriptions/", Place::Subscriptions("t".to_owned())),
+        for (path, resource) in [
+            ("/$Resources/queues/", AtomResource::Queues),
+            ("/$Resources/topics/", AtomResource::Topics),
+            ("/t/subscriptions/", AtomResource::Subscriptions("t".to_owned())),
             (
                 "/t/subscriptions/s/rules/",
-                Place::Rules("t".to_owned(), "s".to_owned()),
+                AtomResource::Rules("t".to_owned(), "s".to_owned()),
             ),
         ] {
-            assert_eq!(of(&Method::GET, path), Route::Entities(place));
+            assert_eq!(of(&Method::GET, path), HttpRoute::Entities(resource));
         }
     }
 
@@ -240,7 +247,7 @@ mod tests {
             "/t/subscriptions/s/other",
             "/%ff",
         ] {
-            assert!(Route::of(&Method::GET, path).is_err(), "{path}");
+            assert!(HttpRoute::of(&Method::GET, path).is_err(), "{path}");
         }
     }
 }

@@ -7,9 +7,9 @@ use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 use oxbus_model::sync::whole;
 use oxbus_model::{Result, Timestamp};
 
-use super::refused::{Refused, Why};
+use super::denied::{AccessDenied, DenialReason};
 use super::scope::Scope;
-use super::token::Token;
+use super::token::SasToken;
 
 /// Where the rules of an entity are found.
 pub trait EntityRules: Send + Sync {
@@ -43,34 +43,34 @@ pub struct Claims {
 
 impl Claims {
     /// Refuses what the token does not allow: another place, a right it does not give, a time after its end.
-    pub fn check(&self, right: AccessRight, address: &str, now: Timestamp) -> std::result::Result<(), Refused> {
-        self.check_place(address, now)?;
-        if self.gives(right) {
+    pub fn check(&self, right: AccessRight, address: &str, now: Timestamp) -> std::result::Result<(), AccessDenied> {
+        self.check_path(address, now)?;
+        if self.grants(right) {
             return Ok(());
         }
-        Err(self.refused(Why::MissingRight(right), address))
+        Err(self.denied(DenialReason::MissingRight(right), address))
     }
 
     /// Refuses another place and a time after its end, whatever the right.
-    pub fn check_place(&self, address: &str, now: Timestamp) -> std::result::Result<(), Refused> {
-        let why = if self.expires_at <= now {
-            Why::Expired(self.expires_at)
+    pub fn check_path(&self, address: &str, now: Timestamp) -> std::result::Result<(), AccessDenied> {
+        let reason = if self.expires_at <= now {
+            DenialReason::Expired(self.expires_at)
         } else if !self.scope.covers(&Scope::of_address(address)) {
-            Why::WrongAudience(self.scope.clone())
+            DenialReason::WrongAudience(self.scope.clone())
         } else {
             return Ok(());
         };
-        Err(self.refused(why, address))
+        Err(self.denied(reason, address))
     }
 
     /// True when it gives that right; the right to manage includes the others.
-    pub fn gives(&self, right: AccessRight) -> bool {
+    pub fn grants(&self, right: AccessRight) -> bool {
         self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
     }
 
     /// A refusal under this token.
-    pub fn refused(&self, why: Why, address: &str) -> Refused {
-        Refused::new(why, address, Some(&self.key_name))
+    pub fn denied(&self, reason: DenialReason, address: &str) -> AccessDenied {
+        AccessDenied::new(reason, address, Some(&self.key_name))
     }
 }
 
@@ -107,23 +107,23 @@ impl Authority {
     ///
     /// The rule is looked for at the entity that the token names, at what it is below, then at the namespace. One that the
     /// entity has hides one of the namespace of the same name.
-    pub fn authorize(&self, token: &str, audience: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
-        let token = Token::parse(token).map_err(|why| Refused::new(why, audience, None))?;
+    pub fn authorize(&self, token: &str, audience: &str, now: Timestamp) -> std::result::Result<Claims, AccessDenied> {
+        let token = SasToken::parse(token).map_err(|reason| AccessDenied::new(reason, audience, None))?;
         let claims = self
             .claims_of(&token, now)
-            .map_err(|why| Refused::new(why, audience, Some(&token.key_name)))?;
-        claims.check_place(audience, now)?;
+            .map_err(|reason| AccessDenied::new(reason, audience, Some(&token.key_name)))?;
+        claims.check_path(audience, now)?;
         Ok(claims)
     }
 
     /// What the token allows, wherever that is: for a request whose audience is not read yet.
-    pub fn identify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
-        let token = Token::parse(token).map_err(|why| Refused::new(why, "", None))?;
+    pub fn identify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, AccessDenied> {
+        let token = SasToken::parse(token).map_err(|reason| AccessDenied::new(reason, "", None))?;
         self.claims_of(&token, now)
-            .map_err(|why| Refused::new(why, token.scope.path(), Some(&token.key_name)))
+            .map_err(|reason| AccessDenied::new(reason, token.scope.path(), Some(&token.key_name)))
     }
 
-    fn claims_of(&self, token: &Token<'_>, now: Timestamp) -> std::result::Result<Claims, Why> {
+    fn claims_of(&self, token: &SasToken<'_>, now: Timestamp) -> std::result::Result<Claims, DenialReason> {
         let of_entity = token.scope.with_parents().find_map(|path| {
             self.entities
                 .of(path)
@@ -136,16 +136,16 @@ impl Authority {
                 .find(|rule| rule.key_name == token.key_name)
                 .cloned()
         });
-        let rule = found.ok_or(Why::UnknownPolicy)?;
+        let rule = found.ok_or(DenialReason::UnknownPolicy)?;
         // Both keys are tried whatever the first says, so that the time tells nothing.
         let is_signed = rule
             .keys()
             .fold(false, |is_signed, key| token.is_signed_by(key) | is_signed);
         if !is_signed {
-            return Err(Why::WrongKey);
+            return Err(DenialReason::WrongKey);
         }
         if token.expires_at <= now {
-            return Err(Why::Expired(token.expires_at));
+            return Err(DenialReason::Expired(token.expires_at));
         }
         Ok(Claims {
             rights: rule.rights,
@@ -156,13 +156,13 @@ impl Authority {
     }
 
     /// The same for SASL PLAIN, which sends name and key (B-408): valid for the whole namespace, without end.
-    pub fn authorize_plain(&self, key_name: &str, key: &str) -> std::result::Result<Claims, Refused> {
+    pub fn authorize_plain(&self, key_name: &str, key: &str) -> std::result::Result<Claims, AccessDenied> {
         let rules = self.rules();
         let rule = rules.iter().find(|rule| rule.key_name == key_name);
-        let refused = |why| Refused::new(why, "", Some(key_name));
-        let rule = rule.ok_or_else(|| refused(Why::UnknownPolicy))?;
-        if !rule.keys().fold(false, |is_key, its| same(its, key) | is_key) {
-            return Err(refused(Why::WrongKey));
+        let refused = |reason| AccessDenied::new(reason, "", Some(key_name));
+        let rule = rule.ok_or_else(|| refused(DenialReason::UnknownPolicy))?;
+        if !rule.keys().fold(false, |is_key, its| keys_equal(its, key) | is_key) {
+            return Err(refused(DenialReason::WrongKey));
         }
         Ok(Claims {
             rights: rule.rights.clone(),
@@ -174,7 +174,7 @@ impl Authority {
 }
 
 /// Compares two keys; takes the same time wherever they differ.
-fn same(one: &str, other: &str) -> bool {
+fn keys_equal(one: &str, other: &str) -> bool {
     use ring::hmac;
     let key = hmac::Key::new(hmac::HMAC_SHA256, one.as_bytes());
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, other.as_bytes()), b"same");

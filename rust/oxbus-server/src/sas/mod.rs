@@ -8,7 +8,7 @@
 //! (the rules, and whether a token agrees with one), `refused` (what is said when it does not).
 
 mod authority;
-mod refused;
+mod denied;
 mod scope;
 mod token;
 
@@ -19,5 +19,5 @@ mod tests;
 pub use tests::token as signed_token;
 
 pub use authority::{Authority, Claims, EntityRules, development_rule};
-pub use refused::{Refused, Why, log_missing};
+pub use denied::{AccessDenied, DenialReason, log_missing_entity};
 pub use scope::Scope;

@@ -11,7 +11,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use proptest::prelude::*;
 use ring::hmac;
 
-use super::{Authority, Claims, EntityRules, Refused, Scope, Why, development_rule};
+use super::{AccessDenied, Authority, Claims, DenialReason, EntityRules, Scope, development_rule};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const LATER: u64 = 1_800_000_060;
@@ -59,9 +59,9 @@ pub fn token(address: &str, expiry: u64, name: &str, key: &str) -> String {
     oxbus_wire::shared_access_signature(address, Timestamp(expiry * 1000), name, key)
 }
 
-fn refused(token: &str, audience: &str) -> Why {
+fn refused(token: &str, audience: &str) -> DenialReason {
     let refused = authority().authorize(token, audience, NOW);
-    refused.expect_err("a refusal").why
+    refused.expect_err("a refusal").reason
 }
 
 #[test]
@@ -90,7 +90,11 @@ fn a_token_covers_what_is_below_its_address_and_no_other() {
     }
     for audience in ["sb://h/orders2", "sb://h/order", "sb://h/", "sb://h"] {
         let scope = Scope::of_address("orders");
-        assert_eq!(refused(&token, audience), Why::WrongAudience(scope), "{audience}");
+        assert_eq!(
+            refused(&token, audience),
+            DenialReason::WrongAudience(scope),
+            "{audience}"
+        );
     }
 }
 
@@ -109,12 +113,15 @@ fn a_token_of_the_namespace_covers_everything() {
 #[test]
 fn each_refusal_has_its_reason() {
     let of = |name: &str, key: &str| token("sb://h/orders", LATER, name, key);
-    assert_eq!(refused(&of("nobody", KEY), "sb://h/orders"), Why::UnknownPolicy);
-    assert_eq!(refused(&of(ROOT, "another"), "sb://h/orders"), Why::WrongKey);
+    assert_eq!(
+        refused(&of("nobody", KEY), "sb://h/orders"),
+        DenialReason::UnknownPolicy
+    );
+    assert_eq!(refused(&of(ROOT, "another"), "sb://h/orders"), DenialReason::WrongKey);
     let over = token("sb://h/orders", 1_800_000_000, ROOT, KEY);
-    assert_eq!(refused(&over, "sb://h/orders"), Why::Expired(NOW));
-    assert_eq!(refused("Bearer eyJ0", "sb://h/orders"), Why::Issuer);
-    assert_eq!(refused("eyJ0eXAi.x.y", "sb://h/orders"), Why::Issuer);
+    assert_eq!(refused(&over, "sb://h/orders"), DenialReason::Expired(NOW));
+    assert_eq!(refused("Bearer eyJ0", "sb://h/orders"), DenialReason::Issuer);
+    assert_eq!(refused("eyJ0eXAi.x.y", "sb://h/orders"), DenialReason::Issuer);
     for old in ["oxbus1.ab.1.cd", "Bearer oxbus1.ab.1.cd"] {
         let refused = authority()
             .authorize(old, "sb://h/orders", NOW)
@@ -132,31 +139,34 @@ fn each_refusal_has_its_reason() {
         "Basic x",
         "SharedAccessSignature sr=a&sig=%%&se=1&skn=n",
     ] {
-        assert!(matches!(refused(text, "sb://h/orders"), Why::Malformed(_)), "{text}");
+        assert!(
+            matches!(refused(text, "sb://h/orders"), DenialReason::Malformed(_)),
+            "{text}"
+        );
     }
     // SAS_TOKEN_BYTES_MAX.
     let long = format!("SharedAccessSignature sr={}", "a".repeat(10_000));
-    assert!(matches!(refused(&long, "sb://h/orders"), Why::Malformed(_)));
+    assert!(matches!(refused(&long, "sb://h/orders"), DenialReason::Malformed(_)));
 }
 
 #[test]
 fn every_refusal_has_a_status_a_condition_and_names_entity_and_key() {
     // B-434, B-464.
     let all = [
-        Why::Missing,
-        Why::Malformed("why"),
-        Why::Issuer,
-        Why::UnknownPolicy,
-        Why::WrongKey,
-        Why::Expired(NOW),
-        Why::WrongAudience(Scope::namespace()),
-        Why::MissingRight(AccessRight::Send),
+        DenialReason::Missing,
+        DenialReason::Malformed("why"),
+        DenialReason::Issuer,
+        DenialReason::UnknownPolicy,
+        DenialReason::WrongKey,
+        DenialReason::Expired(NOW),
+        DenialReason::WrongAudience(Scope::namespace()),
+        DenialReason::MissingRight(AccessRight::Send),
     ];
     let addresses = ["sb://h:1/Orders/", "Orders", "amqps://h/Orders/$Management"]
         .into_iter()
         .cycle();
-    for (why, address) in all.into_iter().zip(addresses) {
-        let refused = Refused::new(why, address, Some("app"));
+    for (reason, address) in all.into_iter().zip(addresses) {
+        let refused = AccessDenied::new(reason, address, Some("app"));
         assert_eq!((refused.status(), refused.sub_code() / 100), (401, 401));
         assert_eq!(refused.condition(), "amqp:unauthorized-access");
         let end = ": entity=`Orders`, key name=`app`";
@@ -192,7 +202,11 @@ fn rights_are_those_of_the_rule() {
     }
     let listener = of("listener", "a key of a listener", "sb://h");
     assert_eq!(listener.check(AccessRight::Listen, "orders", NOW), Ok(()));
-    let missing = Refused::new(Why::MissingRight(AccessRight::Send), "orders", Some("listener"));
+    let missing = AccessDenied::new(
+        DenialReason::MissingRight(AccessRight::Send),
+        "orders",
+        Some("listener"),
+    );
     assert_eq!(listener.check(AccessRight::Send, "orders", NOW), Err(missing));
     let of_orders = of("of orders", "a key of one queue", "sb://h/orders");
     assert_eq!(of_orders.check(AccessRight::Send, "orders/$management", NOW), Ok(()));
@@ -200,7 +214,7 @@ fn rights_are_those_of_the_rule() {
     let over = Timestamp(LATER * 1000);
     assert_eq!(
         root.check(AccessRight::Send, "orders", over),
-        Err(root.refused(Why::Expired(over), "orders"))
+        Err(root.denied(DenialReason::Expired(over), "orders"))
     );
 }
 
@@ -209,22 +223,28 @@ fn who_calls_is_known_before_what_for() {
     // A request whose body says what it is about is refused before it is read.
     let known = |token: &str| authority().identify(token, NOW);
     let claims = known(&token("sb://h/orders", LATER, "of orders", "a key of one queue")).expect("claims");
-    assert!(claims.gives(AccessRight::Send) && !claims.gives(AccessRight::Listen));
-    assert_eq!(claims.check_place("orders/$DeadLetterQueue", NOW), Ok(()));
-    let elsewhere = claims.check_place("others", NOW).expect_err("another place");
-    assert_eq!(elsewhere.why, Why::WrongAudience(Scope::of_address("orders")));
+    assert!(claims.grants(AccessRight::Send) && !claims.grants(AccessRight::Listen));
+    assert_eq!(claims.check_path("orders/$DeadLetterQueue", NOW), Ok(()));
+    let elsewhere = claims.check_path("others", NOW).expect_err("another place");
+    assert_eq!(
+        elsewhere.reason,
+        DenialReason::WrongAudience(Scope::of_address("orders"))
+    );
     let wrong = known(&token("sb://h/orders", LATER, ROOT, "another")).expect_err("a wrong key");
-    assert_eq!((wrong.why, wrong.entity.as_str()), (Why::WrongKey, "orders"));
+    assert_eq!(
+        (wrong.reason, wrong.entity.as_str()),
+        (DenialReason::WrongKey, "orders")
+    );
     let late = known(&token("sb://h", 1, ROOT, KEY)).expect_err("an old token");
-    assert!(matches!(late.why, Why::Expired(_)));
+    assert!(matches!(late.reason, DenialReason::Expired(_)));
 }
 
 #[test]
 fn a_key_of_an_entity_opens_that_entity_only() {
     let wide = token("sb://h", LATER, "of orders", "a key of one queue");
-    assert_eq!(refused(&wide, "sb://h/orders"), Why::UnknownPolicy);
+    assert_eq!(refused(&wide, "sb://h/orders"), DenialReason::UnknownPolicy);
     let other = token("sb://h/others", LATER, "of orders", "a key of one queue");
-    assert_eq!(refused(&other, "sb://h/others"), Why::UnknownPolicy);
+    assert_eq!(refused(&other, "sb://h/others"), DenialReason::UnknownPolicy);
 }
 
 #[test]
@@ -259,11 +279,11 @@ fn a_name_and_a_key_open_the_whole_namespace() {
     );
     assert_eq!(
         authority().authorize_plain(ROOT, "SAS_KEY_VALUF"),
-        Err(Refused::new(Why::WrongKey, "", Some(ROOT)))
+        Err(AccessDenied::new(DenialReason::WrongKey, "", Some(ROOT)))
     );
     assert_eq!(
         authority().authorize_plain("x", KEY),
-        Err(Refused::new(Why::UnknownPolicy, "", Some("x")))
+        Err(AccessDenied::new(DenialReason::UnknownPolicy, "", Some("x")))
     );
 }
 

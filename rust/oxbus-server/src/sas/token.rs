@@ -11,7 +11,7 @@ use oxbus_model::caps::SAS_TOKEN_BYTES_MAX;
 use percent_encoding::percent_decode_str;
 use ring::hmac;
 
-use super::refused::Why;
+use super::denied::DenialReason;
 use super::scope::Scope;
 
 /// What the text of a token begins with.
@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["sr", "sig", "se", "skn"];
 
 /// A token that was read and not yet believed.
 #[derive(Debug)]
-pub(super) struct Token<'a> {
+pub(super) struct SasToken<'a> {
     /// The address and the expiry as they stand in the text.
     signed: (&'a str, &'a str),
     signature: Vec<u8>,
@@ -31,37 +31,39 @@ pub(super) struct Token<'a> {
     pub(super) scope: Scope,
 }
 
-impl<'a> Token<'a> {
-    pub(super) fn parse(text: &'a str) -> Result<Self, Why> {
+impl<'a> SasToken<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, DenialReason> {
         if text.len() > SAS_TOKEN_BYTES_MAX {
-            return Err(Why::Malformed("it is too long"));
+            return Err(DenialReason::Malformed("it is too long"));
         }
         let text = text.trim();
         if text.trim_start_matches("Bearer ").starts_with("oxbus1.") {
-            return Err(Why::Malformed("tokens that begin with oxbus1. are no longer taken"));
+            return Err(DenialReason::Malformed(
+                "tokens that begin with oxbus1. are no longer taken",
+            ));
         }
         let scheme = text.get(..SCHEME.len()).unwrap_or_default();
         if !scheme.eq_ignore_ascii_case(SCHEME) {
             let bearer = text.get(..7).is_some_and(|it| it.eq_ignore_ascii_case("bearer "));
             return Err(if bearer || text.starts_with("ey") {
-                Why::Issuer
+                DenialReason::Issuer
             } else {
-                Why::Malformed("it has another scheme")
+                DenialReason::Malformed("it has another scheme")
             });
         }
         let mut parts = [None; 4];
         for part in text[SCHEME.len()..].trim_start().split('&') {
             let (name, value) = part
                 .split_once('=')
-                .ok_or(Why::Malformed("a part of it has no value"))?;
+                .ok_or(DenialReason::Malformed("a part of it has no value"))?;
             if let Some(at) = NAMES.iter().position(|it| it.eq_ignore_ascii_case(name.trim()))
                 && parts[at].replace(value.trim()).is_some()
             {
-                return Err(Why::Malformed("a part of it is there twice"));
+                return Err(DenialReason::Malformed("a part of it is there twice"));
             }
         }
         let [Some(address), Some(signature), Some(expiry), Some(key_name)] = parts else {
-            return Err(Why::Malformed("it lacks sr, sig, se or skn"));
+            return Err(DenialReason::Malformed("it lacks sr, sig, se or skn"));
         };
         let decoded = |value: &str| {
             percent_decode_str(value)
@@ -73,18 +75,18 @@ impl<'a> Token<'a> {
             // A client that escapes nothing leaves `+` in base64, and a form decoder would make it a space.
             .map(|it| it.replace(' ', "+"))
             .and_then(|it| STANDARD.decode(it).ok())
-            .ok_or(Why::Malformed("its signature is no base64"))?;
+            .ok_or(DenialReason::Malformed("its signature is no base64"))?;
         // Some clients write a fraction of a second.
         let seconds = expiry.split(['.', ',']).next().unwrap_or_default();
         let seconds: u64 = seconds
             .parse()
-            .map_err(|_| Why::Malformed("its expiry is no number of seconds"))?;
+            .map_err(|_| DenialReason::Malformed("its expiry is no number of seconds"))?;
         Ok(Self {
             signed: (address, expiry),
             signature,
-            key_name: decoded(key_name).ok_or(Why::Malformed("its key name is no text"))?,
+            key_name: decoded(key_name).ok_or(DenialReason::Malformed("its key name is no text"))?,
             expires_at: Timestamp(0).plus_ms(seconds.saturating_mul(1000)),
-            scope: Scope::of_escaped(address).ok_or(Why::Malformed("its address is no text"))?,
+            scope: Scope::of_escaped(address).ok_or(DenialReason::Malformed("its address is no text"))?,
         })
     }
 

@@ -13,30 +13,30 @@ use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
 use oxbus_store::Phase;
 use oxbus_store::Wait;
 
-use super::reply::Answer;
-use super::request::{Request, wrong};
-use crate::amqp::message::{self, Seen, State};
+use super::reply::OperationOutcome;
+use super::request::{ManagementRequest, wrong_type};
+use crate::amqp::message::{self, AmqpMessageMetadata, MessageStateAnnotation};
 
 /// Messages from a number on, as whole messages.
-pub(super) fn peek(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    request.refuse_transaction()?;
+pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    request.reject_transaction()?;
     let from = request.number("from-sequence-number")?;
     let max = request.count("message-count")?;
     if max == 0 {
-        return Err(wrong("message-count", "a whole number from 1 on"));
+        return Err(wrong_type("message-count", "a whole number from 1 on"));
     }
     // The same 64 bits; clients that have seen nothing ask from 0 or 1 on (B-294).
     let from = SequenceNumber(from.cast_unsigned());
-    let receiver = request.own_receiver(ReceiveMode::PeekLock)?;
-    let found = match request.text_if_any("session-id")? {
+    let receiver = request.new_receiver(ReceiveMode::PeekLock)?;
+    let found = match request.optional_text("session-id")? {
         Some(id) => of_session(&receiver, id, from, max, wait)?,
         None => receiver.browse(max, Some(from), wait)?,
     };
-    let shown: Vec<Value> = found.iter().map(show).collect::<Result<_>>()?;
-    if shown.is_empty() {
-        return Ok(Answer::Nothing);
+    let entries: Vec<Value> = found.iter().map(to_entry).collect::<Result<_>>()?;
+    if entries.is_empty() {
+        return Ok(OperationOutcome::Nothing);
     }
-    Ok(Answer::of("messages", shown))
+    Ok(OperationOutcome::of("messages", entries))
 }
 
 fn fields(browsed: &Browsed) -> Result<Fields<'_>> {
@@ -83,8 +83,8 @@ fn of_session(
     }
 }
 
-fn show(browsed: &Browsed) -> Result<Value> {
-    let seen = Seen {
+fn to_entry(browsed: &Browsed) -> Result<Value> {
+    let metadata = AmqpMessageMetadata {
         number: number(browsed),
         enqueued_at: browsed.message.enqueued_at,
         expires_at: browsed.message.expires_at,
@@ -92,13 +92,13 @@ fn show(browsed: &Browsed) -> Result<Value> {
         locked_until: None,
         lock_token: None,
         state: match browsed.message.phase {
-            Phase::Deferred | Phase::DeferredLocked => State::Deferred,
-            Phase::Scheduled => State::Scheduled,
-            Phase::Ready | Phase::Cached | Phase::Locked => State::Active,
+            Phase::Deferred | Phase::DeferredLocked => MessageStateAnnotation::Deferred,
+            Phase::Scheduled => MessageStateAnnotation::Scheduled,
+            Phase::Ready | Phase::Cached | Phase::Locked => MessageStateAnnotation::Active,
         },
     };
     let mut out = BytesMut::new();
-    message::write(&mut out, &fields(browsed)?, &seen);
+    message::write(&mut out, &fields(browsed)?, &metadata);
     let mut entry = Map::new();
     entry.push("message", out.freeze());
     Ok(entry.into())

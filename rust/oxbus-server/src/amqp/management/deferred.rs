@@ -11,65 +11,68 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, LockToken, Result};
 use oxbus_store::Wait;
 
-use super::reply::Answer;
-use super::request::{Request, wrong};
-use crate::amqp::message::{self, Seen, State};
+use super::reply::OperationOutcome;
+use super::request::{ManagementRequest, wrong_type};
+use crate::amqp::message::{self, AmqpMessageMetadata, MessageStateAnnotation};
 use crate::amqp::token;
 
 /// Fetches all of some messages, or none.
-pub(super) fn receive(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    request.refuse_transaction()?;
+pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    request.reject_transaction()?;
     let mode = match request.number("receiver-settle-mode")? {
         0 => ReceiveMode::ReceiveAndDelete,
         1 => ReceiveMode::PeekLock,
-        _ => return Err(wrong("receiver-settle-mode", "0 to delete, or 1 to lock")),
+        _ => return Err(wrong_type("receiver-settle-mode", "0 to delete, or 1 to lock")),
     };
     let numbers = request.numbers()?;
     if numbers.is_empty() {
-        return Err(wrong("sequence-numbers", "an array of at least one long"));
+        return Err(wrong_type("sequence-numbers", "an array of at least one long"));
     }
     let receiver = request.receiver(mode)?;
     let deliveries = receiver.receive_deferred(&numbers, wait)?;
-    let shown: Result<Vec<Value>> = deliveries.iter().map(|delivery| show(&receiver, delivery)).collect();
-    match shown {
-        Ok(messages) => Ok(Answer::of("messages", messages)),
+    let entries: Result<Vec<Value>> = deliveries
+        .iter()
+        .map(|delivery| to_entry(&receiver, delivery))
+        .collect();
+    match entries {
+        Ok(messages) => Ok(OperationOutcome::of("messages", messages)),
         Err(error) => {
             // Nobody learns their tokens: they go back where they were.
-            let held = |delivery: &Delivery| hold(delivery);
+            let held = |delivery: &Delivery| settle_key(delivery);
             receiver.release(&deliveries.iter().map(held).collect::<Vec<_>>(), wait);
             Err(error)
         }
     }
 }
 
-fn hold(delivery: &Delivery) -> SettleKey {
+fn settle_key(delivery: &Delivery) -> SettleKey {
     SettleKey {
         index: delivery.index,
         key: delivery.claimed.key,
     }
 }
 
-fn show(receiver: &Receiver, delivery: &Delivery) -> Result<Value> {
+fn to_entry(receiver: &Receiver, delivery: &Delivery) -> Result<Value> {
     let claimed = &delivery.claimed;
     let record = claimed.record.in_memory().ok_or_else(|| {
         let detail = "a message is not in memory; receive it again";
         Error::new(ErrorKind::ServerBusy, detail)
     })?;
-    let token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(hold(delivery)));
-    let seen = Seen {
+    let token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(settle_key(delivery)));
+    let metadata = AmqpMessageMetadata {
         number: Entity::sequence_number(delivery.index, claimed.key.counter),
         enqueued_at: claimed.enqueued_at,
         expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,
         locked_until: delivery.locked_until,
         lock_token: token,
-        state: State::Deferred,
+        state: MessageStateAnnotation::Deferred,
     };
     let mut out = BytesMut::new();
-    message::write(&mut out, &Fields::decode(record)?, &seen);
+    message::write(&mut out, &Fields::decode(record)?, &metadata);
     let mut entry = Map::new();
     // Clients read it in either mode.
-    entry.push("lock-token", token::guid(token.unwrap_or(LockToken([0; 16]))));
+    entry.push("lock-token", token::to_guid(token.unwrap_or(LockToken([0; 16]))));
     entry.push("message", out.freeze());
     Ok(entry.into())
 }

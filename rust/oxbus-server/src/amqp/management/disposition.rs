@@ -7,18 +7,18 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-use super::reply::Answer;
-use super::request::{Request, wrong};
-use super::values::pairs;
+use super::reply::OperationOutcome;
+use super::request::{ManagementRequest, wrong_type};
+use super::values::owned_pairs;
 
 /// Settles messages. Some may be settled and others lost: then the answer is that of the first that was lost.
-pub(super) fn update(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
+pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
-    let holds = request.holds(&receiver)?;
+    let settle_keys = request.settle_keys(&receiver)?;
     let changed = match request.find("properties-to-modify") {
         Some(changes) => {
             let changes = changes.as_map();
-            pairs(changes.ok_or_else(|| wrong("properties-to-modify", "a map"))?)?
+            owned_pairs(changes.ok_or_else(|| wrong_type("properties-to-modify", "a map"))?)?
         }
         None => Vec::new(),
     };
@@ -31,8 +31,8 @@ pub(super) fn update(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
         "abandoned" => Settlement::Abandon(&changes),
         "defered" => Settlement::Defer(&changes),
         "suspended" => Settlement::DeadLetter {
-            reason: request.text_if_any("deadletter-reason")?,
-            description: request.text_if_any("deadletter-description")?,
+            reason: request.optional_text("deadletter-reason")?,
+            description: request.optional_text("deadletter-description")?,
             changes: &changes,
         },
         other => {
@@ -43,12 +43,12 @@ pub(super) fn update(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
         }
     };
     if let Some(transaction) = request.transaction()? {
-        transaction.settle(&receiver, &holds, settlement, wait)?;
-        return Ok(Answer::done());
+        transaction.settle(&receiver, &settle_keys, settlement, wait)?;
+        return Ok(OperationOutcome::done());
     }
-    let lost = receiver.settle_many(&holds, settlement, wait)?;
+    let lost = receiver.settle_many(&settle_keys, settlement, wait)?;
     match lost.first() {
-        Some(first) => Err(receiver.lock_lost(holds[*first])),
-        None => Ok(Answer::done()),
+        Some(first) => Err(receiver.lock_lost(settle_keys[*first])),
+        None => Ok(OperationOutcome::done()),
     }
 }

@@ -6,16 +6,16 @@ use oxbus_model::Result;
 use oxbus_model::options::ReceiveMode;
 use oxbus_store::Wait;
 
-use super::reply::{Answer, array};
-use super::request::Request;
+use super::reply::{OperationOutcome, array};
+use super::request::ManagementRequest;
 
 /// Renews locks; the first one that is lost ends it. One renewed before keeps its new end.
-pub(super) fn renew(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
+pub(super) fn renew(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
     let mut expirations = Vec::new();
-    for hold in request.holds(&receiver)? {
-        let until = receiver.renew(hold, wait)?;
+    for settle_key in request.settle_keys(&receiver)? {
+        let until = receiver.renew(settle_key, wait)?;
         expirations.push(Value::from(Timestamp(until.0.cast_signed())));
     }
-    Ok(Answer::of("expirations", array(expirations)))
+    Ok(OperationOutcome::of("expirations", array(expirations)))
 }

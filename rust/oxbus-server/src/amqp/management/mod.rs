@@ -25,15 +25,15 @@ use oxbus_model::authorization::AccessRight;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-use self::reply::Answer;
-use self::request::Request;
-use super::call::{Call, Reply};
+use self::reply::OperationOutcome;
+use self::request::ManagementRequest;
+use super::request::{AmqpRequest, Reply};
 
 /// What is done for a request.
-type Operation = fn(&Request<'_>, &Wait<'_>) -> Result<Answer>;
+type ManagementOperation = fn(&ManagementRequest<'_>, &Wait<'_>) -> Result<OperationOutcome>;
 
 /// An operation and the right it needs: rules need no more than listening, as clients' rule managers promise.
-fn operation(name: &str) -> Option<(AccessRight, Operation)> {
+fn operation(name: &str) -> Option<(AccessRight, ManagementOperation)> {
     use AccessRight::{Listen, Send};
     let name = name.strip_prefix("com.microsoft:")?;
     Some(match name {
@@ -56,8 +56,8 @@ fn operation(name: &str) -> Option<(AccessRight, Operation)> {
 }
 
 /// Answers a request.
-pub(super) fn answer(call: &Call, wait: &Wait<'_>) -> Reply {
-    let request = match Request::read(call) {
+pub(super) fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
+    let request = match ManagementRequest::read(amqp) {
         Ok(request) => request,
         Err(error) => return Reply::of(&error),
     };
@@ -69,9 +69,9 @@ pub(super) fn answer(call: &Call, wait: &Wait<'_>) -> Reply {
         return Reply::of(&Error::new(ErrorKind::NotSupported, detail));
     };
     // A token of the entity covers its management; some clients ask for one of that alone.
-    let scope = format!("{}/$management", request.place.scope());
-    if let Err(refused) = call.shared.allows(right, &scope) {
-        return Reply::refused(&refused);
+    let scope = format!("{}/$management", request.address.scope());
+    if let Err(refused) = amqp.state.check(right, &scope) {
+        return Reply::access_denied(&refused);
     }
     reply::reply(operation(&request, wait))
 }

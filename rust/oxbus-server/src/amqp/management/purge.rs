@@ -9,12 +9,12 @@ use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-use super::reply::Answer;
-use super::request::Request;
+use super::reply::OperationOutcome;
+use super::request::ManagementRequest;
 
 /// Removes messages that nobody has and that were accepted before a time.
-pub(super) fn delete(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    request.refuse_transaction()?;
+pub(super) fn delete(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    request.reject_transaction()?;
     let count = request.count("message-count")?;
     in_range(
         "message-count",
@@ -23,7 +23,7 @@ pub(super) fn delete(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
         AMQP_BATCH_DELETE_MAX as u64,
         "messages",
     )?;
-    let filter = request.text_if_any("session-id")?.map(|id| {
+    let filter = request.optional_text("session-id")?.map(|id| {
         let parameters = [("@id".to_owned(), OwnedValue::Text(id.to_owned()))];
         SqlFilter::parse("sys.SessionId = @id", &parameters)
     });
@@ -34,9 +34,12 @@ pub(super) fn delete(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
         before: Some(request.time("enqueued-time-utc")?),
         limit: Some(count),
     };
-    let removed = request.entity()?.purge(request.place.sub_queue, &choice, wait)?;
+    let removed = request.entity()?.purge(request.address.sub_queue, &choice, wait)?;
     if removed == 0 {
-        return Ok(Answer::Nothing);
+        return Ok(OperationOutcome::Nothing);
     }
-    Ok(Answer::of("message-count", i32::try_from(removed).unwrap_or(i32::MAX)))
+    Ok(OperationOutcome::of(
+        "message-count",
+        i32::try_from(removed).unwrap_or(i32::MAX),
+    ))
 }

@@ -4,18 +4,18 @@
 use oxbus_amqp::codec::{Array, Map, Value};
 use oxbus_model::Result;
 
-use crate::amqp::call::Reply;
+use crate::amqp::request::Reply;
 
 /// What an operation found.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum OperationOutcome {
     /// The body.
     Body(Map),
     /// There is nothing of that kind, which is no error (B-296, B-436).
     Nothing,
 }
 
-impl Answer {
+impl OperationOutcome {
     /// Done, with nothing to say.
     pub(super) fn done() -> Self {
         Self::Body(Map::new())
@@ -43,10 +43,10 @@ pub(super) fn array(items: Vec<Value>) -> Value {
 }
 
 /// The reply that says it.
-pub(super) fn reply(answer: Result<Answer>) -> Reply {
+pub(super) fn reply(answer: Result<OperationOutcome>) -> Reply {
     match answer {
-        Ok(Answer::Body(body)) => Reply::ok(body),
-        Ok(Answer::Nothing) => Reply {
+        Ok(OperationOutcome::Body(body)) => Reply::ok(body),
+        Ok(OperationOutcome::Nothing) => Reply {
             status: 204,
             description: "No Content".to_owned(),
             condition: None,

@@ -11,42 +11,42 @@ use oxbus_model::name::EntityName;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
-use crate::amqp::call::Call;
-use crate::amqp::node::Place;
+use crate::amqp::node::EntityAddress;
+use crate::amqp::request::AmqpRequest;
 use crate::amqp::token;
 
 /// A request.
-pub(super) struct Request<'a> {
-    pub(super) call: &'a Call,
-    pub(super) place: &'a Place,
+pub(super) struct ManagementRequest<'a> {
+    pub(super) amqp: &'a AmqpRequest,
+    pub(super) address: &'a EntityAddress,
     operation: String,
     link: Option<String>,
     body: Map,
 }
 
 /// A value is missing or of the wrong type.
-pub(super) fn wrong(key: &str, expected: &str) -> Error {
+pub(super) fn wrong_type(key: &str, expected: &str) -> Error {
     let detail = format!("the request needs a value of another type; set {key} to {expected}");
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
-impl<'a> Request<'a> {
-    pub(super) fn read(call: &'a Call) -> Result<Self> {
-        let place = call.place.as_ref().ok_or_else(|| {
+impl<'a> ManagementRequest<'a> {
+    pub(super) fn read(amqp: &'a AmqpRequest) -> Result<Self> {
+        let address = amqp.address.as_ref().ok_or_else(|| {
             let detail = "a request of management names its entity; attach to entity/$management";
             Error::new(ErrorKind::InvalidArgument, detail)
         })?;
-        let properties = call.properties()?;
+        let properties = amqp.properties()?;
         let text = |key: &str| properties.get(key).and_then(Value::as_text).map(str::to_owned);
-        let body = match call.body() {
+        let body = match amqp.body() {
             Some(Value::Map(body)) => body,
             None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(wrong("the body", "an amqp-value with a map")),
+            Some(_) => return Err(wrong_type("the body", "an amqp-value with a map")),
         };
         Ok(Self {
-            call,
-            place,
-            operation: text("operation").ok_or_else(|| wrong("the application property operation", "a string"))?,
+            amqp,
+            address,
+            operation: text("operation").ok_or_else(|| wrong_type("the application property operation", "a string"))?,
             link: text("associated-link-name"),
             body,
         })
@@ -63,11 +63,11 @@ impl<'a> Request<'a> {
 
     /// The text under a key.
     pub(super) fn text(&self, key: &str) -> Result<&str> {
-        self.text_if_any(key)?.ok_or_else(|| wrong(key, "a string"))
+        self.optional_text(key)?.ok_or_else(|| wrong_type(key, "a string"))
     }
 
     /// The text under a key, if there is one.
-    pub(super) fn text_if_any(&self, key: &str) -> Result<Option<&str>> {
+    pub(super) fn optional_text(&self, key: &str) -> Result<Option<&str>> {
         let text = |value: &'_ Value| match value {
             Value::String(_) | Value::Symbol(_) => true,
             // Clients give strings of messages back as binaries.
@@ -77,33 +77,33 @@ impl<'a> Request<'a> {
         match self.find(key) {
             None => Ok(None),
             Some(value) if text(value) => Ok(value.as_text()),
-            Some(_) => Err(wrong(key, "a string")),
+            Some(_) => Err(wrong_type(key, "a string")),
         }
     }
 
     /// The whole number under a key.
     pub(super) fn number(&self, key: &str) -> Result<i64> {
         let number = self.find(key).and_then(Value::as_i64);
-        number.ok_or_else(|| wrong(key, "a whole number"))
+        number.ok_or_else(|| wrong_type(key, "a whole number"))
     }
 
     /// The number of things asked for.
     pub(super) fn count(&self, key: &str) -> Result<usize> {
-        usize::try_from(self.number(key)?).map_err(|_| wrong(key, "a whole number from 0 on"))
+        usize::try_from(self.number(key)?).map_err(|_| wrong_type(key, "a whole number from 0 on"))
     }
 
     /// The time under a key.
     pub(super) fn time(&self, key: &str) -> Result<Timestamp> {
         match self.find(key) {
             Some(Value::Timestamp(WireTimestamp(ms))) => Ok(Timestamp(u64::try_from(*ms).unwrap_or(0))),
-            _ => Err(wrong(key, "a timestamp")),
+            _ => Err(wrong_type(key, "a timestamp")),
         }
     }
 
     /// The items of the list or array under a key.
     pub(super) fn items(&self, key: &str) -> Result<&[Value]> {
         let items = self.find(key).and_then(Value::as_items);
-        items.ok_or_else(|| wrong(key, "an array"))
+        items.ok_or_else(|| wrong_type(key, "an array"))
     }
 
     /// The sequence numbers of the request.
@@ -111,7 +111,7 @@ impl<'a> Request<'a> {
         let number = |value: &Value| {
             let number = value
                 .as_i64()
-                .ok_or_else(|| wrong("sequence-numbers", "an array of long"))?;
+                .ok_or_else(|| wrong_type("sequence-numbers", "an array of long"))?;
             // The same 64 bits: a number of a high partition has its top bit set.
             Ok(SequenceNumber(number.cast_unsigned()))
         };
@@ -119,30 +119,34 @@ impl<'a> Request<'a> {
     }
 
     /// The holds of the request's lock tokens. A token that does not open is of no lock (B-155).
-    pub(super) fn holds(&self, receiver: &Receiver) -> Result<Vec<SettleKey>> {
-        let hold = |value: &Value| {
+    pub(super) fn settle_keys(&self, receiver: &Receiver) -> Result<Vec<SettleKey>> {
+        let settle_key = |value: &Value| {
             let Value::Uuid(uuid) = value else {
-                return Err(wrong("lock-tokens", "an array of uuid"));
+                return Err(wrong_type("lock-tokens", "an array of uuid"));
             };
-            receiver.open_token(token::of_guid(*uuid)).ok_or_else(|| {
+            receiver.open_token(token::from_guid(*uuid)).ok_or_else(|| {
                 let detail = format!(
                     "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue. \
                      Receive the message again: entity=`{}`",
-                    self.place.path
+                    self.address.path
                 );
                 Error::new(ErrorKind::MessageLockLost, detail)
             })
         };
-        let holds: Vec<SettleKey> = self.items("lock-tokens")?.iter().map(hold).collect::<Result<_>>()?;
-        if holds.is_empty() {
-            return Err(wrong("lock-tokens", "an array of at least one uuid"));
+        let settle_keys: Vec<SettleKey> = self
+            .items("lock-tokens")?
+            .iter()
+            .map(settle_key)
+            .collect::<Result<_>>()?;
+        if settle_keys.is_empty() {
+            return Err(wrong_type("lock-tokens", "an array of at least one uuid"));
         }
-        Ok(holds)
+        Ok(settle_keys)
     }
 
     /// The queue, topic or subscription.
     pub(super) fn entity(&self) -> Result<Arc<Entity>> {
-        self.call.context.namespace().entity(&self.place.path)
+        self.amqp.context.namespace().entity(&self.address.path)
     }
 
     /// A receiver that may do what is asked: of the session that the request names, else that of the link it names, else one
@@ -151,31 +155,31 @@ impl<'a> Request<'a> {
         if self.find("session-id").is_some() {
             return self.session();
         }
-        if let Some(receiver) = self.linked().filter(|receiver| receiver.mode() == mode) {
+        if let Some(receiver) = self.link_receiver().filter(|receiver| receiver.mode() == mode) {
             return Ok(receiver);
         }
-        self.own_receiver(mode).map(Arc::new)
+        self.new_receiver(mode).map(Arc::new)
     }
 
     /// A receiver of its own.
-    pub(super) fn own_receiver(&self, mode: ReceiveMode) -> Result<Receiver> {
-        let place = self.place;
+    pub(super) fn new_receiver(&self, mode: ReceiveMode) -> Result<Receiver> {
+        let address = self.address;
         let options = ReceiverOptions {
-            sub_queue: place.sub_queue,
-            transfer: place.transfer,
+            sub_queue: address.sub_queue,
+            transfer: address.transfer,
             mode,
             ..ReceiverOptions::default()
         };
-        self.call.context.namespace().receiver(&place.path, options)
+        self.amqp.context.namespace().receiver(&address.path, options)
     }
 
     /// The receiver of the link that the request names, if it is one of this entity.
-    fn linked(&self) -> Option<Arc<Receiver>> {
-        let receiver = self.call.shared.receiver(self.link.as_deref()?)?;
-        let place = self.place;
-        let is_same = receiver.queue().name().key() == EntityName::key_of(&place.path)
-            && receiver.sub_queue() == place.sub_queue
-            && receiver.is_of_transfer() == place.transfer
+    fn link_receiver(&self) -> Option<Arc<Receiver>> {
+        let receiver = self.amqp.state.receiver(self.link.as_deref()?)?;
+        let address = self.address;
+        let is_same = receiver.queue().name().key() == EntityName::key_of(&address.path)
+            && receiver.sub_queue() == address.sub_queue
+            && receiver.is_of_transfer() == address.transfer
             && !receiver.is_closed();
         is_same.then_some(receiver)
     }
@@ -183,12 +187,14 @@ impl<'a> Request<'a> {
     /// The receiver that holds the session of the request, over the link that it names or any other of this connection.
     pub(super) fn session(&self) -> Result<Arc<Receiver>> {
         let id = self.text("session-id")?;
-        let of_link = self.linked().filter(|receiver| receiver.session_id() == Some(id));
-        let key = EntityName::key_of(&self.place.path);
-        of_link.or_else(|| self.call.shared.session(&key, id)).ok_or_else(|| {
+        let of_link = self
+            .link_receiver()
+            .filter(|receiver| receiver.session_id() == Some(id));
+        let key = EntityName::key_of(&self.address.path);
+        of_link.or_else(|| self.amqp.state.session(&key, id)).ok_or_else(|| {
             let detail = format!(
                 "The session lock has expired on the MessageSession. Accept a new MessageSession: entity=`{}` session_id=`{id}`",
-                self.place.path
+                self.address.path
             );
             Error::new(ErrorKind::SessionLockLost, detail)
         })
@@ -196,14 +202,14 @@ impl<'a> Request<'a> {
 
     /// The transaction that the request is part of (B-328).
     pub(super) fn transaction(&self) -> Result<Option<Arc<Transaction>>> {
-        let id = self.call.transaction.as_ref();
-        id.map(|(id, session)| self.call.coordinator.find(id, *session))
+        let id = self.amqp.transaction.as_ref();
+        id.map(|(id, session)| self.amqp.coordinator.find(id, *session))
             .transpose()
     }
 
     /// Refuses what no transaction can have (B-307).
-    pub(super) fn refuse_transaction(&self) -> Result<()> {
-        if self.call.transaction.is_none() {
+    pub(super) fn reject_transaction(&self) -> Result<()> {
+        if self.amqp.transaction.is_none() {
             return Ok(());
         }
         let detail = format!(

@@ -5,8 +5,8 @@ use oxbus_amqp::codec::{Map, Timestamp, Value};
 use oxbus_model::Result;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, RuleSettings};
 
-use super::request::wrong;
-use super::values::{pairs, written};
+use super::request::wrong_type;
+use super::values::{owned_pairs, to_amqp_value};
 
 /// Descriptors; those of filters have a shorter vendor part, as clients in use compare them.
 const RULE: u64 = 0x0000_0137_0000_0004;
@@ -20,64 +20,67 @@ const CORRELATION_FILTER: u64 = 0x13_7000_0009;
 /// Version of the language, which every SQL text has and which says nothing here.
 const COMPATIBILITY_LEVEL: i32 = 20;
 
-fn map<'a>(description: &'a Map, key: &str) -> Result<Option<&'a Map>> {
+fn optional_map<'a>(description: &'a Map, key: &str) -> Result<Option<&'a Map>> {
     match description.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_map().map(Some).ok_or_else(|| wrong(key, "a map")),
+        Some(value) => value.as_map().map(Some).ok_or_else(|| wrong_type(key, "a map")),
     }
 }
 
-fn text(map: &Map, key: &str) -> Result<Option<String>> {
+fn optional_text(map: &Map, key: &str) -> Result<Option<String>> {
     match map.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
-            let text = value.as_text().ok_or_else(|| wrong(key, "a string"))?;
+            let text = value.as_text().ok_or_else(|| wrong_type(key, "a string"))?;
             Ok(Some(text.to_owned()))
         }
     }
 }
 
 fn expression(map: &Map) -> Result<String> {
-    text(map, "expression")?.ok_or_else(|| wrong("expression", "the text of the filter or action"))
+    optional_text(map, "expression")?.ok_or_else(|| wrong_type("expression", "the text of the filter or action"))
 }
 
 /// The filter of a description. Clients write the filters for everything and for nothing as SQL.
 pub(super) fn read_filter(description: &Map) -> Result<FilterSettings> {
-    if let Some(filter) = map(description, "sql-filter")? {
+    if let Some(filter) = optional_map(description, "sql-filter")? {
         let expression = expression(filter)?;
         return Ok(match expression.trim() {
             "1=1" => FilterSettings::True,
             "1=0" => FilterSettings::False,
             _ => FilterSettings::Sql {
                 expression,
-                parameters: map(filter, "parameters")?.map_or(Ok(Vec::new()), pairs)?,
+                parameters: optional_map(filter, "parameters")?.map_or(Ok(Vec::new()), owned_pairs)?,
             },
         });
     }
-    let Some(filter) = map(description, "correlation-filter")? else {
-        return Err(wrong("rule-description", "a map with sql-filter or correlation-filter"));
+    let Some(filter) = optional_map(description, "correlation-filter")? else {
+        return Err(wrong_type(
+            "rule-description",
+            "a map with sql-filter or correlation-filter",
+        ));
     };
     Ok(FilterSettings::Correlation(CorrelationSettings {
-        correlation_id: text(filter, "correlation-id")?,
-        message_id: text(filter, "message-id")?,
-        to: text(filter, "to")?,
-        reply_to: text(filter, "reply-to")?,
-        subject: text(filter, "label")?,
-        session_id: text(filter, "session-id")?,
-        reply_to_session_id: text(filter, "reply-to-session-id")?,
-        content_type: text(filter, "content-type")?,
-        properties: map(filter, "properties")?.map_or(Ok(Vec::new()), pairs)?,
+        correlation_id: optional_text(filter, "correlation-id")?,
+        message_id: optional_text(filter, "message-id")?,
+        to: optional_text(filter, "to")?,
+        reply_to: optional_text(filter, "reply-to")?,
+        subject: optional_text(filter, "label")?,
+        session_id: optional_text(filter, "session-id")?,
+        reply_to_session_id: optional_text(filter, "reply-to-session-id")?,
+        content_type: optional_text(filter, "content-type")?,
+        properties: optional_map(filter, "properties")?.map_or(Ok(Vec::new()), owned_pairs)?,
     }))
 }
 
 /// The action of a description, if it has one.
 pub(super) fn read_action(description: &Map) -> Result<Option<ActionSettings>> {
-    let Some(action) = map(description, "sql-rule-action")? else {
+    let Some(action) = optional_map(description, "sql-rule-action")? else {
         return Ok(None);
     };
     Ok(Some(ActionSettings {
         expression: expression(action)?,
-        parameters: map(action, "parameters")?.map_or(Ok(Vec::new()), pairs)?,
+        parameters: optional_map(action, "parameters")?.map_or(Ok(Vec::new()), owned_pairs)?,
     }))
 }
 
@@ -109,7 +112,7 @@ fn correlation(filter: &CorrelationSettings) -> Value {
     let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let properties = filter.properties.iter();
     let properties: Map = properties
-        .map(|(key, value)| (key.as_str().into(), written(value)))
+        .map(|(key, value)| (key.as_str().into(), to_amqp_value(value)))
         .collect();
     list(
         CORRELATION_FILTER,

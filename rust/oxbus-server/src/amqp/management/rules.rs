@@ -6,12 +6,12 @@ use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-use super::reply::Answer;
-use super::request::{Request, wrong};
+use super::reply::OperationOutcome;
+use super::request::{ManagementRequest, wrong_type};
 use super::rule_codec;
 
 /// The topic and the subscription that a request is about.
-fn subscription(request: &Request<'_>) -> Result<(String, String)> {
+fn subscription(request: &ManagementRequest<'_>) -> Result<(String, String)> {
     let entity = request.entity()?;
     let (topic, name) = entity.name().parts();
     let Some(name) = name else {
@@ -25,12 +25,12 @@ fn subscription(request: &Request<'_>) -> Result<(String, String)> {
 }
 
 /// `add-rule`.
-pub(super) fn add(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    request.refuse_transaction()?;
+pub(super) fn add(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    request.reject_transaction()?;
     let (topic, subscription) = subscription(request)?;
     let description = request.find("rule-description").and_then(Value::as_map);
-    let description = description.ok_or_else(|| wrong("rule-description", "a map"))?;
-    let namespace = request.call.context.namespace();
+    let description = description.ok_or_else(|| wrong_type("rule-description", "a map"))?;
+    let namespace = request.amqp.context.namespace();
     let rule = RuleSettings {
         name: request.text("rule-name")?.to_owned(),
         filter: rule_codec::read_filter(description)?,
@@ -38,31 +38,31 @@ pub(super) fn add(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
         created_at_ms: namespace.clock().now().0,
     };
     namespace.create_rule(&topic, &subscription, &rule, wait)?;
-    Ok(Answer::done())
+    Ok(OperationOutcome::done())
 }
 
 /// `remove-rule`.
-pub(super) fn remove(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    request.refuse_transaction()?;
+pub(super) fn remove(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    request.reject_transaction()?;
     let (topic, subscription) = subscription(request)?;
-    let namespace = request.call.context.namespace();
+    let namespace = request.amqp.context.namespace();
     namespace.delete_rule(&topic, &subscription, request.text("rule-name")?, wait)?;
-    Ok(Answer::done())
+    Ok(OperationOutcome::done())
 }
 
 /// `enumerate-rules`: a page of them by name.
-pub(super) fn enumerate(request: &Request<'_>, _: &Wait<'_>) -> Result<Answer> {
+pub(super) fn enumerate(request: &ManagementRequest<'_>, _: &Wait<'_>) -> Result<OperationOutcome> {
     let (topic, subscription) = subscription(request)?;
     let (skip, top) = (request.count("skip")?, request.count("top")?);
-    let rules = request.call.context.namespace().list_rules(&topic, &subscription)?;
-    let shown = |rule: &RuleSettings| {
+    let rules = request.amqp.context.namespace().list_rules(&topic, &subscription)?;
+    let to_entry = |rule: &RuleSettings| {
         let mut entry = Map::new();
         entry.push("rule-description", rule_codec::write(rule));
         Value::from(entry)
     };
-    let page: Vec<Value> = rules.iter().skip(skip).take(top).map(shown).collect();
+    let page: Vec<Value> = rules.iter().skip(skip).take(top).map(to_entry).collect();
     if page.is_empty() {
-        return Ok(Answer::Nothing);
+        return Ok(OperationOutcome::Nothing);
     }
-    Ok(Answer::of("rules", page))
+    Ok(OperationOutcome::of("rules", page))
 }

@@ -7,23 +7,23 @@ use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-use super::reply::{Answer, array};
-use super::request::{Request, wrong};
+use super::reply::{OperationOutcome, array};
+use super::request::{ManagementRequest, wrong_type};
 use crate::amqp::message;
 
 /// Stores messages that wait for their time: all or none. In a transaction their numbers are 0: they are known when it is
 /// committed, and no answer comes then.
-pub(super) fn schedule(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    let sender = request.call.context.namespace().sender(&request.place.path)?;
+pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    let sender = request.amqp.context.namespace().sender(&request.address.path)?;
     let mut batch = Batch::new(usize::MAX);
     for entry in request.items("messages")? {
         let Some(Value::Binary(bytes)) = entry.as_map().and_then(|entry| entry.get("message")) else {
-            return Err(wrong("messages", "a list of maps with the binary message"));
+            return Err(wrong_type("messages", "a list of maps with the binary message"));
         };
-        message::read_new(bytes, request.call.context.new_id(), |fields| push(&mut batch, fields))?;
+        message::read_new(bytes, request.amqp.context.new_id(), |fields| push(&mut batch, fields))?;
     }
     if batch.is_empty() {
-        return Err(wrong("messages", "a list of at least one map"));
+        return Err(wrong_type("messages", "a list of at least one map"));
     }
     let count = batch.len();
     let numbers = if let Some(transaction) = request.transaction()? {
@@ -34,7 +34,7 @@ pub(super) fn schedule(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer>
         let number = |number: oxbus_model::SequenceNumber| Value::Long(number.0.cast_signed());
         numbers.into_iter().map(number).collect()
     };
-    Ok(Answer::of("sequence-numbers", array(numbers)))
+    Ok(OperationOutcome::of("sequence-numbers", array(numbers)))
 }
 
 fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
@@ -47,9 +47,9 @@ fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
 }
 
 /// Removes messages before their time: all or none.
-pub(super) fn cancel(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
-    request.refuse_transaction()?;
-    let sender = request.call.context.namespace().sender(&request.place.path)?;
+pub(super) fn cancel(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
+    request.reject_transaction()?;
+    let sender = request.amqp.context.namespace().sender(&request.address.path)?;
     sender.cancel_scheduled(&request.numbers()?, wait)?;
-    Ok(Answer::done())
+    Ok(OperationOutcome::done())
 }

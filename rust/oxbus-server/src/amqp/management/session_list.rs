@@ -5,14 +5,14 @@ use oxbus_amqp::codec::Value;
 use oxbus_model::{Result, Timestamp};
 use oxbus_store::Wait;
 
-use super::reply::{Answer, array};
-use super::request::Request;
+use super::reply::{OperationOutcome, array};
+use super::request::ManagementRequest;
 
 /// From here on a time means "sessions with messages or a state": clients write the end of the year 9999 in several ways.
 const ANY_TIME: Timestamp = Timestamp(253_402_300_799_000);
 
 /// A page of sessions: those with messages or a state, or those whose state was set since a time.
-pub(super) fn list(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
+pub(super) fn list(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let since = request.time("last-updated-time")?;
     let skip = request.count("skip")?;
     let top = request.count("top")?;
@@ -26,8 +26,8 @@ pub(super) fn list(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
     let wanted = sessions.iter().map(|(_, info)| info).filter(|info| is_wanted(info));
     let ids: Vec<Value> = wanted.skip(skip).take(top).map(|info| (&*info.id).into()).collect();
     if ids.is_empty() {
-        return Ok(Answer::Nothing);
+        return Ok(OperationOutcome::Nothing);
     }
     let next = i32::try_from(skip + ids.len()).unwrap_or(i32::MAX);
-    Ok(Answer::of("skip", next).with("sessions-ids", array(ids)))
+    Ok(OperationOutcome::of("skip", next).with("sessions-ids", array(ids)))
 }

@@ -6,33 +6,33 @@ use oxbus_amqp::codec::{Timestamp, Value};
 use oxbus_model::Result;
 use oxbus_store::Wait;
 
-use super::reply::Answer;
-use super::request::{Request, wrong};
+use super::reply::OperationOutcome;
+use super::request::{ManagementRequest, wrong_type};
 
 /// `renew-session-lock`.
-pub(super) fn renew(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
+pub(super) fn renew(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let until = request.session()?.renew_session(wait)?;
-    Ok(Answer::of("expiration", Timestamp(until.0.cast_signed())))
+    Ok(OperationOutcome::of("expiration", Timestamp(until.0.cast_signed())))
 }
 
 /// `get-session-state`.
-pub(super) fn state(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
+pub(super) fn state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let state = request.session()?.session_state(wait)?;
     let value = state.map_or(Value::Null, |bytes| Bytes::copy_from_slice(&bytes).into());
-    Ok(Answer::of("session-state", value))
+    Ok(OperationOutcome::of("session-state", value))
 }
 
 /// `set-session-state`; null clears it.
-pub(super) fn set_state(request: &Request<'_>, wait: &Wait<'_>) -> Result<Answer> {
+pub(super) fn set_state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.session()?;
     let state = match request.find("session-state") {
         None => None,
         Some(Value::Binary(bytes)) => Some(bytes.as_ref()),
-        Some(_) => return Err(wrong("session-state", "a binary or null")),
+        Some(_) => return Err(wrong_type("session-state", "a binary or null")),
     };
     match request.transaction()? {
         Some(transaction) => transaction.set_session_state(&receiver, state, wait)?,
         None => receiver.set_session_state(state, wait)?,
     }
-    Ok(Answer::done())
+    Ok(OperationOutcome::done())
 }

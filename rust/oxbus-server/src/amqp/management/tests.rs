@@ -17,9 +17,9 @@ use oxbus_model::options::QueueSettings;
 use proptest::prelude::*;
 
 use super::answer;
-use crate::amqp::call::{Call, Reply};
-use crate::amqp::node::Node;
-use crate::amqp::shared::Shared;
+use crate::amqp::node::AmqpNode;
+use crate::amqp::request::{AmqpRequest, Reply};
+use crate::amqp::state::ConnectionState;
 use crate::amqp::token;
 use crate::amqp::transactions::Coordinator;
 use crate::front::Context;
@@ -28,7 +28,7 @@ use crate::front::Context;
 struct Bus {
     namespace: Namespace,
     context: Context,
-    shared: Arc<Shared>,
+    state: Arc<ConnectionState>,
 }
 
 fn bus() -> Bus {
@@ -53,15 +53,15 @@ fn bus() -> Bus {
     let made = namespace.create_subscription("t", "a", QueueSettings::default(), options, None, &Wait::FOREVER);
     made.expect("a");
     let context = Context::for_tests(namespace.clone());
-    let shared = Arc::new(Shared::new(context.clone()));
+    let state = Arc::new(ConnectionState::new(context.clone()));
     let claims = context
         .authority()
         .authorize_plain("RootManageSharedAccessKey", "SAS_KEY_VALUE");
-    assert!(shared.grant(claims.expect("the development key")));
+    assert!(state.grant(claims.expect("the development key")));
     Bus {
         namespace,
         context,
-        shared,
+        state,
     }
 }
 
@@ -78,14 +78,14 @@ impl Bus {
     fn ask(&self, path: &str, operation: &str, body: impl Into<Value>) -> Reply {
         let message = request(&format!("com.microsoft:{operation}"), &body.into());
         let sections = Sections::scan(&message).expect("a message");
-        let Node::Entity(place) = Node::of(path) else {
+        let AmqpNode::Entity(address) = AmqpNode::of(path) else {
             panic!("an entity: {path}")
         };
         answer(
-            &Call {
+            &AmqpRequest {
                 context: self.context.clone(),
-                place: Some(place),
-                shared: Arc::clone(&self.shared),
+                address: Some(address),
+                state: Arc::clone(&self.state),
                 message,
                 sections,
                 transaction: None,
@@ -123,12 +123,12 @@ impl Bus {
             .receive_now(1, &Wait::FOREVER)
             .expect("received")
             .expect("a message");
-        let hold = SettleKey {
+        let settle_key = SettleKey {
             index: deliveries[0].index,
             key: deliveries[0].claimed.key,
         };
-        let token = token::guid(receiver.token(hold));
-        (receiver, hold, array(vec![token.into()]))
+        let token = token::to_guid(receiver.token(settle_key));
+        (receiver, settle_key, array(vec![token.into()]))
     }
 }
 
@@ -218,7 +218,7 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
         ("defered", false),
     ] {
         bus.send("q", status, None);
-        let (receiver, hold, tokens) = bus.receive();
+        let (receiver, settle_key, tokens) = bus.receive();
         let reply = bus.ask("q", "renew-lock", body(vec![("lock-tokens", tokens.clone())]));
         let Value::Array(expirations) = found(&reply, "expirations") else {
             panic!("an array")
@@ -235,13 +235,13 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
         assert_eq!(bus.ask("q", "update-disposition", settle()).status, 200, "{status}");
         let again = bus.ask("q", "update-disposition", settle());
         assert_eq!(refused(&again), (410, "com.microsoft:message-lock-lost"), "{status}");
-        assert!(receiver.renew(hold, &Wait::FOREVER).is_err());
+        assert!(receiver.renew(settle_key, &Wait::FOREVER).is_err());
         let left = receiver.browse(10, None, &Wait::FOREVER).expect("browsed").len();
         assert_eq!(left, usize::from(!is_gone), "{status}");
         if status == "abandoned" {
-            let (receiver, hold, _) = bus.receive();
+            let (receiver, settle_key, _) = bus.receive();
             receiver
-                .settle(hold, oxbus_broker::client::Settlement::Complete, &Wait::FOREVER)
+                .settle(settle_key, oxbus_broker::client::Settlement::Complete, &Wait::FOREVER)
                 .expect("held");
         }
     }
@@ -253,21 +253,21 @@ fn a_token_settles_in_the_sub_queue_of_its_message_only() {
     // dead-letter queue settled its message.
     let bus = bus();
     bus.send("q", "x", None);
-    let (receiver, hold, _) = bus.receive();
-    let bury = oxbus_broker::client::Settlement::DeadLetter {
+    let (receiver, settle_key, _) = bus.receive();
+    let dead_letter = oxbus_broker::client::Settlement::DeadLetter {
         reason: None,
         description: None,
         changes: &[],
     };
-    receiver.settle(hold, bury, &Wait::FOREVER).expect("held");
+    receiver.settle(settle_key, dead_letter, &Wait::FOREVER).expect("held");
     let (_dead_letters, _, tokens) = bus.receive_from(SubQueue::DeadLetter);
     let complete = body(vec![
         ("disposition-status", "completed".into()),
         ("lock-tokens", tokens),
     ]);
-    for place in ["q", "q/$Transfer/$DeadLetterQueue"] {
-        let answer = bus.ask(place, "update-disposition", complete.clone());
-        assert_eq!(refused(&answer), (410, "com.microsoft:message-lock-lost"), "{place}");
+    for address in ["q", "q/$Transfer/$DeadLetterQueue"] {
+        let answer = bus.ask(address, "update-disposition", complete.clone());
+        assert_eq!(refused(&answer), (410, "com.microsoft:message-lock-lost"), "{address}");
     }
     let answer = bus.ask("q/$DeadLetterQueue", "update-disposition", complete);
     assert_eq!(answer.status, 200);
@@ -354,22 +354,22 @@ fn rules_are_added_listed_and_removed() {
     let Value::List(rules) = found(&bus.ask(path, "enumerate-rules", page(0)), "rules") else {
         panic!("a list")
     };
-    let shown: Vec<&Value> = rules
+    let entries: Vec<&Value> = rules
         .iter()
         .filter_map(|rule| rule.as_map()?.get("rule-description"))
         .collect();
-    let filters: Vec<u64> = shown.iter().map(|rule| descriptor(part(rule, 0))).collect();
+    let filters: Vec<u64> = entries.iter().map(|rule| descriptor(part(rule, 0))).collect();
     assert_eq!(filters, [0x13_7000_0007, 0x13_7000_0009, 0x13_7000_0006]);
-    let names: Vec<&Value> = shown.iter().map(|rule| part(rule, 2)).collect();
+    let names: Vec<&Value> = entries.iter().map(|rule| part(rule, 2)).collect();
     assert_eq!(names, [&"$Default".into(), &"letter".into(), &"red".into()]);
-    for rule in &shown {
+    for rule in &entries {
         assert_eq!(descriptor(rule), 0x137_0000_0004);
         assert_eq!(descriptor(part(rule, 1)), 0x137_0000_0005);
     }
-    assert_eq!(part(part(shown[1], 0), 4), &"letter".into());
-    let shown_properties = part(part(shown[1], 0), 8).as_map().expect("a map");
+    assert_eq!(part(part(entries[1], 0), 4), &"letter".into());
+    let shown_properties = part(part(entries[1], 0), 8).as_map().expect("a map");
     assert!(shown_properties.iter().eq(properties.iter()), "{shown_properties:?}");
-    assert_eq!(part(part(shown[2], 0), 0), &"colour = 'red'".into());
+    assert_eq!(part(part(entries[2], 0), 0), &"colour = 'red'".into());
     assert_eq!(bus.ask(path, "enumerate-rules", page(3)).status, 204);
     let remove = || body(vec![("rule-name", "red".into())]);
     assert_eq!(bus.ask(path, "remove-rule", remove()).status, 200);
@@ -480,7 +480,7 @@ fn what_is_not_understood_is_refused() {
 fn without_a_right_nothing_is_done() {
     // B-416.
     let mut bus = bus();
-    bus.shared = Arc::new(Shared::new(bus.context.clone()));
+    bus.state = Arc::new(ConnectionState::new(bus.context.clone()));
     let reply = bus.ask("q", "schedule-message", body(vec![("messages", later())]));
     assert_eq!(refused(&reply), (401, "amqp:unauthorized-access"));
 }

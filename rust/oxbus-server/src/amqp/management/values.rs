@@ -5,19 +5,19 @@ use oxbus_amqp::codec::{Map, Timestamp, Uuid, Value};
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Error, ErrorKind, Result, timespan};
 
-use crate::amqp::message::timespan_of;
+use crate::amqp::message::timespan_value;
 
 /// The pairs of a map whose keys are texts.
-pub(super) fn pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
+pub(super) fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
     let pair = |(key, value): &(Value, Value)| {
-        let key = key.as_text().ok_or_else(|| refused("a key that is no text"))?;
-        Ok((key.to_owned(), plain(key, value)?))
+        let key = key.as_text().ok_or_else(|| unsupported_type("a key that is no text"))?;
+        Ok((key.to_owned(), to_owned_value(key, value)?))
     };
     map.iter().map(pair).collect()
 }
 
 /// A value as the broker keeps it.
-fn plain(key: &str, value: &Value) -> Result<OwnedValue> {
+fn to_owned_value(key: &str, value: &Value) -> Result<OwnedValue> {
     Ok(match value {
         Value::Null => OwnedValue::Null,
         Value::Boolean(it) => OwnedValue::Bool(*it),
@@ -30,13 +30,13 @@ fn plain(key: &str, value: &Value) -> Result<OwnedValue> {
         Value::Uuid(Uuid(it)) => OwnedValue::Uuid(*it),
         Value::Timestamp(Timestamp(ms)) => OwnedValue::Time(*ms),
         Value::Described(pair) if pair.0.as_text() == Some(timespan::AMQP_NAME) => {
-            OwnedValue::Timespan(pair.1.as_i64().ok_or_else(|| refused(key))?)
+            OwnedValue::Timespan(pair.1.as_i64().ok_or_else(|| unsupported_type(key))?)
         }
-        other => OwnedValue::Int(other.as_i64().ok_or_else(|| refused(key))?),
+        other => OwnedValue::Int(other.as_i64().ok_or_else(|| unsupported_type(key))?),
     })
 }
 
-fn refused(key: &str) -> Error {
+fn unsupported_type(key: &str) -> Error {
     let detail = format!(
         "a property has a type that cannot be set here; use boolean, whole number of 64 bits, float, text, binary, uuid, \
          timestamp or com.microsoft:timespan: `{key}`"
@@ -45,7 +45,7 @@ fn refused(key: &str) -> Error {
 }
 
 /// A value as it is written: whole numbers as int where they fit, as clients read them.
-pub(super) fn written(value: &OwnedValue) -> Value {
+pub(super) fn to_amqp_value(value: &OwnedValue) -> Value {
     match value {
         OwnedValue::Null => Value::Null,
         OwnedValue::Bool(it) => (*it).into(),
@@ -55,6 +55,6 @@ pub(super) fn written(value: &OwnedValue) -> Value {
         OwnedValue::Bytes(it) => bytes::Bytes::copy_from_slice(it).into(),
         OwnedValue::Uuid(it) => Uuid(*it).into(),
         OwnedValue::Time(it) | OwnedValue::TimeWithoutZone(it) => Timestamp(*it).into(),
-        OwnedValue::Timespan(it) => timespan_of(*it),
+        OwnedValue::Timespan(it) => timespan_value(*it),
     }
 }

@@ -21,12 +21,12 @@ const SIGN: u128 = 1 << 127;
 const SPECIAL: u128 = 0x60 << 120;
 
 /// An encoded value: a decimal in the layout of .NET, if .NET has one that is equal; anything else as it is.
-pub(super) fn as_dotnet_writes_it(encoded: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn to_dotnet_layout(encoded: &[u8]) -> Cow<'_, [u8]> {
     let rewritten = match encoded {
         [code::DECIMAL_128, bytes @ ..] => bytes
             .try_into()
             .ok()
-            .and_then(|bytes| rewritten(u128::from_be_bytes(bytes))),
+            .and_then(|bytes| dotnet_bits(u128::from_be_bytes(bytes))),
         _ => None,
     };
     match rewritten {
@@ -40,7 +40,7 @@ pub(super) fn as_dotnet_writes_it(encoded: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// The value in the other layout. One that is in it already has, read by the standard, an exponent far below any of .NET.
-fn rewritten(value: u128) -> Option<u128> {
+fn dotnet_bits(value: u128) -> Option<u128> {
     if value & SPECIAL == SPECIAL {
         return None;
     }
@@ -59,7 +59,7 @@ fn rewritten(value: u128) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::as_dotnet_writes_it;
+    use super::to_dotnet_layout;
 
     /// The layouts of a number: sign, exponent of ten, coefficient.
     fn standard(is_negative: bool, exponent: i32, coefficient: u128) -> Vec<u8> {
@@ -78,9 +78,9 @@ mod tests {
             (true, -28, (1 << 96) - 1, "8c080000ffffffffffffffffffffffff"),
         ] {
             let standard = standard(is_negative, exponent, coefficient);
-            let found = as_dotnet_writes_it(&standard);
+            let found = to_dotnet_layout(&standard);
             assert_eq!(oxbus_wire::to_hex(&found[1..]), written);
-            assert_eq!(as_dotnet_writes_it(&found), found, "written once");
+            assert_eq!(to_dotnet_layout(&found), found, "written once");
         }
     }
 
@@ -97,7 +97,7 @@ mod tests {
             vec![0x94, 0x30, 0x38],
             vec![0x84, 0, 0, 0, 0, 0, 0, 0, 1],
         ] {
-            assert_eq!(&*as_dotnet_writes_it(&encoded), encoded);
+            assert_eq!(&*to_dotnet_layout(&encoded), encoded);
         }
     }
 }

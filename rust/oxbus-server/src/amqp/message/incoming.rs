@@ -12,11 +12,11 @@ use oxbus_model::message::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
-use super::extras::{Extras, Rank};
+use super::amqp_part::{AmqpPart, HeaderHints};
 use super::{ids, malformed, properties};
 
 /// Annotations that the broker writes. What comes back of them with a message that is sent again is dropped.
-const BROKERS_OWN: [&str; 9] = [
+const BROKER_ANNOTATIONS: [&str; 9] = [
     "x-opt-sequence-number",
     "x-opt-enqueue-sequence-number",
     "x-opt-enqueued-time",
@@ -30,7 +30,7 @@ const BROKERS_OWN: [&str; 9] = [
 
 /// What the annotations say.
 #[derive(Default)]
-struct Annotated {
+struct KnownAnnotations {
     partition_key: Option<Value>,
     scheduled: Option<Timestamp>,
     others: Map,
@@ -68,16 +68,16 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
 
     let message_id = properties.message_id.take();
     let correlation_id = properties.correlation_id.take();
-    let (message_text, message_typed) = id_of(message_id);
-    let (correlation_text, correlation_typed) = id_of(correlation_id);
-    let (to, to_typed) = address_of(properties.to.take());
-    let (reply_to, reply_to_typed) = address_of(properties.reply_to.take());
+    let (message_text, message_typed) = split_id(message_id);
+    let (correlation_text, correlation_typed) = split_id(correlation_id);
+    let (to, to_typed) = split_address(properties.to.take());
+    let (reply_to, reply_to_typed) = split_address(properties.reply_to.take());
     let subject = properties.subject.take();
     let session_id = properties.group_id.take();
     let reply_to_session_id = properties.reply_to_group_id.take();
     let content_type = properties.content_type.take();
-    let extras = Extras {
-        rank: Rank::of(&header),
+    let amqp_part = AmqpPart {
+        hints: HeaderHints::of(&header),
         delivery_annotations,
         annotations: annotated.others,
         properties: Properties {
@@ -88,12 +88,12 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
             ..properties
         },
     };
-    let amqp = extras.encoded();
+    let amqp = amqp_part.encoded();
     take(&Fields {
         body: match &body_bytes {
-            Carried::Data(bytes) => Body::Data(bytes),
-            Carried::Null => Body::Null,
-            Carried::Sections(bytes) => Body::Sections(bytes),
+            DecodedBody::Data(bytes) => Body::Data(bytes),
+            DecodedBody::Null => Body::Null,
+            DecodedBody::Sections(bytes) => Body::Sections(bytes),
         },
         message_id: message_text.as_deref().map(MessageId::Given),
         session_id: session_id.as_deref(),
@@ -126,7 +126,7 @@ pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Byt
 }
 
 /// Text of an id, and the id itself when it is no string.
-fn id_of(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
+fn split_id(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
     match id {
         None => (None, None),
         Some(AmqpId::String(text)) => (Some(text.to_string()), None),
@@ -135,7 +135,7 @@ fn id_of(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
 }
 
 /// An address that is a string, or one that is not.
-fn address_of(address: Option<Value>) -> (Option<bytestring::ByteString>, Option<Value>) {
+fn split_address(address: Option<Value>) -> (Option<bytestring::ByteString>, Option<Value>) {
     match address {
         Some(Value::String(text)) => (Some(text), None),
         Some(Value::Null) | None => (None, None),
@@ -154,12 +154,12 @@ fn header(message: &Bytes, sections: &Sections) -> Result<Header> {
 /// Annotations for the next receiver, who is the receiver of the message: the service hands them on.
 fn delivery_annotations(message: &Bytes, sections: &Sections) -> Result<Map> {
     let mut found = read_map(message, &sections.delivery_annotations).map_err(malformed)?;
-    found.retain(|key, _| key.as_text().is_none_or(|name| !BROKERS_OWN.contains(&name)));
+    found.retain(|key, _| key.as_text().is_none_or(|name| !BROKER_ANNOTATIONS.contains(&name)));
     Ok(found)
 }
 
-fn annotations(message: &Bytes, sections: &Sections) -> Result<Annotated> {
-    let mut found = Annotated::default();
+fn annotations(message: &Bytes, sections: &Sections) -> Result<KnownAnnotations> {
+    let mut found = KnownAnnotations::default();
     let Some(pairs) = entries(message, &sections.message_annotations).map_err(malformed)? else {
         return Ok(found);
     };
@@ -176,7 +176,7 @@ fn annotations(message: &Bytes, sections: &Sections) -> Result<Annotated> {
                 }
             }
             Some("x-opt-scheduled-enqueue-time") => found.scheduled = scheduled(&value)?,
-            Some(name) if BROKERS_OWN.contains(&name) => {}
+            Some(name) if BROKER_ANNOTATIONS.contains(&name) => {}
             _ => found.others.push(key, value),
         }
     }
@@ -222,23 +222,23 @@ fn application_properties(message: &Bytes, sections: &Sections) -> Result<Option
 }
 
 /// A body on its way into a record.
-enum Carried<'a> {
+enum DecodedBody<'a> {
     Data(Bytes),
     Null,
     Sections(Cow<'a, [u8]>),
 }
 
-fn body<'a>(message: &'a Bytes, sections: &Sections) -> std::result::Result<Carried<'a>, DecodeError> {
+fn body<'a>(message: &'a Bytes, sections: &Sections) -> std::result::Result<DecodedBody<'a>, DecodeError> {
     let range = &sections.body;
     if sections.footer.is_empty() && sections.body_sections == 1 {
         match sections.body_kind {
             BodyKind::Data => {
                 if let Some(bytes) = data(message, sections).next() {
-                    return bytes.map(Carried::Data);
+                    return bytes.map(DecodedBody::Data);
                 }
             }
             BodyKind::Value if message[range.clone()].ends_with(&[section::VALUE, code::NULL]) => {
-                return Ok(Carried::Null);
+                return Ok(DecodedBody::Null);
             }
             _ => {}
         }
@@ -249,7 +249,7 @@ fn body<'a>(message: &'a Bytes, sections: &Sections) -> std::result::Result<Carr
     } else {
         range.start
     };
-    short_descriptors(message, start, end).map(Carried::Sections)
+    short_descriptors(message, start, end).map(DecodedBody::Sections)
 }
 
 /// The sections with descriptors of one byte: clients in use read no others.

@@ -5,16 +5,16 @@
 //! unchanged (B-428 … B-430), but a decimal: bodies that are not one run of bytes and property values of other types are kept as they were
 //! encoded; annotations and properties without a field are in the message's AMQP part.
 
+mod amqp_part;
 mod decimal;
-mod extras;
 mod ids;
 mod incoming;
 mod outgoing;
 mod properties;
 
 pub(super) use incoming::{each_of_batch, read_new};
-pub(super) use outgoing::{Seen, State, write, write_head};
-pub(super) use properties::timespan_of;
+pub(super) use outgoing::{AmqpMessageMetadata, MessageStateAnnotation, write, write_head};
+pub(super) use properties::timespan_value;
 
 use oxbus_amqp::codec::DecodeError;
 use oxbus_model::{Error, ErrorKind};

@@ -9,26 +9,26 @@ use oxbus_amqp::message::{
 use oxbus_model::message::{Body, Fields, MessageId};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 
-use super::extras::Extras;
+use super::amqp_part::AmqpPart;
 use super::properties;
 use crate::amqp::token;
-use crate::life;
+use crate::time_to_live;
 
 /// What the broker knows of a message beside what is in it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::amqp) struct Seen {
+pub(in crate::amqp) struct AmqpMessageMetadata {
     pub(in crate::amqp) number: SequenceNumber,
     pub(in crate::amqp) enqueued_at: Timestamp,
     pub(in crate::amqp) expires_at: Timestamp,
     pub(in crate::amqp) delivery_count: u32,
     pub(in crate::amqp) locked_until: Option<Timestamp>,
     pub(in crate::amqp) lock_token: Option<LockToken>,
-    pub(in crate::amqp) state: State,
+    pub(in crate::amqp) state: MessageStateAnnotation,
 }
 
 /// Where it stands; an active message does not say so, as with the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::amqp) enum State {
+pub(in crate::amqp) enum MessageStateAnnotation {
     Active,
     Deferred,
     Scheduled,
@@ -39,38 +39,42 @@ fn time(time: Timestamp) -> AmqpTime {
 }
 
 /// Writes all sections.
-pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, seen: &Seen) {
-    let rest = write_head(out, fields, seen);
+pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, metadata: &AmqpMessageMetadata) {
+    let rest = write_head(out, fields, metadata);
     out.put_slice(rest);
 }
 
 /// Writes all but the bytes at the end of the body, which need no copy.
-pub(in crate::amqp) fn write_head<'a>(out: &mut BytesMut, fields: &Fields<'a>, seen: &Seen) -> &'a [u8] {
-    let extras = Extras::read(fields.amqp);
-    let life_ms = life::time_to_live_ms(fields, seen.enqueued_at, seen.expires_at);
+pub(in crate::amqp) fn write_head<'a>(
+    out: &mut BytesMut,
+    fields: &Fields<'a>,
+    metadata: &AmqpMessageMetadata,
+) -> &'a [u8] {
+    let amqp_part = AmqpPart::read(fields.amqp);
+    let life_ms = time_to_live::effective_ms(fields, metadata.enqueued_at, metadata.expires_at);
     let ttl_ms = life_ms.map(|ms| u32::try_from(ms).unwrap_or(u32::MAX));
-    extras.rank.header(seen.delivery_count, ttl_ms).encode(out);
-    let mut delivery = extras.delivery_annotations;
-    if let Some(lock_token) = seen.lock_token {
-        delivery.push(Symbol::from("x-opt-lock-token"), token::guid(lock_token));
+    amqp_part.hints.header(metadata.delivery_count, ttl_ms).encode(out);
+    let mut delivery = amqp_part.delivery_annotations;
+    if let Some(lock_token) = metadata.lock_token {
+        delivery.push(Symbol::from("x-opt-lock-token"), token::to_guid(lock_token));
     }
     put_delivery_annotations(out, &delivery);
-    put_message_annotations(out, &annotations(fields, seen, extras.annotations));
-    put_properties(out, fields, with_expiry(extras.properties, seen, life_ms));
+    put_message_annotations(out, &annotations(fields, metadata, amqp_part.annotations));
+    put_properties(out, fields, with_expiry(amqp_part.properties, metadata, life_ms));
     if let Some(application) = fields.application_properties {
         properties::write(out, application);
     }
     put_body(out, fields.body)
 }
 
-fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
+fn annotations(fields: &Fields<'_>, metadata: &AmqpMessageMetadata, others: Map) -> Map {
     let mut map = Map::new()
-        .with("x-opt-enqueued-time", time(seen.enqueued_at))
-        .with("x-opt-sequence-number", seen.number.0 as i64);
+        .with("x-opt-enqueued-time", time(metadata.enqueued_at))
+        .with("x-opt-sequence-number", metadata.number.0 as i64);
     if let Some(key) = fields.partition_key {
         map = map.with("x-opt-partition-key", key);
     }
-    if let Some(until) = seen.locked_until {
+    if let Some(until) = metadata.locked_until {
         map = map.with("x-opt-locked-until", time(until));
     }
     if let Some(number) = fields.enqueued_number {
@@ -82,10 +86,10 @@ fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
     if let Some(source) = fields.dead_letter_source {
         map = map.with("x-opt-deadletter-source", source);
     }
-    match seen.state {
-        State::Active => {}
-        State::Deferred => map = map.with("x-opt-message-state", 1_i32),
-        State::Scheduled => map = map.with("x-opt-message-state", 2_i32),
+    match metadata.state {
+        MessageStateAnnotation::Active => {}
+        MessageStateAnnotation::Deferred => map = map.with("x-opt-message-state", 1_i32),
+        MessageStateAnnotation::Scheduled => map = map.with("x-opt-message-state", 2_i32),
     }
     for (key, value) in others {
         map.push(key, value);
@@ -96,42 +100,42 @@ fn annotations(fields: &Fields<'_>, seen: &Seen, others: Map) -> Map {
 /// When it expires, where its sender said so, and where the header cannot: its 32 bits end at 49.7 days (B-249).
 ///
 /// Clients take the life of a message for the time between the two, so both are by the clock of the sender if one is.
-fn with_expiry(kept: Properties, seen: &Seen, life_ms: Option<u64>) -> Properties {
-    let Some(life_ms) = life_ms.filter(|_| seen.expires_at != Timestamp::NEVER) else {
-        return kept;
+fn with_expiry(stored: Properties, metadata: &AmqpMessageMetadata, life_ms: Option<u64>) -> Properties {
+    let Some(life_ms) = life_ms.filter(|_| metadata.expires_at != Timestamp::NEVER) else {
+        return stored;
     };
     let is_long = life_ms > u64::from(u32::MAX);
-    if !is_long && kept.absolute_expiry_time.is_none() {
-        return kept;
+    if !is_long && stored.absolute_expiry_time.is_none() {
+        return stored;
     }
-    let created = kept.creation_time.unwrap_or(time(seen.enqueued_at));
+    let created = stored.creation_time.unwrap_or(time(metadata.enqueued_at));
     Properties {
         absolute_expiry_time: Some(AmqpTime(created.0.saturating_add_unsigned(life_ms))),
-        creation_time: kept.creation_time.or(is_long.then_some(created)),
-        ..kept
+        creation_time: stored.creation_time.or(is_long.then_some(created)),
+        ..stored
     }
 }
 
-fn put_properties(out: &mut BytesMut, fields: &Fields<'_>, kept: Properties) {
+fn put_properties(out: &mut BytesMut, fields: &Fields<'_>, stored: Properties) {
     let message_id = match fields.message_id {
         Some(MessageId::Assigned(_)) => fields.message_id.map(|id| AmqpId::String(id.to_string().into())),
-        Some(MessageId::Given(text)) => Extras::id(kept.message_id, Some(text)),
+        Some(MessageId::Given(text)) => AmqpPart::id(stored.message_id, Some(text)),
         None => None,
     };
     let properties = Properties {
         message_id,
-        to: Extras::address(kept.to, fields.to),
+        to: AmqpPart::address(stored.to, fields.to),
         subject: fields.subject.map(Into::into),
-        reply_to: Extras::address(kept.reply_to, fields.reply_to),
-        correlation_id: Extras::id(kept.correlation_id, fields.correlation_id),
+        reply_to: AmqpPart::address(stored.reply_to, fields.reply_to),
+        correlation_id: AmqpPart::id(stored.correlation_id, fields.correlation_id),
         content_type: fields.content_type.map(properties::symbol),
         group_id: fields.session_id.map(Into::into),
         reply_to_group_id: fields.reply_to_session_id.map(Into::into),
-        user_id: kept.user_id,
-        content_encoding: kept.content_encoding,
-        absolute_expiry_time: kept.absolute_expiry_time,
-        creation_time: kept.creation_time,
-        group_sequence: kept.group_sequence,
+        user_id: stored.user_id,
+        content_encoding: stored.content_encoding,
+        absolute_expiry_time: stored.absolute_expiry_time,
+        creation_time: stored.creation_time,
+        group_sequence: stored.group_sequence,
     };
     if properties != Properties::NONE {
         properties.encode(out);

@@ -18,7 +18,7 @@ pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesB
     let mut names = HashSet::new();
     while !reader.is_at_end() {
         let key = AmqpValue::decode(&mut reader).map_err(malformed)?;
-        let name = key.as_text().ok_or_else(no_name)?;
+        let name = key.as_text().ok_or_else(invalid_name)?;
         if !names.insert(name.to_owned()) {
             let detail = format!("an application property is there twice; send it once: `{name}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
@@ -76,7 +76,7 @@ fn push(
     Ok(())
 }
 
-fn no_name() -> Error {
+fn invalid_name() -> Error {
     let detail = "the name of an application property is no text; use strings";
     Error::new(ErrorKind::InvalidArgument, detail)
 }
@@ -104,7 +104,7 @@ pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
 
 fn put(out: &mut BytesMut, value: Raw<'_>) {
     let value = match value {
-        Raw::Amqp(encoded) => return out.put_slice(&decimal::as_dotnet_writes_it(encoded)),
+        Raw::Amqp(encoded) => return out.put_slice(&decimal::to_dotnet_layout(encoded)),
         Raw::Plain(value) => value,
     };
     match value {
@@ -116,12 +116,12 @@ fn put(out: &mut BytesMut, value: Raw<'_>) {
         Value::Bytes(it) => put_sized(out, code::BINARY_8, code::BINARY_32, it),
         Value::Uuid(it) => Uuid(it).encode(out),
         Value::Time(it) => Timestamp(it).encode(out),
-        Value::Timespan(it) => timespan_of(it).encode(out),
+        Value::Timespan(it) => timespan_value(it).encode(out),
     }
 }
 
 /// A timespan as clients write it: a described long.
-pub(in crate::amqp) fn timespan_of(units: i64) -> AmqpValue {
+pub(in crate::amqp) fn timespan_value(units: i64) -> AmqpValue {
     AmqpValue::described(symbol(timespan::AMQP_NAME).into(), units.into())
 }
 

@@ -9,24 +9,24 @@ use oxbus_model::message::{Body, Fields};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 
 use super::incoming::read;
-use super::{Seen, State, write};
+use super::{AmqpMessageMetadata, MessageStateAnnotation, write};
 
-const SEEN: Seen = Seen {
+const METADATA: AmqpMessageMetadata = AmqpMessageMetadata {
     number: SequenceNumber(7),
     enqueued_at: Timestamp(1_000),
     expires_at: Timestamp::NEVER,
     delivery_count: 2,
     locked_until: Some(Timestamp(2_000)),
     lock_token: Some(LockToken([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])),
-    state: State::Active,
+    state: MessageStateAnnotation::Active,
 };
 
 /// In, through a record, and out.
 fn round_trip(message: &Bytes) -> (Bytes, Sections) {
-    seen_as(message, &SEEN)
+    round_trip_as(message, &METADATA)
 }
 
-fn seen_as(message: &Bytes, seen: &Seen) -> (Bytes, Sections) {
+fn round_trip_as(message: &Bytes, metadata: &AmqpMessageMetadata) -> (Bytes, Sections) {
     let record = read(message, |fields| {
         let mut record = vec![0; fields.encoded_len()];
         fields.encode(&mut record);
@@ -34,7 +34,7 @@ fn seen_as(message: &Bytes, seen: &Seen) -> (Bytes, Sections) {
     })
     .expect("well-formed");
     let mut out = BytesMut::new();
-    write(&mut out, &Fields::decode(&record).expect("just written"), seen);
+    write(&mut out, &Fields::decode(&record).expect("just written"), metadata);
     let out = out.freeze();
     let sections = Sections::scan(&out).expect("well-formed");
     (out, sections)
@@ -256,18 +256,18 @@ fn the_life_that_is_shown_is_the_one_the_broker_gives() {
             expiry.encode(&mut message);
         }
         put_data(&mut message, &Bytes::new());
-        let seen = Seen {
-            expires_at: SEEN.enqueued_at.plus_ms(life_ms),
-            ..SEEN
+        let metadata = AmqpMessageMetadata {
+            expires_at: METADATA.enqueued_at.plus_ms(life_ms),
+            ..METADATA
         };
-        let (out, sections) = seen_as(&message.freeze(), &seen);
+        let (out, sections) = round_trip_as(&message.freeze(), &metadata);
         let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
         let ttl_ms = u32::try_from(life_ms).unwrap_or(u32::MAX);
         assert_eq!(header.expect("a header"), Header::of(2, Some(ttl_ms)));
         // From when its sender made it, if that is known.
         let expires_at = match own_ms {
             Some(_) => Some(AmqpTime(60_000)),
-            None => (ttl_ms == u32::MAX).then_some(AmqpTime(seen.expires_at.0.cast_signed())),
+            None => (ttl_ms == u32::MAX).then_some(AmqpTime(metadata.expires_at.0.cast_signed())),
         };
         let found = if sections.properties.is_empty() {
             None

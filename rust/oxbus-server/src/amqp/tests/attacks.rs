@@ -27,7 +27,7 @@ use crate::sas::signed_token;
 const FAR: u64 = 4_000_000_000;
 
 /// Has every call that stores something wait, or go on.
-fn stall(namespace: &Namespace, stalls: bool) {
+fn set_stalled(namespace: &Namespace, stalls: bool) {
     for partition in (0..namespace.partitions()).map(PartitionId) {
         let done = if stalls {
             namespace.inject_fault(partition, Injected::parse("stall").expect("a fault"), 0)
@@ -39,7 +39,7 @@ fn stall(namespace: &Namespace, stalls: bool) {
 }
 
 /// Runs the server, which is on the same thread, until it has done all that it can do now.
-async fn let_it_work() {
+async fn let_server_work() {
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
@@ -54,10 +54,10 @@ async fn send_until_nobody_reads(namespace: &Namespace, client: &mut Client, set
         let is_taken = tokio::select! {
             biased;
             () = &mut writing => true,
-            () = let_it_work() => false,
+            () = let_server_work() => false,
         };
         if !is_taken {
-            stall(namespace, false);
+            set_stalled(namespace, false);
             writing.await;
             return sent;
         }
@@ -68,7 +68,7 @@ async fn send_until_nobody_reads(namespace: &Namespace, client: &mut Client, set
 async fn messages_that_wait_for_a_store_are_bounded() {
     // AMQP_QUEUED_BYTES_MAX: credit binds nobody, so a client sends and sends while the store hangs.
     let namespace = namespace();
-    stall(&namespace, true);
+    set_stalled(&namespace, true);
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
     let mut message = BytesMut::new();
@@ -97,7 +97,7 @@ async fn requests_that_wait_for_a_store_are_bounded() {
     // AMQP_JOBS_WAITING_MAX: that a request came is said at once, so nothing else bounds how many a client sends. They were
     // read on while the store hung, as many as there came.
     let namespace = namespace();
-    stall(&namespace, true);
+    set_stalled(&namespace, true);
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Sender, "q/$management").await.expect("there");
     let mut message = BytesMut::new();
@@ -161,22 +161,22 @@ async fn tokens_of_a_connection_are_bounded() {
 }
 
 async fn put_token(client: &mut Client, number: usize, word: &str) -> i64 {
-    let place = format!("sb://localhost/t/subscriptions/{word}{number}");
+    let audience = format!("sb://localhost/t/subscriptions/{word}{number}");
     let mut message = BytesMut::new();
-    let asked = Map::new()
+    let request = Map::new()
         .with("operation", "put-token")
         .with("type", "servicebus.windows.net:sastoken")
-        .with("name", place.as_str());
-    put_application_properties(&mut message, &asked);
-    let token = signed_token(&place, FAR, "RootManageSharedAccessKey", "SAS_KEY_VALUE");
+        .with("name", audience.as_str());
+    put_application_properties(&mut message, &request);
+    let token = signed_token(&audience, FAR, "RootManageSharedAccessKey", "SAS_KEY_VALUE");
     put_value_body(&mut message, &Value::from(token.as_str()));
     client
         .transfer(0, u32::try_from(number).expect("small"), true, &message)
         .await;
     let answer = client.message().await;
     let sections = Sections::scan(&answer).expect("a message");
-    let told = read_map(&answer, &sections.application_properties).expect("properties");
-    told.get("status-code").and_then(Value::as_i64).expect("a status")
+    let properties = read_map(&answer, &sections.application_properties).expect("properties");
+    properties.get("status-code").and_then(Value::as_i64).expect("a status")
 }
 
 #[tokio::test]

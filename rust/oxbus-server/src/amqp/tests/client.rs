@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::amqp::connection::Connection;
-use crate::front::{Context, Peer};
+use crate::amqp::connection::AmqpConnection;
+use crate::front::{Context, PeerInfo};
 
 /// Bytes in the pipe each way.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
@@ -44,11 +44,11 @@ impl Client {
         let (stream, served) = tokio::io::duplex(PIPE_BYTES);
         let (stop, stopped) = watch::channel(false);
         let context = Context::for_tests_until(namespace, stopped);
-        let peer = Peer {
+        let peer = PeerInfo {
             is_encrypted: false,
             address: None,
         };
-        let server = tokio::spawn(Connection::new(context, peer).run(served));
+        let server = tokio::spawn(AmqpConnection::new(context, peer).run(served));
         Self {
             stream,
             input: BytesMut::new(),
@@ -80,9 +80,9 @@ impl Client {
             properties: None,
         };
         client.bytes(b"AMQP\x00\x01\x00\x00").await;
-        client.say(&open).await;
+        client.send(&open).await;
         assert_eq!(client.header().await, *b"AMQP\x00\x01\x00\x00");
-        assert!(matches!(client.next().await, Some(Performative::Open(_))));
+        assert!(matches!(client.next_performative().await, Some(Performative::Open(_))));
         client.begin(0).await;
         client
     }
@@ -102,14 +102,14 @@ impl Client {
         let mut out = BytesMut::new();
         put_frame(&mut out, channel, &begin);
         self.bytes(&out).await;
-        match self.next().await {
+        match self.next_performative().await {
             Some(Performative::Begin(begin)) => assert_eq!(begin.remote_channel, Some(channel)),
             other => panic!("no begin: {other:?}"),
         }
     }
 
     /// Breaks the connection, and waits until the server has noticed.
-    pub(super) async fn hang_up(self) {
+    pub(super) async fn disconnect(self) {
         // Dropped later: a server that stops reads no more.
         let Self {
             server, stop, stream, ..
@@ -140,11 +140,11 @@ impl Client {
     }
 
     /// Asks for a link.
-    pub(super) async fn ask(&mut self, handle: u32, role: Role, address: &str) {
-        self.ask_to(handle, role, address, Target::of(address)).await;
+    pub(super) async fn send_attach(&mut self, handle: u32, role: Role, address: &str) {
+        self.send_attach_to(handle, role, address, Target::of(address)).await;
     }
 
-    async fn ask_to(&mut self, handle: u32, role: Role, address: &str, target: Target) {
+    async fn send_attach_to(&mut self, handle: u32, role: Role, address: &str, target: Target) {
         let attach = Attach {
             name: format!("link-{handle}").into(),
             handle,
@@ -161,7 +161,7 @@ impl Client {
             desired_capabilities: Vec::new(),
             properties: Some(Map::new()),
         };
-        self.say(&attach).await;
+        self.send(&attach).await;
     }
 
     /// Attaches a link and gives back the answer: the link is there, or the fault of its detach.
@@ -177,9 +177,9 @@ impl Client {
         address: &str,
         target: Target,
     ) -> Result<Box<Attach>, Fault> {
-        self.ask_to(handle, role, address, target).await;
+        self.send_attach_to(handle, role, address, target).await;
         let answer = loop {
-            match self.next().await {
+            match self.next_performative().await {
                 Some(Performative::Attach(answer)) => break answer,
                 Some(Performative::Flow(_)) => {}
                 other => panic!("no attach: {other:?}"),
@@ -192,7 +192,7 @@ impl Client {
         if is_there {
             return Ok(answer);
         }
-        match self.next().await {
+        match self.next_performative().await {
             Some(Performative::Detach(detach)) => Err(detach.error.expect("an error")),
             other => panic!("no detach: {other:?}"),
         }
@@ -236,11 +236,11 @@ impl Client {
             echo: false,
             properties: None,
         };
-        self.say(&flow).await;
+        self.send(&flow).await;
     }
 
     /// Says something in the session.
-    pub(super) async fn say(&mut self, performative: &impl Field) {
+    pub(super) async fn send(&mut self, performative: &impl Field) {
         let mut out = BytesMut::new();
         put_frame(&mut out, 0, performative);
         self.bytes(&out).await;
@@ -280,7 +280,7 @@ impl Client {
     }
 
     /// What the server says next; nothing when it has hung up.
-    pub(super) async fn next(&mut self) -> Option<Performative> {
+    pub(super) async fn next_performative(&mut self) -> Option<Performative> {
         Some(self.next_frame().await?.performative)
     }
 
@@ -307,7 +307,7 @@ impl Client {
     /// The outcome of a transfer.
     pub(super) async fn disposition(&mut self) -> Disposition {
         loop {
-            match self.next().await {
+            match self.next_performative().await {
                 Some(Performative::Disposition(disposition)) => return disposition,
                 Some(Performative::Flow(_)) => {}
                 other => panic!("no disposition: {other:?}"),
@@ -318,7 +318,7 @@ impl Client {
     /// The fault with which the server closes.
     pub(super) async fn closed(&mut self) -> Fault {
         loop {
-            match self.next().await {
+            match self.next_performative().await {
                 Some(Performative::Close(close)) => return close.error.expect("an error"),
                 Some(_) => {}
                 None => panic!("the server hung up without a word"),

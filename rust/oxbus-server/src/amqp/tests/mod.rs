@@ -64,7 +64,7 @@ async fn a_link_without_use_is_detached_after_ten_minutes() {
         client.heartbeat().await;
     }
     let fault = loop {
-        match client.next().await {
+        match client.next_performative().await {
             Some(Performative::Detach(detach)) => break detach.error.expect("an error"),
             Some(_) => {}
             None => panic!("the server hung up"),
@@ -88,7 +88,7 @@ async fn plain_takes_the_key_of_a_rule_and_no_other() {
         .authenticate("PLAIN", b"\0RootManageSharedAccessKey\0another key")
         .await;
     assert_eq!(outcome, SaslCode::Auth);
-    assert_eq!(client.next().await, None);
+    assert_eq!(client.next_performative().await, None);
     Client::open(namespace(), true).await;
 }
 
@@ -115,7 +115,7 @@ async fn what_was_sent_before_a_hangup_is_stored() {
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
     client.transfer(0, 0, true, BODY).await;
-    client.hang_up().await;
+    client.disconnect().await;
     assert_eq!(
         namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
         1
@@ -131,8 +131,8 @@ async fn a_connection_that_breaks_settles_and_unlocks_nothing() {
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Receiver, "q").await.expect("there");
     client.credit(0, 1).await;
-    while !matches!(client.next().await, Some(Performative::Transfer(_))) {}
-    client.hang_up().await;
+    while !matches!(client.next_performative().await, Some(Performative::Transfer(_))) {}
+    client.disconnect().await;
     let other = namespace.receiver("q", ReceiverOptions::default()).expect("there");
     assert!(other.receive_now(1, &Wait::FOREVER).expect("it receives").is_none());
     assert_eq!(
@@ -151,7 +151,7 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
     client.attach(0, Role::Receiver, "q").await.expect("there");
     client.credit(0, 1).await;
     let id = loop {
-        if let Some(Performative::Transfer(transfer)) = client.next().await {
+        if let Some(Performative::Transfer(transfer)) = client.next_performative().await {
             break transfer.delivery_id.expect("a first frame has one");
         }
     };
@@ -165,18 +165,18 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
             state: Some(DeliveryState::Accepted),
             batchable: false,
         };
-        client.say(&settled).await;
+        client.send(&settled).await;
     }
-    client.ask(1, Role::Receiver, "$cbs").await;
+    client.send_attach(1, Role::Receiver, "$cbs").await;
     loop {
-        match client.next().await {
+        match client.next_performative().await {
             // It was asked for behind the settlements.
             Some(Performative::Attach(_)) => break,
             Some(Performative::Flow(_)) => {}
             other => panic!("an answer that nobody asked for: {other:?}"),
         }
     }
-    client.hang_up().await;
+    client.disconnect().await;
     assert_eq!(
         namespace.queue_counts("q", &Wait::FOREVER).expect("there").total.active,
         0
@@ -215,10 +215,10 @@ async fn answers_that_nobody_reads_are_bounded() {
         assert_eq!(client.disposition().await.state, Some(DeliveryState::Accepted));
     }
     client.credit(1, requests).await;
-    client.ask(2, Role::Sender, "$cbs").await;
+    client.send_attach(2, Role::Sender, "$cbs").await;
     let mut answers = 0;
     loop {
-        match client.next().await {
+        match client.next_performative().await {
             Some(Performative::Transfer(_)) => answers += 1,
             // It was asked for behind the credit.
             Some(Performative::Attach(_)) => break,
@@ -265,7 +265,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
     // All come once it reads.
     let mut got = 0;
     while got < count {
-        if let Some(Performative::Transfer(_)) = client.next().await {
+        if let Some(Performative::Transfer(_)) = client.next_performative().await {
             got += 1;
         }
     }

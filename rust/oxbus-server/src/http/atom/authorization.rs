@@ -6,21 +6,21 @@ use oxbus_model::Timestamp;
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
 
 use super::times;
-use super::xml::{Element, Out};
-use crate::http::refusal::Refusal;
+use super::xml::{Element, XmlWriter};
+use crate::http::error::HttpError;
 
 /// All rules that are to hold.
-pub(super) fn read(list: &Element) -> Result<Vec<AuthorizationRuleUpdate>, Refusal> {
+pub(super) fn read(list: &Element) -> Result<Vec<AuthorizationRuleUpdate>, HttpError> {
     list.children.iter().map(rule).collect()
 }
 
-fn rule(element: &Element) -> Result<AuthorizationRuleUpdate, Refusal> {
+fn rule(element: &Element) -> Result<AuthorizationRuleUpdate, HttpError> {
     let text = |name: &str| element.text_of(name).map(str::to_owned);
     let mut rights = Vec::new();
     for right in element.child("Rights").map_or(&[][..], |list| &list.children) {
         let name = right.text.trim();
         let right = AccessRight::named(name)
-            .ok_or_else(|| Refusal::bad_request(format!("AccessRights must be Manage, Send or Listen: `{name}`")))?;
+            .ok_or_else(|| HttpError::bad_request(format!("AccessRights must be Manage, Send or Listen: `{name}`")))?;
         if !rights.contains(&right) {
             rights.push(right);
         }
@@ -34,7 +34,7 @@ fn rule(element: &Element) -> Result<AuthorizationRuleUpdate, Refusal> {
 }
 
 /// The rules of an entity.
-pub(super) fn write(rules: &[AuthorizationRule], out: &mut Out) {
+pub(super) fn write(rules: &[AuthorizationRule], out: &mut XmlWriter) {
     out.open("AuthorizationRules", "");
     for rule in rules {
         out.open("AuthorizationRule", &format!("i:type=\"{}\"", AuthorizationRule::TYPE));
@@ -45,11 +45,11 @@ pub(super) fn write(rules: &[AuthorizationRule], out: &mut Out) {
             out.text("AccessRights", right.name());
         }
         out.close("Rights");
-        out.text("CreatedTime", times::written(Timestamp(rule.created_at_ms)));
-        out.text("ModifiedTime", times::written(Timestamp(rule.modified_at_ms)));
+        out.text("CreatedTime", times::format_time(Timestamp(rule.created_at_ms)));
+        out.text("ModifiedTime", times::format_time(Timestamp(rule.modified_at_ms)));
         out.text("KeyName", &rule.key_name);
         out.text("PrimaryKey", &rule.primary_key);
-        out.some("SecondaryKey", rule.secondary_key.as_ref());
+        out.text_if_some("SecondaryKey", rule.secondary_key.as_ref());
         out.close("AuthorizationRule");
     }
     out.close("AuthorizationRules");

@@ -8,10 +8,10 @@ use oxbus_broker::Namespace;
 use oxbus_broker::entity::{Entity, PartitionCounts};
 use oxbus_model::tier::Tier;
 
-use super::xml::Out;
+use super::xml::XmlWriter;
 use super::{COUNTS, INSTANCE, SERVICE_BUS, authorization, duration, forwarding, times};
 
-fn begin(name: &str, out: &mut Out) {
+fn begin(name: &str, out: &mut XmlWriter) {
     out.open(name, &format!("xmlns=\"{SERVICE_BUS}\" xmlns:i=\"{INSTANCE}\""));
 }
 
@@ -19,14 +19,14 @@ fn availability(entity: &Entity) -> &'static str {
     if entity.is_available() { "Available" } else { "Limited" }
 }
 
-fn write_times(entity: &Entity, out: &mut Out) {
+fn write_times(entity: &Entity, out: &mut XmlWriter) {
     let (created, updated, accessed) = entity.times();
-    out.text("CreatedAt", times::written(created));
-    out.text("UpdatedAt", times::written(updated));
-    out.text("AccessedAt", times::of_use(accessed));
+    out.text("CreatedAt", times::format_time(created));
+    out.text("UpdatedAt", times::format_time(updated));
+    out.text("AccessedAt", times::format_optional(accessed));
 }
 
-fn write_counts(counts: &PartitionCounts, out: &mut Out) {
+fn write_counts(counts: &PartitionCounts, out: &mut XmlWriter) {
     out.open("CountDetails", &format!("xmlns:d2p1=\"{COUNTS}\""));
     out.text("d2p1:ActiveMessageCount", counts.active);
     out.text("d2p1:DeadLetterMessageCount", counts.dead_letter);
@@ -41,22 +41,22 @@ fn message_count(counts: &PartitionCounts) -> u64 {
     counts.active + counts.dead_letter + counts.scheduled + counts.transfer
 }
 
-fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut Out) {
-    out.some(name, path.map(|path| forwarding::address(host, path)));
+fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut XmlWriter) {
+    out.text_if_some(name, path.map(|path| forwarding::address(host, path)));
 }
 
 /// The description of a queue.
-pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) {
+pub(super) fn queue(queue: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) {
     let settings = queue.settings();
     let counts = queue.counts(wait).total;
     begin("QueueDescription", out);
-    out.text("LockDuration", duration::written(Some(settings.lock_duration_ms)));
+    out.text("LockDuration", duration::format_ms(Some(settings.lock_duration_ms)));
     out.text("MaxSizeInMegabytes", settings.shown_max_size_megabytes());
     out.text("RequiresDuplicateDetection", settings.requires_duplicate_detection);
     out.text("RequiresSession", settings.requires_session);
     out.text(
         "DefaultMessageTimeToLive",
-        duration::written(settings.default_time_to_live_ms),
+        duration::format_ms(settings.default_time_to_live_ms),
     );
     out.text(
         "DeadLetteringOnMessageExpiration",
@@ -64,7 +64,7 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) 
     );
     out.text(
         "DuplicateDetectionHistoryTimeWindow",
-        duration::written(Some(settings.duplicate_window_ms)),
+        duration::format_ms(Some(settings.duplicate_window_ms)),
     );
     out.text("MaxDeliveryCount", settings.max_delivery_count);
     out.text("EnableBatchedOperations", settings.enable_batched_operations);
@@ -76,7 +76,7 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) 
     write_times(queue, out);
     out.text("SupportOrdering", true);
     write_counts(&counts, out);
-    out.text("AutoDeleteOnIdle", duration::written(settings.auto_delete_on_idle_ms));
+    out.text("AutoDeleteOnIdle", duration::format_ms(settings.auto_delete_on_idle_ms));
     out.text("EnablePartitioning", settings.enable_partitioning);
     out.text("EntityAvailabilityStatus", availability(queue));
     out.text("EnableExpress", settings.enable_express);
@@ -96,7 +96,7 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) 
 }
 
 /// The description of a topic.
-pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out, wait: &Wait<'_>) {
+pub(super) fn topic(topic: &Arc<Entity>, out: &mut XmlWriter, wait: &Wait<'_>) {
     let settings = topic.settings();
     let counts = topic.counts(wait).total;
     let subscriptions = topic.subscriptions();
@@ -105,13 +105,13 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out, wait: &Wait<'_>) {
     begin("TopicDescription", out);
     out.text(
         "DefaultMessageTimeToLive",
-        duration::written(settings.default_time_to_live_ms),
+        duration::format_ms(settings.default_time_to_live_ms),
     );
     out.text("MaxSizeInMegabytes", settings.shown_max_size_megabytes());
     out.text("RequiresDuplicateDetection", settings.requires_duplicate_detection);
     out.text(
         "DuplicateDetectionHistoryTimeWindow",
-        duration::written(Some(settings.duplicate_window_ms)),
+        duration::format_ms(Some(settings.duplicate_window_ms)),
     );
     out.text("EnableBatchedOperations", settings.enable_batched_operations);
     out.text("SizeInBytes", counts.size_bytes + theirs);
@@ -125,7 +125,7 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out, wait: &Wait<'_>) {
     out.text("SubscriptionCount", subscriptions.len());
     out.text("SqlFilterCount", sql_filters);
     out.text("CorrelationFilterCount", correlation_filters);
-    out.text("AutoDeleteOnIdle", duration::written(settings.auto_delete_on_idle_ms));
+    out.text("AutoDeleteOnIdle", duration::format_ms(settings.auto_delete_on_idle_ms));
     out.text("EnablePartitioning", settings.enable_partitioning);
     out.text("EntityAvailabilityStatus", availability(topic));
     out.text("EnableSubscriptionPartitioning", settings.enable_partitioning);
@@ -139,15 +139,15 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut Out, wait: &Wait<'_>) {
 }
 
 /// The description of a subscription.
-pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut Out, wait: &Wait<'_>) {
+pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) {
     let settings = subscription.settings();
     let counts = subscription.counts(wait).total;
     begin("SubscriptionDescription", out);
-    out.text("LockDuration", duration::written(Some(settings.lock_duration_ms)));
+    out.text("LockDuration", duration::format_ms(Some(settings.lock_duration_ms)));
     out.text("RequiresSession", settings.requires_session);
     out.text(
         "DefaultMessageTimeToLive",
-        duration::written(settings.default_time_to_live_ms),
+        duration::format_ms(settings.default_time_to_live_ms),
     );
     out.text(
         "DeadLetteringOnMessageExpiration",
@@ -170,20 +170,20 @@ pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut Out, wai
         host,
         out,
     );
-    out.text("AutoDeleteOnIdle", duration::written(settings.auto_delete_on_idle_ms));
+    out.text("AutoDeleteOnIdle", duration::format_ms(settings.auto_delete_on_idle_ms));
     out.text("EntityAvailabilityStatus", availability(subscription));
     out.text("UserMetadata", &settings.user_metadata);
     out.close("SubscriptionDescription");
 }
 
 /// The description of a namespace, and its name.
-pub(super) fn namespace(namespace: &Namespace, out: &mut Out) {
+pub(super) fn namespace(namespace: &Namespace, out: &mut XmlWriter) {
     let (created, modified) = namespace.times();
     begin("NamespaceInfo", out);
-    out.text("CreatedTime", times::written(created));
+    out.text("CreatedTime", times::format_time(created));
     // A namespace without a tier names none.
-    out.some("MessagingSKU", namespace.plan().tier.map(Tier::name));
-    out.text("ModifiedTime", times::written(modified));
+    out.text_if_some("MessagingSKU", namespace.plan().tier.map(Tier::name));
+    out.text("ModifiedTime", times::format_time(modified));
     out.text("Name", name(namespace));
     out.text("NamespaceType", "Messaging");
     out.close("NamespaceInfo");

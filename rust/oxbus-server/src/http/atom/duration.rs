@@ -11,23 +11,23 @@ const DAY: u128 = 86_400 * SECOND;
 
 /// Milliseconds of a text, rounded down; `None` when it is no duration of weeks, days, hours, minutes and seconds. What is too
 /// long for milliseconds is the longest there is.
-pub(super) fn read(text: &str) -> Option<u64> {
-    let ms = units(text)? / u128::from(UNITS_PER_MS.unsigned_abs());
+pub(super) fn parse(text: &str) -> Option<u64> {
+    let ms = parse_units(text)? / u128::from(UNITS_PER_MS.unsigned_abs());
     Some(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
 /// A [timespan](oxbus_model::timespan) of a text, which may begin with a minus; `None` for one that is too long as well.
-pub(super) fn read_timespan(text: &str) -> Option<i64> {
+pub(super) fn parse_timespan(text: &str) -> Option<i64> {
     let text = text.trim();
     let (sign, text) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text),
     };
-    i64::try_from(sign * i128::try_from(units(text)?).ok()?).ok()
+    i64::try_from(sign * i128::try_from(parse_units(text)?).ok()?).ok()
 }
 
 /// Units of 100 ns of a text, rounded down.
-fn units(text: &str) -> Option<u128> {
+fn parse_units(text: &str) -> Option<u128> {
     let rest = text.trim().strip_prefix(['P', 'p'])?;
     let (date, time) = match rest.split_once(['T', 't']) {
         Some((date, time)) if !time.is_empty() => (date, time),
@@ -40,14 +40,14 @@ fn units(text: &str) -> Option<u128> {
     ];
     let mut total: u128 = 0;
     let mut is_empty = true;
-    for (mut rest, names) in parts {
-        let mut names = names.iter();
+    for (mut rest, designators) in parts {
+        let mut designators = designators.iter();
         while !rest.is_empty() {
             let end = rest.find(|it: char| it.is_ascii_alphabetic())?;
-            let name = rest[end..].chars().next()?.to_ascii_uppercase();
+            let designator = rest[end..].chars().next()?.to_ascii_uppercase();
             // They come in their order, each once.
-            let (_, size) = names.find(|(known, _)| *known == name)?;
-            total = total.saturating_add(part(&rest[..end], *size)?);
+            let (_, size) = designators.find(|(known, _)| *known == designator)?;
+            total = total.saturating_add(component(&rest[..end], *size)?);
             rest = &rest[end + 1..];
             is_empty = false;
         }
@@ -56,7 +56,7 @@ fn units(text: &str) -> Option<u128> {
 }
 
 /// Units of a number, which may have a fraction, of days or whatever has that size.
-fn part(number: &str, size: u128) -> Option<u128> {
+fn component(number: &str, size: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once(['.', ',']).unwrap_or((number, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || !is_number(whole) || !is_number(fraction) || number.ends_with(['.', ',']) {
@@ -71,7 +71,7 @@ fn part(number: &str, size: u128) -> Option<u128> {
 }
 
 /// Milliseconds as text; `None` is never.
-pub(super) fn written(ms: Option<u64>) -> String {
+pub(super) fn format_ms(ms: Option<u64>) -> String {
     let Some(ms) = ms.filter(|ms| *ms < DURATION_MS_NEVER) else {
         return NEVER.to_owned();
     };
@@ -79,25 +79,25 @@ pub(super) fn written(ms: Option<u64>) -> String {
         0 => String::new(),
         ms => format!(".{ms:03}"),
     };
-    text(ms / 1000, &fraction)
+    format_seconds(ms / 1000, &fraction)
 }
 
 /// A timespan as text.
-pub(super) fn written_timespan(units: i64) -> String {
+pub(super) fn format_timespan(units: i64) -> String {
     let (all, second) = (units.unsigned_abs(), UNITS_PER_SECOND.unsigned_abs());
     let fraction = match all % second {
         0 => String::new(),
         rest => format!(".{rest:07}").trim_end_matches('0').to_owned(),
     };
     let sign = if units < 0 { "-" } else { "" };
-    format!("{sign}{}", text(all / second, &fraction))
+    format!("{sign}{}", format_seconds(all / second, &fraction))
 }
 
 /// A number of seconds with the digits behind its point.
-fn text(seconds: u64, fraction: &str) -> String {
-    let part = |number: u64, name: &str| {
+fn format_seconds(seconds: u64, fraction: &str) -> String {
+    let component = |number: u64, designator: &str| {
         if number > 0 {
-            format!("{number}{name}")
+            format!("{number}{designator}")
         } else {
             String::new()
         }
@@ -107,9 +107,9 @@ fn text(seconds: u64, fraction: &str) -> String {
         0 if fraction.is_empty() && seconds > 0 => String::new(),
         rest => format!("{rest}{fraction}S"),
     };
-    let time = part(hours, "H") + &part(minutes, "M") + &last;
+    let time = component(hours, "H") + &component(minutes, "M") + &last;
     let separator = if time.is_empty() { "" } else { "T" };
-    format!("P{}{separator}{time}", part(days, "D"))
+    format!("P{}{separator}{time}", component(days, "D"))
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     use oxbus_model::caps::DURATION_MS_NEVER;
     use proptest::prelude::*;
 
-    use super::{NEVER, read, read_timespan, written, written_timespan};
+    use super::{NEVER, format_ms, format_timespan, parse, parse_timespan};
 
     #[test]
     fn durations_are_read_and_written_as_the_service_does() {
@@ -129,22 +129,22 @@ mod tests {
             ("PT1.500S", 1_500),
             ("P1DT2H3M4S", 93_784_000),
         ] {
-            assert_eq!(read(text), Some(ms), "{text}");
-            assert_eq!(written(Some(ms)), text);
+            assert_eq!(parse(text), Some(ms), "{text}");
+            assert_eq!(format_ms(Some(ms)), text);
         }
-        assert_eq!(read("pt1,5s"), Some(1_500));
-        assert_eq!(read("P2W"), Some(14 * 86_400_000));
-        assert_eq!(read("PT0.5M"), Some(30_000));
+        assert_eq!(parse("pt1,5s"), Some(1_500));
+        assert_eq!(parse("P2W"), Some(14 * 86_400_000));
+        assert_eq!(parse("PT0.5M"), Some(30_000));
     }
 
     #[test]
     fn never_is_the_longest_of_dotnet() {
         // B-460.
-        assert_eq!(written(None), NEVER);
-        assert!(read(NEVER).is_some_and(|ms| ms >= DURATION_MS_NEVER));
-        assert!(read("P99999999999999999999D").is_some_and(|ms| ms >= DURATION_MS_NEVER));
+        assert_eq!(format_ms(None), NEVER);
+        assert!(parse(NEVER).is_some_and(|ms| ms >= DURATION_MS_NEVER));
+        assert!(parse("P99999999999999999999D").is_some_and(|ms| ms >= DURATION_MS_NEVER));
         assert!(
-            read("P10675199DT2H48M5.47758S").is_some_and(|ms| ms >= DURATION_MS_NEVER),
+            parse("P10675199DT2H48M5.47758S").is_some_and(|ms| ms >= DURATION_MS_NEVER),
             "as Python rounds it"
         );
     }
@@ -154,7 +154,7 @@ mod tests {
         for text in [
             "", "P", "PT", "1M", "PT1", "PTM", "P1M", "P1Y", "PT1S1M", "PT-1S", "PT1.S", "PT.5S", "P1DT", "00:01:00",
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 
@@ -169,8 +169,8 @@ mod tests {
             ("P10675199DT2H48M5.4775807S", i64::MAX),
             ("-P10675199DT2H48M5.4775808S", i64::MIN),
         ] {
-            assert_eq!(read_timespan(text), Some(units), "{text}");
-            assert_eq!(written_timespan(units), text);
+            assert_eq!(parse_timespan(text), Some(units), "{text}");
+            assert_eq!(format_timespan(units), text);
         }
         for text in [
             "",
@@ -181,24 +181,24 @@ mod tests {
             "P10675199DT2H48M5.4775808S",
             "P1M",
         ] {
-            assert_eq!(read_timespan(text), None, "{text}");
+            assert_eq!(parse_timespan(text), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn timespans_come_back(units: i64) {
-            prop_assert_eq!(read_timespan(&written_timespan(units)), Some(units));
+            prop_assert_eq!(parse_timespan(&format_timespan(units)), Some(units));
         }
 
         #[test]
         fn milliseconds_come_back(ms in 0..DURATION_MS_NEVER) {
-            prop_assert_eq!(read(&written(Some(ms))), Some(ms));
+            prop_assert_eq!(parse(&format_ms(Some(ms))), Some(ms));
         }
 
         #[test]
         fn nothing_that_comes_in_breaks_the_reader(text in "[Pp]?[0-9.,WDTHMSwdthms-]{0,20}|.*") {
-            let _ = (read(&text), read_timespan(&text));
+            let _ = (parse(&text), parse_timespan(&text));
         }
     }
 }

@@ -9,12 +9,12 @@ use hyper::{Response, StatusCode};
 use oxbus_model::Timestamp;
 
 use super::page::Page;
-use super::xml::{Out, quoted};
+use super::xml::{XmlWriter, escape_attribute};
 use super::{ATOM, times};
-use crate::http::Answer;
+use crate::http::HttpResponse;
 
 /// One thing that is shown: its name, its path, its times, and its description in XML.
-pub(super) struct Entry {
+pub(super) struct AtomEntry {
     pub(super) title: String,
     pub(super) path: String,
     pub(super) created_at: Timestamp,
@@ -23,54 +23,58 @@ pub(super) struct Entry {
 }
 
 /// Where the client called.
-pub(super) struct Caller {
+pub(super) struct RequestHost {
     /// `https://host:port`.
-    pub(super) base: String,
+    pub(super) base_url: String,
     /// `host:port`.
-    pub(super) host: String,
+    pub(super) authority: String,
     /// Name of the namespace.
     pub(super) namespace: String,
 }
 
-fn write(entry: &Entry, caller: &Caller, attributes: &str, text: &mut String) {
-    let link = format!("{}/{}", caller.base, entry.path);
-    let mut out = Out::default();
+fn write(entry: &AtomEntry, host: &RequestHost, attributes: &str, text: &mut String) {
+    let link = format!("{}/{}", host.base_url, entry.path);
+    let mut out = XmlWriter::default();
     out.open("entry", attributes);
     out.text("id", &link);
     out.text_with("title", "type=\"text\"", &entry.title);
-    out.text("published", times::written(entry.created_at));
-    out.text("updated", times::written(entry.updated_at));
+    out.text("published", times::format_time(entry.created_at));
+    out.text("updated", times::format_time(entry.updated_at));
     out.open("author", "");
-    out.text("name", &caller.namespace);
+    out.text("name", &host.namespace);
     out.close("author");
-    out.text_with("link", &format!("rel=\"self\" href=\"{}\"", quoted(&link)), "");
+    out.text_with(
+        "link",
+        &format!("rel=\"self\" href=\"{}\"", escape_attribute(&link)),
+        "",
+    );
     out.open("content", "type=\"application/xml\"");
     text.push_str(&out.finish());
     text.push_str(&entry.description);
     text.push_str("</content></entry>");
 }
 
-fn answer(status: StatusCode, kind: &'static str, text: String) -> Answer {
-    let mut answer = Response::new(Full::from(text));
-    *answer.status_mut() = status;
-    answer
+fn xml_response(status: StatusCode, kind: &'static str, text: String) -> HttpResponse {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
+    response
 }
 
 /// An answer with one entry.
-pub(super) fn one(status: StatusCode, entry: &Entry, caller: &Caller) -> Answer {
+pub(super) fn entry_response(status: StatusCode, entry: &AtomEntry, host: &RequestHost) -> HttpResponse {
     let mut text = String::new();
-    write(entry, caller, &format!("xmlns=\"{ATOM}\""), &mut text);
-    answer(status, "application/atom+xml;type=entry;charset=utf-8", text)
+    write(entry, host, &format!("xmlns=\"{ATOM}\""), &mut text);
+    xml_response(status, "application/atom+xml;type=entry;charset=utf-8", text)
 }
 
 /// A page of a list.
 pub(super) struct Feed<'a> {
     pub(super) title: &'a str,
     pub(super) path: &'a str,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<AtomEntry>,
     pub(super) page: Page,
     pub(super) next: Option<Page>,
     /// The version that the links to other pages name.
@@ -79,28 +83,28 @@ pub(super) struct Feed<'a> {
 }
 
 /// An answer with a page of a list.
-pub(super) fn many(feed: &Feed<'_>, caller: &Caller) -> Answer {
-    let place = format!("{}/{}", caller.base, feed.path);
+pub(super) fn feed_response(feed: &Feed<'_>, host: &RequestHost) -> HttpResponse {
+    let url = format!("{}/{}", host.base_url, feed.path);
     let link = |page: Page| {
         let version = feed
             .version
             .map_or_else(String::new, |version| format!("&api-version={version}"));
         let Page { skip, top } = page;
-        quoted(&format!("{place}?$skip={skip}&$top={top}{version}"))
+        escape_attribute(&format!("{url}?$skip={skip}&$top={top}{version}"))
     };
-    let mut out = Out::default();
+    let mut out = XmlWriter::default();
     out.open("feed", &format!("xmlns=\"{ATOM}\""));
     out.text_with("title", "type=\"text\"", feed.title);
-    out.text("id", &place);
-    out.text("updated", times::written(feed.now));
+    out.text("id", &url);
+    out.text("updated", times::format_time(feed.now));
     out.text_with("link", &format!("rel=\"self\" href=\"{}\"", link(feed.page)), "");
     if let Some(next) = feed.next {
         out.text_with("link", &format!("rel=\"next\" href=\"{}\"", link(next)), "");
     }
     let mut text = out.finish();
     for entry in &feed.entries {
-        write(entry, caller, "", &mut text);
+        write(entry, host, "", &mut text);
     }
     text.push_str("</feed>");
-    answer(StatusCode::OK, "application/atom+xml;type=feed;charset=utf-8", text)
+    xml_response(StatusCode::OK, "application/atom+xml;type=feed;charset=utf-8", text)
 }

@@ -5,18 +5,18 @@
 //! `authorization` turn one into the other. What is allowed is the broker's business: this is its wire.
 
 mod authorization;
-mod calls;
 mod description;
 mod duration;
 mod entry;
 mod forwarding;
+mod operations;
 mod options;
 mod page;
 mod rules;
 mod times;
 mod xml;
 
-pub(super) use self::calls::handle;
+pub(super) use self::operations::handle;
 
 /// Namespace of entries and feeds.
 const ATOM: &str = "http://www.w3.org/2005/Atom";

@@ -8,10 +8,10 @@ use oxbus_model::options::EntityStatus;
 
 use super::xml::Element;
 use super::{authorization, duration, forwarding};
-use crate::http::refusal::Refusal;
+use crate::http::error::HttpError;
 
 /// How an element is read, and what it asks for.
-enum Read {
+enum OptionParser {
     Duration(fn(u64) -> EntityOption),
     Number(fn(u64) -> EntityOption),
     Flag(fn(bool) -> EntityOption),
@@ -20,126 +20,147 @@ enum Read {
     Status,
     Rules,
     /// Refused unless it is false: the broker has no such thing.
-    Off,
+    Unsupported,
 }
 
-type Options = &'static [(&'static str, Read)];
+type Options = &'static [(&'static str, OptionParser)];
 
 const QUEUE: Options = &[
-    ("LockDuration", Read::Duration(EntityOption::LockDuration)),
-    ("MaxSizeInMegabytes", Read::Number(EntityOption::MaxSizeMegabytes)),
+    ("LockDuration", OptionParser::Duration(EntityOption::LockDuration)),
+    (
+        "MaxSizeInMegabytes",
+        OptionParser::Number(EntityOption::MaxSizeMegabytes),
+    ),
     (
         "RequiresDuplicateDetection",
-        Read::Flag(EntityOption::RequiresDuplicateDetection),
+        OptionParser::Flag(EntityOption::RequiresDuplicateDetection),
     ),
-    ("RequiresSession", Read::Flag(EntityOption::RequiresSession)),
+    ("RequiresSession", OptionParser::Flag(EntityOption::RequiresSession)),
     (
         "DefaultMessageTimeToLive",
-        Read::Duration(EntityOption::DefaultTimeToLive),
+        OptionParser::Duration(EntityOption::DefaultTimeToLive),
     ),
     (
         "DeadLetteringOnMessageExpiration",
-        Read::Flag(EntityOption::DeadLetterExpired),
+        OptionParser::Flag(EntityOption::DeadLetterExpired),
     ),
     (
         "DuplicateDetectionHistoryTimeWindow",
-        Read::Duration(EntityOption::DuplicateWindow),
+        OptionParser::Duration(EntityOption::DuplicateWindow),
     ),
-    ("MaxDeliveryCount", Read::Number(EntityOption::MaxDeliveryCount)),
+    ("MaxDeliveryCount", OptionParser::Number(EntityOption::MaxDeliveryCount)),
     (
         "EnableBatchedOperations",
-        Read::Flag(EntityOption::EnableBatchedOperations),
+        OptionParser::Flag(EntityOption::EnableBatchedOperations),
     ),
-    ("IsAnonymousAccessible", Read::Off),
-    ("AuthorizationRules", Read::Rules),
-    ("Status", Read::Status),
-    ("AutoDeleteOnIdle", Read::Duration(EntityOption::AutoDeleteOnIdle)),
-    ("EnablePartitioning", Read::Flag(EntityOption::EnablePartitioning)),
-    ("EnableExpress", Read::Flag(EntityOption::EnableExpress)),
-    ("ForwardTo", Read::Path(EntityOption::ForwardTo)),
-    ("UserMetadata", Read::Text(EntityOption::UserMetadata)),
+    ("IsAnonymousAccessible", OptionParser::Unsupported),
+    ("AuthorizationRules", OptionParser::Rules),
+    ("Status", OptionParser::Status),
+    (
+        "AutoDeleteOnIdle",
+        OptionParser::Duration(EntityOption::AutoDeleteOnIdle),
+    ),
+    (
+        "EnablePartitioning",
+        OptionParser::Flag(EntityOption::EnablePartitioning),
+    ),
+    ("EnableExpress", OptionParser::Flag(EntityOption::EnableExpress)),
+    ("ForwardTo", OptionParser::Path(EntityOption::ForwardTo)),
+    ("UserMetadata", OptionParser::Text(EntityOption::UserMetadata)),
     (
         "ForwardDeadLetteredMessagesTo",
-        Read::Path(EntityOption::ForwardDeadLettersTo),
+        OptionParser::Path(EntityOption::ForwardDeadLettersTo),
     ),
     (
         "MaxMessageSizeInKilobytes",
-        Read::Number(EntityOption::MaxMessageSizeKilobytes),
+        OptionParser::Number(EntityOption::MaxMessageSizeKilobytes),
     ),
 ];
 
 const TOPIC: Options = &[
     (
         "DefaultMessageTimeToLive",
-        Read::Duration(EntityOption::DefaultTimeToLive),
+        OptionParser::Duration(EntityOption::DefaultTimeToLive),
     ),
-    ("MaxSizeInMegabytes", Read::Number(EntityOption::MaxSizeMegabytes)),
+    (
+        "MaxSizeInMegabytes",
+        OptionParser::Number(EntityOption::MaxSizeMegabytes),
+    ),
     (
         "RequiresDuplicateDetection",
-        Read::Flag(EntityOption::RequiresDuplicateDetection),
+        OptionParser::Flag(EntityOption::RequiresDuplicateDetection),
     ),
     (
         "DuplicateDetectionHistoryTimeWindow",
-        Read::Duration(EntityOption::DuplicateWindow),
+        OptionParser::Duration(EntityOption::DuplicateWindow),
     ),
     (
         "EnableBatchedOperations",
-        Read::Flag(EntityOption::EnableBatchedOperations),
+        OptionParser::Flag(EntityOption::EnableBatchedOperations),
     ),
-    ("FilteringMessagesBeforePublishing", Read::Off),
-    ("IsAnonymousAccessible", Read::Off),
-    ("AuthorizationRules", Read::Rules),
-    ("Status", Read::Status),
-    ("SupportOrdering", Read::Flag(EntityOption::SupportOrdering)),
-    ("AutoDeleteOnIdle", Read::Duration(EntityOption::AutoDeleteOnIdle)),
-    ("EnablePartitioning", Read::Flag(EntityOption::EnablePartitioning)),
-    ("EnableExpress", Read::Flag(EntityOption::EnableExpress)),
-    ("UserMetadata", Read::Text(EntityOption::UserMetadata)),
+    ("FilteringMessagesBeforePublishing", OptionParser::Unsupported),
+    ("IsAnonymousAccessible", OptionParser::Unsupported),
+    ("AuthorizationRules", OptionParser::Rules),
+    ("Status", OptionParser::Status),
+    ("SupportOrdering", OptionParser::Flag(EntityOption::SupportOrdering)),
+    (
+        "AutoDeleteOnIdle",
+        OptionParser::Duration(EntityOption::AutoDeleteOnIdle),
+    ),
+    (
+        "EnablePartitioning",
+        OptionParser::Flag(EntityOption::EnablePartitioning),
+    ),
+    ("EnableExpress", OptionParser::Flag(EntityOption::EnableExpress)),
+    ("UserMetadata", OptionParser::Text(EntityOption::UserMetadata)),
     (
         "MaxMessageSizeInKilobytes",
-        Read::Number(EntityOption::MaxMessageSizeKilobytes),
+        OptionParser::Number(EntityOption::MaxMessageSizeKilobytes),
     ),
 ];
 
 const SUBSCRIPTION: Options = &[
-    ("LockDuration", Read::Duration(EntityOption::LockDuration)),
-    ("RequiresSession", Read::Flag(EntityOption::RequiresSession)),
+    ("LockDuration", OptionParser::Duration(EntityOption::LockDuration)),
+    ("RequiresSession", OptionParser::Flag(EntityOption::RequiresSession)),
     (
         "DefaultMessageTimeToLive",
-        Read::Duration(EntityOption::DefaultTimeToLive),
+        OptionParser::Duration(EntityOption::DefaultTimeToLive),
     ),
     (
         "DeadLetteringOnMessageExpiration",
-        Read::Flag(EntityOption::DeadLetterExpired),
+        OptionParser::Flag(EntityOption::DeadLetterExpired),
     ),
     (
         "DeadLetteringOnFilterEvaluationExceptions",
-        Read::Flag(EntityOption::DeadLetterFailed),
+        OptionParser::Flag(EntityOption::DeadLetterFailed),
     ),
-    ("MaxDeliveryCount", Read::Number(EntityOption::MaxDeliveryCount)),
+    ("MaxDeliveryCount", OptionParser::Number(EntityOption::MaxDeliveryCount)),
     (
         "EnableBatchedOperations",
-        Read::Flag(EntityOption::EnableBatchedOperations),
+        OptionParser::Flag(EntityOption::EnableBatchedOperations),
     ),
-    ("Status", Read::Status),
-    ("ForwardTo", Read::Path(EntityOption::ForwardTo)),
+    ("Status", OptionParser::Status),
+    ("ForwardTo", OptionParser::Path(EntityOption::ForwardTo)),
     (
         "ForwardDeadLetteredMessagesTo",
-        Read::Path(EntityOption::ForwardDeadLettersTo),
+        OptionParser::Path(EntityOption::ForwardDeadLettersTo),
     ),
-    ("AutoDeleteOnIdle", Read::Duration(EntityOption::AutoDeleteOnIdle)),
-    ("UserMetadata", Read::Text(EntityOption::UserMetadata)),
+    (
+        "AutoDeleteOnIdle",
+        OptionParser::Duration(EntityOption::AutoDeleteOnIdle),
+    ),
+    ("UserMetadata", OptionParser::Text(EntityOption::UserMetadata)),
 ];
 
 /// What is described, by the name of its element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Described {
+pub(super) enum DescriptionKind {
     Queue,
     Topic,
     Subscription,
 }
 
-impl Described {
+impl DescriptionKind {
     pub(super) fn of(element: &Element) -> Option<Self> {
         match element.name.as_str() {
             "QueueDescription" => Some(Self::Queue),
@@ -159,25 +180,29 @@ impl Described {
 }
 
 /// What a description asks for. An update that is silent about forwarding ends it, as in the service.
-pub(super) fn wishes(kind: Described, description: &Element, is_update: bool) -> Result<Vec<EntityOption>, Refusal> {
-    let mut wishes = Vec::new();
-    for (name, read) in kind.options() {
+pub(super) fn entity_options(
+    kind: DescriptionKind,
+    description: &Element,
+    is_update: bool,
+) -> Result<Vec<EntityOption>, HttpError> {
+    let mut options = Vec::new();
+    for (name, parser) in kind.options() {
         let element = description.child(name);
-        if let (None, Read::Path(wish), true) = (element, read, is_update) {
-            wishes.push(wish(String::new()));
+        if let (None, OptionParser::Path(option), true) = (element, parser, is_update) {
+            options.push(option(String::new()));
         }
         if let Some(element) = element {
-            wishes.extend(wish(name, read, element)?);
+            options.extend(parse_option(name, parser, element)?);
         }
     }
-    Ok(wishes)
+    Ok(options)
 }
 
 /// The paths that a description forwards to: those of messages, then those of dead letters.
-pub(super) fn destinations(wishes: &[EntityOption]) -> [Option<&str>; 2] {
+pub(super) fn destinations(options: &[EntityOption]) -> [Option<&str>; 2] {
     let mut found = [None, None];
-    for wish in wishes {
-        match wish {
+    for option in options {
+        match option {
             EntityOption::ForwardTo(path) => found[0] = Some(path.as_str()),
             EntityOption::ForwardDeadLettersTo(path) => found[1] = Some(path.as_str()),
             _ => {}
@@ -186,13 +211,17 @@ pub(super) fn destinations(wishes: &[EntityOption]) -> [Option<&str>; 2] {
     found.map(|path| path.filter(|path| !path.is_empty()))
 }
 
-fn wish(name: &str, read: &Read, element: &Element) -> Result<Option<EntityOption>, Refusal> {
+fn parse_option(name: &str, parser: &OptionParser, element: &Element) -> Result<Option<EntityOption>, HttpError> {
     let text = element.text.trim();
-    let wrong = |expected: &str| Refusal::bad_request(format!("{name} must be {expected}: `{text}`"));
+    let wrong = |expected: &str| HttpError::bad_request(format!("{name} must be {expected}: `{text}`"));
     if text.is_empty()
         && matches!(
-            read,
-            Read::Duration(_) | Read::Number(_) | Read::Flag(_) | Read::Status | Read::Off
+            parser,
+            OptionParser::Duration(_)
+                | OptionParser::Number(_)
+                | OptionParser::Flag(_)
+                | OptionParser::Status
+                | OptionParser::Unsupported
         )
     {
         return Ok(None);
@@ -202,21 +231,21 @@ fn wish(name: &str, read: &Read, element: &Element) -> Result<Option<EntityOptio
         "false" | "False" | "0" => Ok(false),
         _ => Err(wrong("true or false")),
     };
-    Ok(Some(match read {
-        Read::Duration(wish) => {
-            let ms = duration::read(text);
-            wish(ms.ok_or_else(|| wrong("an ISO 8601 duration of days, hours, minutes and seconds such as PT1M"))?)
+    Ok(Some(match parser {
+        OptionParser::Duration(option) => {
+            let ms = duration::parse(text);
+            option(ms.ok_or_else(|| wrong("an ISO 8601 duration of days, hours, minutes and seconds such as PT1M"))?)
         }
-        Read::Number(wish) => wish(text.parse().map_err(|_| wrong("a whole number that is not negative"))?),
-        Read::Flag(wish) => wish(flag()?),
-        Read::Text(wish) => wish(element.text.clone()),
-        Read::Path(wish) => wish(forwarding::path(text)),
-        Read::Status => EntityOption::Status(status(text).ok_or_else(|| {
+        OptionParser::Number(option) => option(text.parse().map_err(|_| wrong("a whole number that is not negative"))?),
+        OptionParser::Flag(option) => option(flag()?),
+        OptionParser::Text(option) => option(element.text.clone()),
+        OptionParser::Path(option) => option(forwarding::path(text)),
+        OptionParser::Status => EntityOption::Status(status(text).ok_or_else(|| {
             wrong("Active, Disabled, SendDisabled or ReceiveDisabled; the others are set by the service alone")
         })?),
-        Read::Rules => EntityOption::AuthorizationRules(authorization::read(element)?),
-        Read::Off if flag()? => return Err(wrong("false: this version does not have that")),
-        Read::Off => return Ok(None),
+        OptionParser::Rules => EntityOption::AuthorizationRules(authorization::read(element)?),
+        OptionParser::Unsupported if flag()? => return Err(wrong("false: this version does not have that")),
+        OptionParser::Unsupported => return Ok(None),
     }))
 }
 
@@ -235,12 +264,12 @@ fn status(text: &str) -> Option<EntityStatus> {
 mod tests {
     use oxbus_broker::namespace::EntityOption;
 
-    use super::{Described, wishes};
+    use super::{DescriptionKind, entity_options};
     use crate::http::atom::xml::Element;
 
     fn of(xml: &str, is_update: bool) -> Vec<EntityOption> {
         let root = Element::parse(xml.as_bytes()).expect("XML");
-        wishes(Described::of(&root).expect("a description"), &root, is_update).expect("wishes")
+        entity_options(DescriptionKind::of(&root).expect("a description"), &root, is_update).expect("options")
     }
 
     #[test]
@@ -275,7 +304,7 @@ mod tests {
         ] {
             let xml = format!("<QueueDescription><{name}>{text}</{name}></QueueDescription>");
             let root = Element::parse(xml.as_bytes()).expect("XML");
-            assert!(wishes(Described::Queue, &root, false).is_err(), "{name}");
+            assert!(entity_options(DescriptionKind::Queue, &root, false).is_err(), "{name}");
         }
     }
 }

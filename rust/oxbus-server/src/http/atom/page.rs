@@ -3,8 +3,8 @@
 
 use oxbus_model::caps::ATOM_PAGE_MAX;
 
-use crate::http::query::Parameters;
-use crate::http::refusal::Refusal;
+use crate::http::error::HttpError;
+use crate::http::query::QueryString;
 
 /// `$skip` and `$top`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,16 +14,18 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn of(parameters: &Parameters) -> Result<Self, Refusal> {
+    pub(super) fn of(parameters: &QueryString) -> Result<Self, HttpError> {
         let number = |name: &str, default: usize| match parameters.get(name) {
             None => Ok(default),
             Some(text) => text.parse::<usize>().map_err(|_| {
-                Refusal::bad_request(format!("{name} must be a whole number that is not negative: `{text}`"))
+                HttpError::bad_request(format!("{name} must be a whole number that is not negative: `{text}`"))
             }),
         };
         let top = number("$top", ATOM_PAGE_MAX)?;
         if top == 0 {
-            return Err(Refusal::bad_request(format!("$top must be 1 to {ATOM_PAGE_MAX}: `0`")));
+            return Err(HttpError::bad_request(format!(
+                "$top must be 1 to {ATOM_PAGE_MAX}: `0`"
+            )));
         }
         Ok(Self {
             skip: number("$skip", 0)?,

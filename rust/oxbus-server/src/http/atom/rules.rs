@@ -4,15 +4,15 @@
 use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
 
-use super::xml::{Element, Out, trim};
+use super::xml::{Element, XmlWriter, trim};
 use super::{INSTANCE, SCHEMA, SERVICE_BUS, duration, times};
-use crate::http::refusal::Refusal;
+use crate::http::error::HttpError;
 
 /// Value of an element that every SQL text has, and that says nothing here.
 const COMPATIBILITY_LEVEL: u32 = 20;
 
 /// The rule of a description; its name is that of the path unless it says one.
-pub(super) fn read(element: &Element, name: &str, now: Timestamp) -> Result<RuleSettings, Refusal> {
+pub(super) fn read(element: &Element, name: &str, now: Timestamp) -> Result<RuleSettings, HttpError> {
     Ok(RuleSettings {
         name: element.text_of("Name").unwrap_or(name).to_owned(),
         filter: element.child("Filter").map_or(Ok(FilterSettings::True), filter)?,
@@ -21,12 +21,12 @@ pub(super) fn read(element: &Element, name: &str, now: Timestamp) -> Result<Rule
     })
 }
 
-fn expression(element: &Element) -> Result<String, Refusal> {
+fn expression(element: &Element) -> Result<String, HttpError> {
     let text = element.child("SqlExpression").map(|it| it.text.clone());
-    text.ok_or_else(|| Refusal::bad_request("a SQL filter or action needs SqlExpression; it is missing"))
+    text.ok_or_else(|| HttpError::bad_request("a SQL filter or action needs SqlExpression; it is missing"))
 }
 
-fn filter(element: &Element) -> Result<FilterSettings, Refusal> {
+fn filter(element: &Element) -> Result<FilterSettings, HttpError> {
     Ok(match element.kind() {
         Some("TrueFilter") => FilterSettings::True,
         Some("FalseFilter") => FilterSettings::False,
@@ -54,27 +54,27 @@ fn filter(element: &Element) -> Result<FilterSettings, Refusal> {
         }
         kind => {
             let shown = kind.unwrap_or_default();
-            return Err(Refusal::bad_request(format!(
+            return Err(HttpError::bad_request(format!(
                 "Filter must have the type SqlFilter, TrueFilter, FalseFilter or CorrelationFilter: `{shown}`"
             )));
         }
     })
 }
 
-fn action(element: &Element) -> Result<Option<ActionSettings>, Refusal> {
+fn action(element: &Element) -> Result<Option<ActionSettings>, HttpError> {
     match element.kind() {
         None | Some("EmptyRuleAction") => Ok(None),
         Some("SqlRuleAction") => Ok(Some(ActionSettings {
             expression: expression(element)?,
             parameters: values(element.child("Parameters"))?,
         })),
-        Some(kind) => Err(Refusal::bad_request(format!(
+        Some(kind) => Err(HttpError::bad_request(format!(
             "Action must have the type SqlRuleAction or EmptyRuleAction: `{kind}`"
         ))),
     }
 }
 
-fn values(list: Option<&Element>) -> Result<Vec<(String, OwnedValue)>, Refusal> {
+fn values(list: Option<&Element>) -> Result<Vec<(String, OwnedValue)>, HttpError> {
     let items = list.map_or(&[][..], |list| &list.children);
     items
         .iter()
@@ -88,9 +88,9 @@ fn values(list: Option<&Element>) -> Result<Vec<(String, OwnedValue)>, Refusal> 
         .collect()
 }
 
-fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
+fn value_of(key: &str, element: &Element) -> Result<OwnedValue, HttpError> {
     let text = &element.text;
-    let wrong = |expected: &str| Refusal::bad_request(format!("the value of {key} must be {expected}: `{text}`"));
+    let wrong = |expected: &str| HttpError::bad_request(format!("the value of {key} must be {expected}: `{text}`"));
     let trimmed = trim(text);
     Ok(match element.kind() {
         Some("int" | "long" | "short" | "byte" | "unsignedByte" | "unsignedShort" | "unsignedInt" | "unsignedLong") => {
@@ -102,9 +102,9 @@ fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
             "false" | "0" => false,
             _ => return Err(wrong("true or false")),
         }),
-        Some("dateTime") => times::read(trimmed).ok_or_else(|| wrong("a time as ISO 8601"))?,
+        Some("dateTime") => times::parse(trimmed).ok_or_else(|| wrong("a time as ISO 8601"))?,
         Some("duration") => {
-            let units = duration::read_timespan(trimmed);
+            let units = duration::parse_timespan(trimmed);
             OwnedValue::Timespan(units.ok_or_else(|| wrong("a duration as ISO 8601, in days and less"))?)
         }
         Some("string" | "anyURI" | "char") | None => OwnedValue::Text(text.clone()),
@@ -114,7 +114,7 @@ fn value_of(key: &str, element: &Element) -> Result<OwnedValue, Refusal> {
             OwnedValue::Uuid(bytes.ok_or_else(|| wrong("a UUID"))?)
         }
         Some(kind) => {
-            return Err(Refusal::bad_request(format!(
+            return Err(HttpError::bad_request(format!(
                 "the value of {key} has a type that rules here do not have; use string, int, long, double, boolean, \
                  dateTime or duration: `{kind}`"
             )));
@@ -133,7 +133,7 @@ fn double(text: &str) -> Option<f64> {
 }
 
 /// The description of a rule.
-pub(super) fn write(rule: &RuleSettings, out: &mut Out) {
+pub(super) fn write(rule: &RuleSettings, out: &mut XmlWriter) {
     out.open(
         "RuleDescription",
         &format!("xmlns=\"{SERVICE_BUS}\" xmlns:i=\"{INSTANCE}\""),
@@ -144,14 +144,14 @@ pub(super) fn write(rule: &RuleSettings, out: &mut Out) {
         FilterSettings::Sql { expression, parameters } => write_sql("Filter", "SqlFilter", expression, parameters, out),
         FilterSettings::Correlation(it) => {
             out.open("Filter", "i:type=\"CorrelationFilter\"");
-            out.some("CorrelationId", it.correlation_id.as_ref());
-            out.some("MessageId", it.message_id.as_ref());
-            out.some("To", it.to.as_ref());
-            out.some("ReplyTo", it.reply_to.as_ref());
-            out.some("Label", it.subject.as_ref());
-            out.some("SessionId", it.session_id.as_ref());
-            out.some("ReplyToSessionId", it.reply_to_session_id.as_ref());
-            out.some("ContentType", it.content_type.as_ref());
+            out.text_if_some("CorrelationId", it.correlation_id.as_ref());
+            out.text_if_some("MessageId", it.message_id.as_ref());
+            out.text_if_some("To", it.to.as_ref());
+            out.text_if_some("ReplyTo", it.reply_to.as_ref());
+            out.text_if_some("Label", it.subject.as_ref());
+            out.text_if_some("SessionId", it.session_id.as_ref());
+            out.text_if_some("ReplyToSessionId", it.reply_to_session_id.as_ref());
+            out.text_if_some("ContentType", it.content_type.as_ref());
             write_values("Properties", &it.properties, out);
             out.close("Filter");
         }
@@ -163,12 +163,12 @@ pub(super) fn write(rule: &RuleSettings, out: &mut Out) {
         out.open("Action", "i:type=\"EmptyRuleAction\"");
         out.close("Action");
     }
-    out.text("CreatedAt", times::written(Timestamp(rule.created_at_ms)));
+    out.text("CreatedAt", times::format_time(Timestamp(rule.created_at_ms)));
     out.text("Name", &rule.name);
     out.close("RuleDescription");
 }
 
-fn write_sql(name: &str, kind: &str, expression: &str, parameters: &[(String, OwnedValue)], out: &mut Out) {
+fn write_sql(name: &str, kind: &str, expression: &str, parameters: &[(String, OwnedValue)], out: &mut XmlWriter) {
     out.open(name, &format!("i:type=\"{kind}\""));
     out.text("SqlExpression", expression);
     out.text("CompatibilityLevel", COMPATIBILITY_LEVEL);
@@ -176,7 +176,7 @@ fn write_sql(name: &str, kind: &str, expression: &str, parameters: &[(String, Ow
     out.close(name);
 }
 
-fn write_values(name: &str, values: &[(String, OwnedValue)], out: &mut Out) {
+fn write_values(name: &str, values: &[(String, OwnedValue)], out: &mut XmlWriter) {
     out.open(name, "");
     for (key, value) in values {
         let (kind, text) = match value {
@@ -190,9 +190,9 @@ fn write_values(name: &str, values: &[(String, OwnedValue)], out: &mut Out) {
             OwnedValue::Text(it) => ("string", it.clone()),
             OwnedValue::Bytes(it) => ("hexBinary", oxbus_wire::to_hex(it)),
             OwnedValue::Uuid(it) => ("guid", oxbus_wire::to_hex(it)),
-            OwnedValue::Time(it) => ("dateTime", times::of_ms(*it)),
-            OwnedValue::TimeWithoutZone(it) => ("dateTime", times::without_zone(*it)),
-            OwnedValue::Timespan(it) => ("duration", duration::written_timespan(*it)),
+            OwnedValue::Time(it) => ("dateTime", times::format_ms(*it)),
+            OwnedValue::TimeWithoutZone(it) => ("dateTime", times::format_without_zone(*it)),
+            OwnedValue::Timespan(it) => ("duration", duration::format_timespan(*it)),
         };
         out.open("KeyValueOfstringanyType", "");
         out.text("Key", key);
@@ -213,7 +213,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{read, write};
-    use crate::http::atom::xml::{Element, Out};
+    use crate::http::atom::xml::{Element, XmlWriter};
 
     fn text() -> impl Strategy<Value = String> {
         "[\\t\\n\\r[^\\x00-\\x1f\\u{fffe}\\u{ffff}]]{1,20}"
@@ -271,7 +271,7 @@ mod tests {
             // B-462.
             let action = action.map(|(expression, parameters)| ActionSettings { expression, parameters });
             let rule = RuleSettings { name, filter, action, created_at_ms: 1_404_264_747_000 };
-            let mut out = Out::default();
+            let mut out = XmlWriter::default();
             write(&rule, &mut out);
             let element = Element::parse(out.finish().as_bytes()).expect("XML");
             prop_assert_eq!(read(&element, "other", Timestamp(rule.created_at_ms)).expect("a rule"), rule);
@@ -284,11 +284,11 @@ mod tests {
         let xml = "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Label>\u{85} x\n</Label><To/></Filter></R>";
         let rule = read(&Element::parse(xml.as_bytes()).expect("XML"), "r", Timestamp(0)).expect("a rule");
         let subject = Some("\u{85} x\n".to_owned());
-        let wanted = CorrelationSettings {
+        let expected = CorrelationSettings {
             subject,
             ..CorrelationSettings::default()
         };
-        assert_eq!(rule.filter, FilterSettings::Correlation(wanted));
+        assert_eq!(rule.filter, FilterSettings::Correlation(expected));
     }
 
     #[test]

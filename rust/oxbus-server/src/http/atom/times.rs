@@ -9,20 +9,20 @@ use time::format_description::well_known::Iso8601;
 use time::macros::format_description;
 use time::{Duration, PrimitiveDateTime};
 
-const TICKS: &[FormatItem<'_>] =
+const FORMAT: &[FormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]0000Z");
 /// What the service says of an entity that nobody used (B-388).
 const NEVER_USED: &str = "0001-01-01T00:00:00Z";
 
-pub(super) fn written(at: Timestamp) -> String {
-    of_ms(at.0 as i64)
+pub(super) fn format_time(at: Timestamp) -> String {
+    format_ms(at.0 as i64)
 }
 
 /// Milliseconds since 1970, before it, too; the ends of the calendar stand for what is beyond them.
-pub(super) fn of_ms(ms: i64) -> String {
+pub(super) fn format_ms(ms: i64) -> String {
     let time = OffsetDateTime::UNIX_EPOCH.checked_add(Duration::milliseconds(ms));
     let time = time.filter(|time| (1..=9999).contains(&time.year()));
-    time.and_then(|time| time.format(TICKS).ok()).unwrap_or_else(|| {
+    time.and_then(|time| time.format(FORMAT).ok()).unwrap_or_else(|| {
         if ms < 0 {
             NEVER_USED
         } else {
@@ -32,17 +32,17 @@ pub(super) fn of_ms(ms: i64) -> String {
     })
 }
 
-pub(super) fn of_use(at: Option<Timestamp>) -> String {
-    at.map_or_else(|| NEVER_USED.to_owned(), written)
+pub(super) fn format_optional(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| NEVER_USED.to_owned(), format_time)
 }
 
 /// The same without a zone.
-pub(super) fn without_zone(ms: i64) -> String {
-    of_ms(ms).trim_end_matches('Z').to_owned()
+pub(super) fn format_without_zone(ms: i64) -> String {
+    format_ms(ms).trim_end_matches('Z').to_owned()
 }
 
 /// A time of a text, in UTC unless it says otherwise.
-pub(super) fn read(text: &str) -> Option<OwnedValue> {
+pub(super) fn parse(text: &str) -> Option<OwnedValue> {
     let ms = |time: OffsetDateTime| i64::try_from(time.unix_timestamp_nanos().div_euclid(1_000_000)).ok();
     if let Ok(time) = OffsetDateTime::parse(text, &Iso8601::DEFAULT) {
         return ms(time).map(OwnedValue::Time);
@@ -57,28 +57,28 @@ mod tests {
     use oxbus_model::rules::OwnedValue;
     use proptest::prelude::*;
 
-    use super::{of_ms, of_use, read, without_zone};
+    use super::{format_ms, format_optional, format_without_zone, parse};
 
     #[test]
     fn a_time_has_seven_digits_behind_the_second() {
         assert_eq!(
-            of_use(Some(Timestamp(1_404_264_747_123))),
+            format_optional(Some(Timestamp(1_404_264_747_123))),
             "2014-07-02T01:32:27.1230000Z"
         );
-        assert_eq!(of_use(None), "0001-01-01T00:00:00Z");
-        assert_eq!(of_ms(i64::MAX), "9999-12-31T23:59:59.9990000Z");
+        assert_eq!(format_optional(None), "0001-01-01T00:00:00Z");
+        assert_eq!(format_ms(i64::MAX), "9999-12-31T23:59:59.9990000Z");
         assert_eq!(
-            read("2014-07-02T03:32:27+02:00"),
+            parse("2014-07-02T03:32:27+02:00"),
             Some(OwnedValue::Time(1_404_264_747_000))
         );
-        assert_eq!(read("yesterday"), None);
+        assert_eq!(parse("yesterday"), None);
     }
 
     proptest! {
         #[test]
         fn milliseconds_come_back(ms in -62_135_596_800_000i64..253_402_300_800_000) {
-            prop_assert_eq!(read(&of_ms(ms)), Some(OwnedValue::Time(ms)));
-            prop_assert_eq!(read(&without_zone(ms)), Some(OwnedValue::TimeWithoutZone(ms)));
+            prop_assert_eq!(parse(&format_ms(ms)), Some(OwnedValue::Time(ms)));
+            prop_assert_eq!(parse(&format_without_zone(ms)), Some(OwnedValue::TimeWithoutZone(ms)));
         }
     }
 }

@@ -13,7 +13,7 @@ use quick_xml::escape::{escape, resolve_predefined_entity};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use crate::http::refusal::Refusal;
+use crate::http::error::HttpError;
 
 /// An element with what is in it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Element {
 
 impl Element {
     /// Reads a document.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, HttpError> {
         let text = std::str::from_utf8(bytes).map_err(|error| malformed(&error))?;
         let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
         let mut open: Vec<Self> = Vec::new();
@@ -34,20 +34,20 @@ impl Element {
         let mut root = None;
         loop {
             match reader.read_event().map_err(|error| malformed(&error))? {
-                Event::Start(start) => open.push(begun(&start, open.len(), &mut count)?),
+                Event::Start(start) => open.push(start_element(&start, open.len(), &mut count)?),
                 Event::Empty(start) => {
-                    let element = begun(&start, open.len(), &mut count)?;
-                    put(&mut open, &mut root, element)?;
+                    let element = start_element(&start, open.len(), &mut count)?;
+                    close_element(&mut open, &mut root, element)?;
                 }
                 Event::End(_) => {
                     let element = open
                         .pop()
                         .ok_or_else(|| malformed(&"an element ends that never began"))?;
-                    put(&mut open, &mut root, element)?;
+                    close_element(&mut open, &mut root, element)?;
                 }
-                Event::Text(text) => add(&mut open, &text.xml10_content())?,
-                Event::CData(text) => add(&mut open, &text.xml10_content())?,
-                Event::GeneralRef(reference) => add(&mut open, &resolved(&reference)?)?,
+                Event::Text(text) => append_text(&mut open, &text.xml10_content())?,
+                Event::CData(text) => append_text(&mut open, &text.xml10_content())?,
+                Event::GeneralRef(reference) => append_text(&mut open, &resolve_reference(&reference)?)?,
                 Event::DocType(_) => return Err(malformed(&"it has a document type; leave it out")),
                 Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
                 Event::Eof => break,
@@ -83,11 +83,11 @@ pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\r', '\n'])
 }
 
-fn malformed(why: &dyn std::fmt::Display) -> Refusal {
-    Refusal::bad_request(format!("the body is no XML that is understood here: {why}"))
+fn malformed(why: &dyn std::fmt::Display) -> HttpError {
+    HttpError::bad_request(format!("the body is no XML that is understood here: {why}"))
 }
 
-fn begun(start: &BytesStart<'_>, depth: usize, count: &mut usize) -> Result<Element, Refusal> {
+fn start_element(start: &BytesStart<'_>, depth: usize, count: &mut usize) -> Result<Element, HttpError> {
     *count += 1;
     if depth >= ATOM_DEPTH_MAX || *count > ATOM_ELEMENTS_MAX {
         let why = format!("it may have {ATOM_ELEMENTS_MAX} elements, {ATOM_DEPTH_MAX} in one another");
@@ -108,7 +108,7 @@ fn begun(start: &BytesStart<'_>, depth: usize, count: &mut usize) -> Result<Elem
     })
 }
 
-fn put(open: &mut [Element], root: &mut Option<Element>, element: Element) -> Result<(), Refusal> {
+fn close_element(open: &mut [Element], root: &mut Option<Element>, element: Element) -> Result<(), HttpError> {
     match open.last_mut() {
         Some(parent) => parent.children.push(element),
         None if root.is_none() => *root = Some(element),
@@ -117,7 +117,7 @@ fn put(open: &mut [Element], root: &mut Option<Element>, element: Element) -> Re
     Ok(())
 }
 
-fn add(open: &mut [Element], text: &str) -> Result<(), Refusal> {
+fn append_text(open: &mut [Element], text: &str) -> Result<(), HttpError> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if trim(text).is_empty() => {}
@@ -126,7 +126,7 @@ fn add(open: &mut [Element], text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn resolved(reference: &BytesRef<'_>) -> Result<String, Refusal> {
+fn resolve_reference(reference: &BytesRef<'_>) -> Result<String, HttpError> {
     if let Some(character) = reference.resolve_char_ref().map_err(|error| malformed(&error))? {
         return Ok(character.to_string());
     }
@@ -138,9 +138,9 @@ fn resolved(reference: &BytesRef<'_>) -> Result<String, Refusal> {
 
 /// Writes elements one behind the other.
 #[derive(Default)]
-pub(super) struct Out(String);
+pub(super) struct XmlWriter(String);
 
-impl Out {
+impl XmlWriter {
     /// Opens an element; attributes are written as they stand.
     pub(super) fn open(&mut self, name: &str, attributes: &str) {
         let space = if attributes.is_empty() { "" } else { " " };
@@ -161,12 +161,12 @@ impl Out {
         self.open(name, attributes);
         // A reader takes a carriage return that is not escaped for the end of a line.
         self.0
-            .push_str(&escape(xml_text(&text.to_string())).replace('\r', "&#13;"));
+            .push_str(&escape(replace_invalid(&text.to_string())).replace('\r', "&#13;"));
         self.close(name);
     }
 
     /// The same, if there is something to say.
-    pub(super) fn some(&mut self, name: &str, text: Option<impl std::fmt::Display>) {
+    pub(super) fn text_if_some(&mut self, name: &str, text: Option<impl std::fmt::Display>) {
         if let Some(text) = text {
             self.text(name, text);
         }
@@ -178,7 +178,7 @@ impl Out {
 }
 
 /// Text without the characters that XML cannot have, not even escaped.
-fn xml_text(text: &str) -> String {
+fn replace_invalid(text: &str) -> String {
     let is_allowed =
         |it: char| matches!(it, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     text.chars()
@@ -187,8 +187,8 @@ fn xml_text(text: &str) -> String {
 }
 
 /// A value inside an attribute.
-pub(super) fn quoted(text: &str) -> String {
-    escape(xml_text(text)).into_owned()
+pub(super) fn escape_attribute(text: &str) -> String {
+    escape(replace_invalid(text)).into_owned()
 }
 
 #[cfg(test)]
@@ -196,7 +196,7 @@ mod tests {
     use oxbus_model::caps::{ATOM_DEPTH_MAX, ATOM_ELEMENTS_MAX};
     use proptest::prelude::*;
 
-    use super::{Element, Out};
+    use super::{Element, XmlWriter};
 
     #[test]
     fn prefixes_do_not_matter_and_types_have_none() {
@@ -259,7 +259,7 @@ mod tests {
 
         #[test]
         fn text_comes_back_unless_xml_cannot_have_it(text in "[\\t\\n\\r[^\\x00-\\x1f\\u{fffe}\\u{ffff}]]*") {
-            let mut out = Out::default();
+            let mut out = XmlWriter::default();
             out.text("a", &text);
             let root = Element::parse(out.finish().as_bytes()).expect("XML");
             prop_assert_eq!(root.text, text);

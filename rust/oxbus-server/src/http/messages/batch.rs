@@ -4,9 +4,9 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::outgoing::Outgoing;
+use super::message::HttpMessage;
 use super::{broker_properties, user_properties};
-use crate::http::refusal::Refusal;
+use crate::http::error::HttpError;
 
 const CONTENT_TYPE: &str = "application/vnd.microsoft.servicebus.json";
 
@@ -29,23 +29,23 @@ struct Item {
 }
 
 /// The messages of a batch with their bodies.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<(Outgoing, Vec<u8>)>, Refusal> {
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<(HttpMessage, Vec<u8>)>, HttpError> {
     let items: Vec<Item> = serde_json::from_slice(bytes).map_err(|error| {
-        Refusal::bad_request(format!(
+        HttpError::bad_request(format!(
             "the batch must be a JSON array of objects with Body, BrokerProperties and UserProperties: {error}"
         ))
     })?;
     items.into_iter().map(message).collect()
 }
 
-fn message(item: Item) -> Result<(Outgoing, Vec<u8>), Refusal> {
-    let mut message = Outgoing::default();
+fn message(item: Item) -> Result<(HttpMessage, Vec<u8>), HttpError> {
+    let mut message = HttpMessage::default();
     if let Some(object) = &item.broker_properties {
         broker_properties::read(object, &mut message)?;
     }
     for (name, value) in item.user_properties.into_iter().flatten() {
-        let value = user_properties::of_json(&value).ok_or_else(|| {
-            Refusal::bad_request(format!(
+        let value = user_properties::from_json(&value).ok_or_else(|| {
+            HttpError::bad_request(format!(
                 "UserProperties: {name} must be a text, a number, true, false or null: {value}"
             ))
         })?;

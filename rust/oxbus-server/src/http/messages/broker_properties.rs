@@ -8,15 +8,15 @@ use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::dates;
-use super::outgoing::Outgoing;
-use crate::http::refusal::Refusal;
-use crate::life;
+use super::message::HttpMessage;
+use crate::http::error::HttpError;
+use crate::time_to_live;
 
 /// Name of the header.
 pub(super) const HEADER: &str = "brokerproperties";
 
 /// Reads the object of a message to send. Names compare without case; unknown ones are ignored, whatever their value.
-pub(super) fn read(object: &Map<String, Value>, into: &mut Outgoing) -> Result<(), Refusal> {
+pub(super) fn read(object: &Map<String, Value>, into: &mut HttpMessage) -> Result<(), HttpError> {
     for (name, value) in object {
         if value.is_null() {
             continue;
@@ -45,7 +45,7 @@ pub(super) fn read(object: &Map<String, Value>, into: &mut Outgoing) -> Result<(
                 into.time_to_live_ms = Some((seconds * 1000.0) as u64);
             }
             "scheduledenqueuetimeutc" => {
-                let due = value.as_str().and_then(dates::read);
+                let due = value.as_str().and_then(dates::parse);
                 into.scheduled =
                     Some(due.ok_or_else(|| wrong(name, "a time such as `Wed, 02 Jul 2014 01:32:27 GMT`", value))?);
             }
@@ -55,12 +55,12 @@ pub(super) fn read(object: &Map<String, Value>, into: &mut Outgoing) -> Result<(
     Ok(())
 }
 
-fn wrong(name: &str, expected: &str, value: &Value) -> Refusal {
-    Refusal::bad_request(format!("BrokerProperties: {name} must be {expected}: {value}"))
+fn wrong(name: &str, expected: &str, value: &Value) -> HttpError {
+    HttpError::bad_request(format!("BrokerProperties: {name} must be {expected}: {value}"))
 }
 
 /// What is known of a received message beside its fields.
-pub(super) struct Seen {
+pub(super) struct HttpMessageMetadata {
     pub(super) number: SequenceNumber,
     pub(super) enqueued_at: Timestamp,
     pub(super) expires_at: Timestamp,
@@ -71,7 +71,7 @@ pub(super) struct Seen {
 }
 
 /// The object of a received message.
-pub(super) fn written(fields: &Fields<'_>, seen: &Seen) -> String {
+pub(super) fn to_json(fields: &Fields<'_>, metadata: &HttpMessageMetadata) -> String {
     let mut object = Map::new();
     let mut set = |name: &str, value: Value| {
         object.insert(name.to_owned(), value);
@@ -91,52 +91,52 @@ pub(super) fn written(fields: &Fields<'_>, seen: &Seen) -> String {
         }
     }
     // The first delivery counts here, as it does not on AMQP.
-    set("DeliveryCount", json!(u64::from(seen.delivery_count) + 1));
+    set("DeliveryCount", json!(u64::from(metadata.delivery_count) + 1));
     set(
         "EnqueuedSequenceNumber",
-        json!(fields.enqueued_number.unwrap_or(seen.number).0),
+        json!(fields.enqueued_number.unwrap_or(metadata.number).0),
     );
-    set("EnqueuedTimeUtc", json!(dates::written(seen.enqueued_at)));
-    if let Some(until) = seen.locked_until {
-        set("LockedUntilUtc", json!(dates::written(until)));
+    set("EnqueuedTimeUtc", json!(dates::format_http_date(metadata.enqueued_at)));
+    if let Some(until) = metadata.locked_until {
+        set("LockedUntilUtc", json!(dates::format_http_date(until)));
     }
-    if let Some(token) = seen.token {
-        set("LockToken", json!(guid(token)));
+    if let Some(token) = metadata.token {
+        set("LockToken", json!(format_token(token)));
     }
     if let Some(id) = fields.message_id {
-        set("MessageId", json!(shown_id(id)));
+        set("MessageId", json!(format_id(id)));
     }
     if let Some(due) = fields.scheduled_enqueue_time {
-        set("ScheduledEnqueueTimeUtc", json!(dates::written(due)));
+        set("ScheduledEnqueueTimeUtc", json!(dates::format_http_date(due)));
     }
-    set("SequenceNumber", json!(seen.number.0));
-    set("State", json!(if seen.is_deferred { "Deferred" } else { "Active" }));
-    if let Some(ms) = life::time_to_live_ms(fields, seen.enqueued_at, seen.expires_at) {
+    set("SequenceNumber", json!(metadata.number.0));
+    set("State", json!(if metadata.is_deferred { "Deferred" } else { "Active" }));
+    if let Some(ms) = time_to_live::effective_ms(fields, metadata.enqueued_at, metadata.expires_at) {
         set("TimeToLive", json!(ms as f64 / 1000.0));
     }
-    ascii(&Value::Object(object).to_string())
+    escape_non_ascii(&Value::Object(object).to_string())
 }
 
 /// A message id as text.
-pub(super) fn shown_id(id: MessageId<'_>) -> String {
+pub(super) fn format_id(id: MessageId<'_>) -> String {
     id.to_string()
 }
 
 /// A lock token as it stands in paths and properties.
-pub(super) fn guid(token: LockToken) -> String {
+pub(super) fn format_token(token: LockToken) -> String {
     let hex = oxbus_wire::to_hex(&token.0);
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// The token of such a text.
-pub(super) fn token(text: &str) -> Option<LockToken> {
+pub(super) fn parse_token(text: &str) -> Option<LockToken> {
     let digits: String = text.chars().filter(|it| !matches!(it, '-' | '{' | '}')).collect();
     let bytes = oxbus_wire::from_hex(&digits.to_ascii_lowercase())?;
     bytes.try_into().ok().map(LockToken)
 }
 
 /// JSON with every character beyond ASCII escaped: headers have no encoding.
-pub(super) fn ascii(json: &str) -> String {
+pub(super) fn escape_non_ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {
         if character.is_ascii() {
@@ -156,21 +156,21 @@ mod tests {
     use oxbus_model::LockToken;
     use proptest::prelude::*;
 
-    use super::{ascii, guid, token};
+    use super::{escape_non_ascii, format_token, parse_token};
 
     proptest! {
         #[test]
         fn a_token_comes_back_from_its_text(bytes: [u8; 16]) {
-            let text = guid(LockToken(bytes));
+            let text = format_token(LockToken(bytes));
             prop_assert_eq!(text.len(), 36);
-            prop_assert_eq!(token(&text), Some(LockToken(bytes)));
-            prop_assert_eq!(token(&text.to_ascii_uppercase()), Some(LockToken(bytes)));
+            prop_assert_eq!(parse_token(&text), Some(LockToken(bytes)));
+            prop_assert_eq!(parse_token(&text.to_ascii_uppercase()), Some(LockToken(bytes)));
         }
 
         #[test]
         fn json_in_a_header_is_ascii_and_means_the_same(text: String) {
             let json = serde_json::to_string(&text).expect("text");
-            let escaped = ascii(&json);
+            let escaped = escape_non_ascii(&json);
             prop_assert!(escaped.is_ascii());
             prop_assert_eq!(serde_json::from_str::<String>(&escaped).expect("json"), text);
         }
@@ -184,7 +184,7 @@ mod tests {
             "00000000-0000-0000-0000-00000000000",
             "zz000000-0000-0000-0000-000000000000",
         ] {
-            assert_eq!(token(text), None, "{text}");
+            assert_eq!(parse_token(text), None, "{text}");
         }
     }
 }

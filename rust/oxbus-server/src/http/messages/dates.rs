@@ -11,7 +11,7 @@ const RFC_1123: &[FormatItem<'_>] =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
 /// A time in seconds; the year 9999 stands for what is later.
-pub(super) fn written(at: Timestamp) -> String {
+pub(super) fn format_http_date(at: Timestamp) -> String {
     let seconds = (at.0 / 1000).min(253_402_300_799);
     OffsetDateTime::from_unix_timestamp(seconds as i64)
         .ok()
@@ -20,7 +20,7 @@ pub(super) fn written(at: Timestamp) -> String {
 }
 
 /// The time of a text; `None` when it is none.
-pub(super) fn read(text: &str) -> Option<Timestamp> {
+pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let time = PrimitiveDateTime::parse(text, RFC_1123)
         .map(PrimitiveDateTime::assume_utc)
         .or_else(|_| OffsetDateTime::parse(text, &Rfc2822))
@@ -35,18 +35,18 @@ pub(super) fn read(text: &str) -> Option<Timestamp> {
 mod tests {
     use oxbus_model::Timestamp;
 
-    use super::{read, written};
+    use super::{format_http_date, parse};
 
     #[test]
     fn a_time_comes_back_in_seconds() {
         // B-450.
         let at = Timestamp(1_404_264_747_000);
-        assert_eq!(written(at), "Wed, 02 Jul 2014 01:32:27 GMT");
-        assert_eq!(read(&written(at)), Some(at));
-        assert_eq!(read("2014-07-02T01:32:27Z"), Some(at));
-        assert_eq!(read("2014-07-02T03:32:27.000+02:00"), Some(at));
-        assert_eq!(read("2014-07-02T01:32:27"), Some(at));
-        assert_eq!(written(Timestamp::NEVER), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(format_http_date(at), "Wed, 02 Jul 2014 01:32:27 GMT");
+        assert_eq!(parse(&format_http_date(at)), Some(at));
+        assert_eq!(parse("2014-07-02T01:32:27Z"), Some(at));
+        assert_eq!(parse("2014-07-02T03:32:27.000+02:00"), Some(at));
+        assert_eq!(parse("2014-07-02T01:32:27"), Some(at));
+        assert_eq!(format_http_date(Timestamp::NEVER), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
             "1950-01-01T00:00:00Z",
             "Wed, 99 Jul 2014 01:32:27 GMT",
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 }

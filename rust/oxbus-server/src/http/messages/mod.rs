@@ -3,11 +3,11 @@
 
 mod batch;
 mod broker_properties;
-mod client;
+mod context;
 mod dates;
-mod kept;
-mod outgoing;
+mod message;
 mod receive;
+mod receiver_pool;
 mod send;
 mod settle;
 mod user_properties;
@@ -18,43 +18,56 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use oxbus_model::authorization::AccessRight;
 
-pub(super) use self::client::Client;
-use super::refusal::Refusal;
-use super::route::Operation;
-use super::{Answer, access, api_version, query};
+pub(super) use self::context::ConnectionContext;
+use super::error::HttpError;
+use super::route::MessageOperation;
+use super::{HttpResponse, access, api_version, query};
 
 /// Does one of the operations.
 pub(super) async fn handle(
-    client: &Client,
+    connection: &ConnectionContext,
     request: &Parts,
     body: &mut Incoming,
     entity: String,
-    operation: Operation,
-) -> Result<Answer, Refusal> {
+    operation: MessageOperation,
+) -> Result<HttpResponse, HttpError> {
     let right = match operation {
-        Operation::Send => AccessRight::Send,
+        MessageOperation::Send => AccessRight::Send,
         _ => AccessRight::Listen,
     };
-    let claims = access::check(&client.context, &request.headers, right, &entity).await?;
+    let claims = access::check(&connection.server, &request.headers, right, &entity).await?;
     let parameters = query::parse(&request.uri);
-    api_version::check(client.context.namespace(), &parameters, Some(&entity))?;
+    api_version::check(connection.server.namespace(), &parameters, Some(&entity))?;
     let path = entity.clone();
-    let answer = match operation {
-        Operation::Send => send::send(client, request, body, entity).await,
-        Operation::PeekLock | Operation::ReceiveAndDelete => {
-            let wait = receive::wait_of(&parameters)?;
-            receive::receive(client, request, entity, operation == Operation::PeekLock, wait).await
+    let response = match operation {
+        MessageOperation::Send => send::send(connection, request, body, entity).await,
+        MessageOperation::PeekLock | MessageOperation::ReceiveAndDelete => {
+            let wait = receive::wait_time(&parameters)?;
+            receive::receive(
+                connection,
+                request,
+                entity,
+                operation == MessageOperation::PeekLock,
+                wait,
+            )
+            .await
         }
-        Operation::Unlock(held) => settle::settle(client, entity, held, settle::Wish::Unlock).await,
-        Operation::Complete(held) => settle::settle(client, entity, held, settle::Wish::Complete).await,
-        Operation::Renew(held) => settle::settle(client, entity, held, settle::Wish::Renew).await,
+        MessageOperation::Unlock(message) => {
+            settle::settle(connection, entity, message, settle::LockOperation::Unlock).await
+        }
+        MessageOperation::Complete(message) => {
+            settle::settle(connection, entity, message, settle::LockOperation::Complete).await
+        }
+        MessageOperation::Renew(message) => {
+            settle::settle(connection, entity, message, settle::LockOperation::Renew).await
+        }
     };
-    answer.inspect_err(|refusal| refusal.log_missing(&path, &claims.key_name))
+    response.inspect_err(|error| error.log_missing_entity(&path, &claims.key_name))
 }
 
 /// An answer without a body.
-fn empty(status: StatusCode) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::new()));
-    *answer.status_mut() = status;
-    answer
+fn empty(status: StatusCode) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::new()));
+    *response.status_mut() = status;
+    response
 }

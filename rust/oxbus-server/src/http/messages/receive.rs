@@ -19,14 +19,14 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Error, Result as ModelResult};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::broker_properties::{self, Seen};
-use super::client::Client;
-use super::{empty, kept, user_properties};
-use crate::http::Answer;
-use crate::http::query::Parameters;
-use crate::http::refusal::{Area, Refusal};
-use crate::taken::{Taken, wait};
-use crate::work::on_thread;
+use super::broker_properties::{self, HttpMessageMetadata};
+use super::context::ConnectionContext;
+use super::{empty, receiver_pool, user_properties};
+use crate::blocking::run_blocking;
+use crate::http::HttpResponse;
+use crate::http::error::{Area, HttpError};
+use crate::http::query::QueryString;
+use crate::pending::{self, PendingDeliveries};
 
 /// What a path does not escape.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
@@ -37,47 +37,49 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'$');
 
 /// How long the request waits.
-pub(super) fn wait_of(parameters: &Parameters) -> Result<Duration, Refusal> {
+pub(super) fn wait_time(parameters: &QueryString) -> Result<Duration, HttpError> {
     let Some(text) = parameters.get("timeout") else {
         return Ok(Duration::from_secs(HTTP_WAIT_SECONDS_DEFAULT));
     };
     let seconds: Option<u64> = text.parse().ok();
     let seconds = seconds.filter(|seconds| *seconds <= HTTP_WAIT_SECONDS_MAX);
     seconds.map(Duration::from_secs).ok_or_else(|| {
-        Refusal::bad_request(format!(
+        HttpError::bad_request(format!(
             "timeout must be 0 to {HTTP_WAIT_SECONDS_MAX} whole seconds: `{text}`"
         ))
     })
 }
 
 pub(super) async fn receive(
-    client: &Client,
+    connection: &ConnectionContext,
     request: &Parts,
     entity: String,
     is_locked: bool,
-    wait_at_most: Duration,
-) -> Result<Answer, Refusal> {
-    let refuse = |error: Error| Refusal::of(Area::Messages, &error);
-    let context = &client.context;
+    max_wait: Duration,
+) -> Result<HttpResponse, HttpError> {
+    let refuse = |error: Error| HttpError::of(Area::Messages, &error);
+    let context = &connection.server;
     let receiver = {
-        let (context, kept, entity) = (context.clone(), client.kept.clone(), entity.clone());
-        on_thread(move |_| {
+        let (context, receivers, entity) = (context.clone(), connection.receivers.clone(), entity.clone());
+        run_blocking(move |_| {
             if is_locked {
-                kept.receiver(context.namespace(), &entity)
+                receivers.receiver(context.namespace(), &entity)
             } else {
-                kept::open(context.namespace(), &entity, ReceiveMode::ReceiveAndDelete).map(Arc::new)
+                receiver_pool::open(context.namespace(), &entity, ReceiveMode::ReceiveAndDelete).map(Arc::new)
             }
         })
         .await
         .map_err(refuse)?
     };
-    let deadline = Deadline::after(Some(wait_at_most));
-    let taken = wait(&receiver, 1, deadline, context.stopped()).await.map_err(refuse)?;
-    let Some(taken) = taken else {
+    let deadline = Deadline::after(Some(max_wait));
+    let pending = pending::receive(&receiver, 1, deadline, context.stopped())
+        .await
+        .map_err(refuse)?;
+    let Some(pending) = pending else {
         return Ok(empty(StatusCode::NO_CONTENT));
     };
-    let place = location_base(&request.headers, client.peer.is_encrypted, &entity);
-    answer(taken, is_locked, &place).map_err(refuse)
+    let location_base = location_base(&request.headers, connection.peer.is_encrypted, &entity);
+    build_response(pending, is_locked, &location_base).map_err(refuse)
 }
 
 /// `https://host/entity/messages`, as the client called it.
@@ -90,9 +92,9 @@ fn location_base(headers: &HeaderMap, is_encrypted: bool, entity: &str) -> Strin
     format!("{scheme}://{host}/{}/messages", utf8_percent_encode(entity, PATH))
 }
 
-fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer> {
-    let delivery = &taken.deliveries()[0];
-    let receiver = taken.receiver();
+fn build_response(mut pending: PendingDeliveries, is_locked: bool, location_base: &str) -> ModelResult<HttpResponse> {
+    let delivery = &pending.deliveries()[0];
+    let receiver = pending.receiver();
     let claimed = &delivery.claimed;
     let number = Entity::sequence_number(delivery.index, claimed.key.counter);
     let token = is_locked.then(|| {
@@ -102,7 +104,7 @@ fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer>
         })
     });
     let fields = Fields::decode(claimed.record.in_memory().expect("what is handed out is in memory"))?;
-    let seen = Seen {
+    let metadata = HttpMessageMetadata {
         number,
         enqueued_at: claimed.enqueued_at,
         expires_at: claimed.expires_at,
@@ -111,16 +113,16 @@ fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer>
         token,
         is_deferred: claimed.deferred,
     };
-    let mut answer = Response::new(Full::new(match fields.body.data() {
+    let mut response = Response::new(Full::new(match fields.body.data() {
         Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
         Cow::Owned(bytes) => bytes.into(),
     }));
-    *answer.status_mut() = if is_locked { StatusCode::CREATED } else { StatusCode::OK };
-    let headers = answer.headers_mut();
+    *response.status_mut() = if is_locked { StatusCode::CREATED } else { StatusCode::OK };
+    let headers = response.headers_mut();
     if let Some(properties) = fields.application_properties {
         user_properties::write(properties, headers);
     }
-    let properties = broker_properties::written(&fields, &seen);
+    let properties = broker_properties::to_json(&fields, &metadata);
     let name = HeaderName::from_static(broker_properties::HEADER);
     headers.insert(
         name,
@@ -130,11 +132,11 @@ fn answer(mut taken: Taken, is_locked: bool, place: &str) -> ModelResult<Answer>
         headers.insert(CONTENT_TYPE, kind);
     }
     if let Some(token) = token {
-        let location = format!("{place}/{number}/{}", broker_properties::guid(token));
+        let location = format!("{location_base}/{number}/{}", broker_properties::format_token(token));
         if let Ok(location) = HeaderValue::from_str(&location) {
             headers.insert(LOCATION, location);
         }
     }
-    taken.keep();
-    Ok(answer)
+    pending.mark_sent();
+    Ok(response)
 }

@@ -10,12 +10,12 @@ use oxbus_model::tier::Tier;
 use oxbus_model::{Error, ErrorKind};
 use serde_json::{Map, Value};
 
-use super::client::Client;
-use super::outgoing::Outgoing;
+use super::context::ConnectionContext;
+use super::message::HttpMessage;
 use super::{batch, broker_properties, empty, user_properties};
-use crate::http::refusal::{Area, Refusal};
-use crate::http::{Answer, body};
-use crate::work::on_thread;
+use crate::blocking::run_blocking;
+use crate::http::error::{Area, HttpError};
+use crate::http::{HttpResponse, body};
 
 /// Bytes of a message or a batch (B-454). Without a tier they are bounded as in process.
 fn bytes_max(tier: Option<Tier>) -> usize {
@@ -27,18 +27,18 @@ fn bytes_max(tier: Option<Tier>) -> usize {
 }
 
 pub(super) async fn send(
-    client: &Client,
+    connection: &ConnectionContext,
     parts: &Parts,
     incoming: &mut Incoming,
     entity: String,
-) -> Result<Answer, Refusal> {
-    let context = &client.context;
+) -> Result<HttpResponse, HttpError> {
+    let context = &connection.server;
     let max = bytes_max(context.namespace().plan().tier);
     let content_type = match parts.headers.get(CONTENT_TYPE) {
         None => None,
         Some(value) => Some(
             std::str::from_utf8(value.as_bytes())
-                .map_err(|_| Refusal::bad_request("Content-Type is no text"))?
+                .map_err(|_| HttpError::bad_request("Content-Type is no text"))?
                 .to_owned(),
         ),
     };
@@ -48,7 +48,7 @@ pub(super) async fn send(
         let bytes = body::read(incoming, max.saturating_mul(2), context.bodies(), Area::Messages).await?;
         let messages = batch::read(&bytes)?;
         let context = context.clone();
-        let sent = on_thread(move |wait| {
+        let sent = run_blocking(move |wait| {
             let sender = context.namespace().sender(&entity)?;
             let mut batch = oxbus_broker::client::Batch::new(max.min(sender.queue().settings().message_size_bytes_max));
             for (message, body) in &messages {
@@ -59,22 +59,22 @@ pub(super) async fn send(
             }
             sender.send_batch(batch, None, wait).map(drop)
         });
-        sent.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
+        sent.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
         return Ok(empty(StatusCode::CREATED));
     }
-    let mut message = Outgoing {
+    let mut message = HttpMessage {
         content_type,
-        ..Outgoing::default()
+        ..HttpMessage::default()
     };
     if let Some(header) = parts.headers.get(broker_properties::HEADER) {
         let object: Map<String, Value> = serde_json::from_slice(header.as_bytes())
-            .map_err(|error| Refusal::bad_request(format!("BrokerProperties must be a JSON object: {error}")))?;
+            .map_err(|error| HttpError::bad_request(format!("BrokerProperties must be a JSON object: {error}")))?;
         broker_properties::read(&object, &mut message)?;
     }
     user_properties::read(&parts.headers, &mut message)?;
     let bytes = body::read(incoming, max, context.bodies(), Area::Messages).await?;
     let context = context.clone();
-    let sent = on_thread(move |wait| {
+    let sent = run_blocking(move |wait| {
         let sender = context.namespace().sender(&entity)?;
         message.with(&bytes, new_id, |fields| {
             if fields.encoded_len() > max {
@@ -84,6 +84,6 @@ pub(super) async fn send(
             sender.send(fields, None, wait).map(drop)
         })
     });
-    sent.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
+    sent.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
     Ok(empty(StatusCode::CREATED))
 }

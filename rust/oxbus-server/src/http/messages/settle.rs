@@ -9,54 +9,59 @@ use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result as ModelResult};
 use oxbus_store::Wait;
 
-use super::broker_properties::{shown_id, token};
-use super::client::Client;
+use super::broker_properties::{format_id, parse_token};
+use super::context::ConnectionContext;
 use super::empty;
-use crate::http::Answer;
-use crate::http::refusal::{Area, Refusal};
-use crate::http::route::Held;
-use crate::work::on_thread;
+use crate::blocking::run_blocking;
+use crate::http::HttpResponse;
+use crate::http::error::{Area, HttpError};
+use crate::http::route::LockedMessageRef;
 
 /// What becomes of the lock.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wish {
+pub(super) enum LockOperation {
     Unlock,
     Complete,
     Renew,
 }
 
-pub(super) async fn settle(client: &Client, entity: String, held: Held, wish: Wish) -> Result<Answer, Refusal> {
-    let (context, kept) = (client.context.clone(), client.kept.clone());
-    let settled = on_thread(move |wait| {
+pub(super) async fn settle(
+    connection: &ConnectionContext,
+    entity: String,
+    message_ref: LockedMessageRef,
+    operation: LockOperation,
+) -> Result<HttpResponse, HttpError> {
+    let (context, receivers) = (connection.server.clone(), connection.receivers.clone());
+    let settled = run_blocking(move |wait| {
         // A token opens with any receiver of its entity, so another connection may have received the message.
-        let receiver = kept.receiver(context.namespace(), &entity)?;
-        let at = found(&receiver, &held, wait)?;
-        match wish {
-            Wish::Unlock => receiver.settle(at, Settlement::Abandon(&[]), wait),
-            Wish::Complete => receiver.settle(at, Settlement::Complete, wait),
-            Wish::Renew => receiver.renew(at, wait).map(drop),
+        let receiver = receivers.receiver(context.namespace(), &entity)?;
+        let key = find_locked(&receiver, &message_ref, wait)?;
+        match operation {
+            LockOperation::Unlock => receiver.settle(key, Settlement::Abandon(&[]), wait),
+            LockOperation::Complete => receiver.settle(key, Settlement::Complete, wait),
+            LockOperation::Renew => receiver.renew(key, wait).map(drop),
         }
     });
-    settled.await.map_err(|error| Refusal::of(Area::Messages, &error))?;
+    settled.await.map_err(|error| HttpError::of(Area::Messages, &error))?;
     Ok(empty(StatusCode::OK))
 }
 
 /// The hold of the token, if its message has that id or that number.
-fn found(receiver: &Receiver, held: &Held, wait: &Wait<'_>) -> ModelResult<SettleKey> {
-    let nothing = || {
+fn find_locked(receiver: &Receiver, message_ref: &LockedMessageRef, wait: &Wait<'_>) -> ModelResult<SettleKey> {
+    let not_locked = || {
         let detail = format!(
             "no message is locked like that; use the Location of the answer that locked it, unchanged: message=`{}` \
              lock token=`{}`",
-            held.reference, held.token
+            message_ref.reference, message_ref.token
         );
         Error::new(ErrorKind::MessageNotFound, detail)
     };
-    let at = token(&held.token)
+    let key = parse_token(&message_ref.token)
         .and_then(|token| receiver.open_token(token))
-        .ok_or_else(nothing)?;
-    let number = Entity::sequence_number(at.index, at.key.counter);
-    if held.reference == number.to_string() {
-        return Ok(at);
+        .ok_or_else(not_locked)?;
+    let number = Entity::sequence_number(key.index, key.key.counter);
+    if message_ref.reference == number.to_string() {
+        return Ok(key);
     }
     // Older clients build the path from the message id.
     let browsed = receiver.browse(1, Some(number), wait)?;
@@ -66,8 +71,8 @@ fn found(receiver: &Receiver, held: &Held, wait: &Wait<'_>) -> ModelResult<Settl
             .record
             .in_memory()
             .and_then(|record| Fields::decode(record).ok());
-        let id = fields.and_then(|fields| fields.message_id).map(shown_id);
-        Entity::sequence_number(browsed.index, message.counter) == number && id.as_ref() == Some(&held.reference)
+        let id = fields.and_then(|fields| fields.message_id).map(format_id);
+        Entity::sequence_number(browsed.index, message.counter) == number && id.as_ref() == Some(&message_ref.reference)
     });
-    if has_id { Ok(at) } else { Err(nothing()) }
+    if has_id { Ok(key) } else { Err(not_locked()) }
 }

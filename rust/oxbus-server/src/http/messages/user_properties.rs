@@ -10,13 +10,13 @@ use oxbus_model::message::{Properties, Value};
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Timestamp, timespan};
 
-use super::broker_properties::{self, ascii};
+use super::broker_properties::{self, escape_non_ascii};
 use super::dates;
-use super::outgoing::Outgoing;
-use crate::http::refusal::Refusal;
+use super::message::HttpMessage;
+use crate::http::error::HttpError;
 
 /// Headers of HTTP itself and of the service, which are no properties.
-const NOT_PROPERTIES: [&str; 30] = [
+const RESERVED_HEADERS: [&str; 30] = [
     "accept",
     "accept-charset",
     "accept-encoding",
@@ -49,26 +49,26 @@ const NOT_PROPERTIES: [&str; 30] = [
     "via",
 ];
 /// What the headers begin with that the service and its clients tell each other.
-const OF_THE_SERVICE: &str = "x-ms-";
+const SERVICE_PREFIX: &str = "x-ms-";
 
 /// Reads all headers that are properties.
-pub(super) fn read(headers: &HeaderMap, into: &mut Outgoing) -> Result<(), Refusal> {
+pub(super) fn read(headers: &HeaderMap, into: &mut HttpMessage) -> Result<(), HttpError> {
     for (name, value) in headers {
         let name = name.as_str();
-        if NOT_PROPERTIES.contains(&name) || name.starts_with(OF_THE_SERVICE) {
+        if RESERVED_HEADERS.contains(&name) || name.starts_with(SERVICE_PREFIX) {
             continue;
         }
         let text = std::str::from_utf8(value.as_bytes())
-            .map_err(|_| Refusal::bad_request(format!("the header is no text; write it as UTF-8: {name}")))?;
-        into.set(name.to_owned(), value_of(text.trim()));
+            .map_err(|_| HttpError::bad_request(format!("the header is no text; write it as UTF-8: {name}")))?;
+        into.set(name.to_owned(), parse_value(text.trim()));
     }
     Ok(())
 }
 
 /// A value as its header writes it. What is neither quoted nor a number, true or false is text.
-fn value_of(text: &str) -> OwnedValue {
+fn parse_value(text: &str) -> OwnedValue {
     if let Some(quoted) = text.strip_prefix('"').and_then(|it| it.strip_suffix('"')) {
-        if let Some(time) = dates::read(quoted).filter(|time| dates::written(*time) == quoted) {
+        if let Some(time) = dates::parse(quoted).filter(|time| dates::format_http_date(*time) == quoted) {
             return OwnedValue::Time(time.0 as i64);
         }
         // As JSON, so that what an answer escaped comes back; a lone quote or backslash is itself.
@@ -90,7 +90,7 @@ fn value_of(text: &str) -> OwnedValue {
 }
 
 /// A value of JSON, in a batch.
-pub(super) fn of_json(value: &serde_json::Value) -> Option<OwnedValue> {
+pub(super) fn from_json(value: &serde_json::Value) -> Option<OwnedValue> {
     use serde_json::Value as Json;
     Some(match value {
         Json::Null => OwnedValue::Null,
@@ -108,20 +108,20 @@ pub(super) fn of_json(value: &serde_json::Value) -> Option<OwnedValue> {
 pub(super) fn write(properties: Properties<'_>, headers: &mut HeaderMap) {
     for (name, value) in properties.iter() {
         let lower = name.to_ascii_lowercase();
-        if NOT_PROPERTIES.contains(&lower.as_str()) || lower == broker_properties::HEADER {
+        if RESERVED_HEADERS.contains(&lower.as_str()) || lower == broker_properties::HEADER {
             continue;
         }
         let Ok(name) = HeaderName::from_bytes(lower.as_bytes()) else {
             continue;
         };
-        if let Ok(value) = HeaderValue::from_str(&written(value)) {
+        if let Ok(value) = HeaderValue::from_str(&format_value(value)) {
             headers.append(name, value);
         }
     }
 }
 
-fn written(value: Value<'_>) -> String {
-    let quoted = |text: &str| ascii(&serde_json::Value::from(text).to_string());
+fn format_value(value: Value<'_>) -> String {
+    let quoted = |text: &str| escape_non_ascii(&serde_json::Value::from(text).to_string());
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(it) => it.to_string(),
@@ -132,8 +132,8 @@ fn written(value: Value<'_>) -> String {
             use base64::Engine as _;
             quoted(&base64::engine::general_purpose::STANDARD.encode(it))
         }
-        Value::Uuid(it) => quoted(&broker_properties::guid(oxbus_model::LockToken(it))),
-        Value::Time(it) => quoted(&dates::written(Timestamp(it.max(0) as u64))),
+        Value::Uuid(it) => quoted(&broker_properties::format_token(oxbus_model::LockToken(it))),
+        Value::Time(it) => quoted(&dates::format_http_date(Timestamp(it.max(0) as u64))),
         Value::Timespan(it) => quoted(&timespan::text(it)),
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     use oxbus_model::rules::OwnedValue;
     use proptest::prelude::*;
 
-    use super::{Outgoing, read, value_of, write};
+    use super::{HttpMessage, parse_value, read, write};
 
     #[test]
     fn values_are_written_as_the_service_does() {
@@ -162,7 +162,7 @@ mod tests {
             ("\"a\\q\"", OwnedValue::Text("a\\q".to_owned())),
             ("\"", OwnedValue::Text("\"".to_owned())),
         ] {
-            assert_eq!(value_of(text), value, "{text}");
+            assert_eq!(parse_value(text), value, "{text}");
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
             properties.push("it", (&value).into());
             let mut headers = HeaderMap::new();
             write(properties.properties(), &mut headers);
-            let mut outgoing = Outgoing::default();
+            let mut outgoing = HttpMessage::default();
             read(&headers, &mut outgoing).expect("headers");
             prop_assert_eq!(outgoing.properties, vec![("it".to_owned(), value)]);
         }

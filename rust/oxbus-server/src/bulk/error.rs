@@ -6,26 +6,26 @@ use axum::response::{IntoResponse, Response};
 use oxbus_model::{Error, ErrorKind};
 use oxbus_wire::{Fault, FaultKind};
 
-use crate::sas::{Refused, Why};
+use crate::sas::{AccessDenied, DenialReason};
 
 /// An answer that says what went wrong.
 #[derive(Debug)]
-pub(crate) struct Refusal(pub(crate) Fault);
+pub(crate) struct BulkError(pub(crate) Fault);
 
-impl From<Error> for Refusal {
+impl From<Error> for BulkError {
     fn from(error: Error) -> Self {
         Self(Fault::from(error))
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Self {
-        refused.log();
-        let kind = match refused.why {
-            Why::MissingRight(_) | Why::WrongAudience(_) => FaultKind::Unauthorized,
+impl From<AccessDenied> for BulkError {
+    fn from(denied: AccessDenied) -> Self {
+        denied.log();
+        let kind = match denied.reason {
+            DenialReason::MissingRight(_) | DenialReason::WrongAudience(_) => FaultKind::Unauthorized,
             _ => FaultKind::Unauthenticated,
         };
-        Self(Fault::new(kind, refused.detail()))
+        Self(Fault::new(kind, denied.detail()))
     }
 }
 
@@ -34,8 +34,8 @@ impl From<Refused> for Refusal {
 pub(super) struct MissingEntity;
 
 /// A refusal of something that is wrong with the request itself.
-pub(crate) fn bad_request(detail: impl Into<String>) -> Refusal {
-    Refusal::from(Error::new(ErrorKind::InvalidArgument, detail))
+pub(crate) fn bad_request(detail: impl Into<String>) -> BulkError {
+    BulkError::from(Error::new(ErrorKind::InvalidArgument, detail))
 }
 
 /// The status of an error.
@@ -69,7 +69,7 @@ pub(crate) fn status(kind: &FaultKind) -> StatusCode {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for BulkError {
     fn into_response(self) -> Response {
         let status = status(&self.0.kind);
         let json = [(header::CONTENT_TYPE, "application/json")];

@@ -8,7 +8,7 @@ use oxbus_model::{Result, Timestamp};
 
 /// What the headers, or an item of a batch, say of a message.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct HttpMessage {
     pub(super) message_id: Option<String>,
     pub(super) session_id: Option<String>,
     pub(super) partition_key: Option<String>,
@@ -23,11 +23,11 @@ pub(super) struct Outgoing {
     pub(super) properties: Vec<(String, OwnedValue)>,
 }
 
-impl Outgoing {
+impl HttpMessage {
     /// Sets a property; a later value of a name takes the place of an earlier one.
     pub(super) fn set(&mut self, name: String, value: OwnedValue) {
-        match self.properties.iter_mut().find(|(held, _)| *held == name) {
-            Some(held) => held.1 = value,
+        match self.properties.iter_mut().find(|(existing, _)| *existing == name) {
+            Some(existing) => existing.1 = value,
             None => self.properties.push((name, value)),
         }
     }

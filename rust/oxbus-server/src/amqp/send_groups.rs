@@ -12,46 +12,51 @@ use oxbus_broker::client::{Keyless, Partitioner};
 use oxbus_store::Wait;
 
 use super::transactions::Coordinator;
-use super::{fault, message, stores};
+use super::{fault, message, transfer};
 
-type Answers = Vec<(IncomingId, DeliveryState)>;
+type SendOutcomes = Vec<(IncomingId, DeliveryState)>;
 
 /// Messages on their way, and the deliveries that brought them.
 #[derive(Default)]
-struct Run<'a> {
+struct SendGroup<'a> {
     partitioner: Option<Partitioner<&'a Sender>>,
     messages: Vec<Incoming>,
 }
 
 /// Stores messages; what became of those that somebody waits for.
-pub(super) fn store(sender: &Sender, coordinator: &Coordinator, queued: Vec<Incoming>, wait: &Wait<'_>) -> Answers {
-    let mut answers = Answers::with_capacity(queued.len());
-    let mut run = Run::default();
+pub(super) fn store(
+    sender: &Sender,
+    coordinator: &Coordinator,
+    queued: Vec<Incoming>,
+    wait: &Wait<'_>,
+) -> SendOutcomes {
+    let mut answers = SendOutcomes::with_capacity(queued.len());
+    let mut group = SendGroup::default();
     for incoming in queued {
         if incoming.message_format == MESSAGE_FORMAT_BATCH || incoming.state.is_some() {
             // A batch is its own store, and comes behind what came before it.
-            run.flush(sender, coordinator, &mut answers, wait);
+            group.flush(sender, coordinator, &mut answers, wait);
             answer(
                 &mut answers,
-                stores::store(sender, coordinator, &incoming, wait),
+                transfer::store(sender, coordinator, &incoming, wait),
                 incoming.id,
             );
             continue;
         }
-        match run.push(sender, coordinator, &incoming) {
-            Ok(()) => run.messages.push(incoming),
+        match group.push(sender, coordinator, &incoming) {
+            Ok(()) => group.messages.push(incoming),
             Err(error) => answer(&mut answers, fault::of(&error).into(), incoming.id),
         }
     }
-    run.flush(sender, coordinator, &mut answers, wait);
+    group.flush(sender, coordinator, &mut answers, wait);
     answers
 }
 
-fn answer(answers: &mut Answers, state: DeliveryState, id: Option<IncomingId>) {
+fn answer(answers: &mut SendOutcomes, state: DeliveryState, id: Option<IncomingId>) {
     answers.extend(id.map(|id| (id, state)));
 }
 
-impl<'a> Run<'a> {
+impl<'a> SendGroup<'a> {
     fn push(&mut self, sender: &'a Sender, coordinator: &Coordinator, incoming: &Incoming) -> oxbus_model::Result<()> {
         let message = message::read_new(&incoming.message, coordinator.new_id(), |fields| {
             sender.queue().encode(fields)
@@ -64,16 +69,16 @@ impl<'a> Run<'a> {
         partitioner.push(message, None)
     }
 
-    fn flush(&mut self, sender: &Sender, coordinator: &Coordinator, answers: &mut Answers, wait: &Wait<'_>) {
+    fn flush(&mut self, sender: &Sender, coordinator: &Coordinator, answers: &mut SendOutcomes, wait: &Wait<'_>) {
         let Some(partitioner) = self.partitioner.take() else {
             return;
         };
         let stored = partitioner.send(wait);
-        let mut refused = stored.refused.iter().peekable();
+        let mut failed = stored.refused.iter().peekable();
         for (position, incoming) in self.messages.drain(..).enumerate() {
-            let state = match (refused.next_if(|it| it.position == position), &stored.reason) {
+            let state = match (failed.next_if(|it| it.position == position), &stored.reason) {
                 (None, _) | (_, None) => DeliveryState::Accepted,
-                (Some(it), _) if it.is_definite => stores::store(sender, coordinator, &incoming, wait),
+                (Some(it), _) if it.is_definite => transfer::store(sender, coordinator, &incoming, wait),
                 // Nobody knows whether it is stored.
                 (Some(_), Some(error)) => fault::of(error).into(),
             };

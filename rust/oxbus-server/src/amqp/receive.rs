@@ -20,134 +20,134 @@ use oxbus_model::{ErrorKind, Result};
 use oxbus_store::Wait;
 use tokio::time::Instant;
 
-use super::connection::Connection;
-use super::jobs::Done;
-use super::links::Kind;
-use super::message::{Seen, State};
+use super::connection::AmqpConnection;
+use super::jobs::JobResult;
+use super::links::LinkKind;
+use super::message::{AmqpMessageMetadata, MessageStateAnnotation};
 use super::{fault, message, token};
-use crate::taken::Taken;
+use crate::pending::PendingDeliveries;
 
-impl Connection {
+impl AmqpConnection {
     /// Looks for messages of a link, or for its session.
-    pub(super) fn look(&mut self, id: LinkId) {
+    pub(super) fn resume(&mut self, id: LinkId) {
         match self.links.get(&id).map(|link| &link.kind) {
-            Some(Kind::Opening(_)) => self.look_for_session(id),
-            Some(Kind::Receives(_)) => self.look_for_messages(id),
+            Some(LinkKind::Attaching(_)) => self.try_accept_session(id),
+            Some(LinkKind::Receive(_)) => self.try_receive(id),
             _ => {}
         }
     }
 
-    fn look_for_messages(&mut self, id: LinkId) {
+    fn try_receive(&mut self, id: LinkId) {
         self.send_unsent(id);
-        let wanted = self.engine.sendable(id) as usize;
-        let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+        let credit = self.engine.sendable(id) as usize;
+        let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
         };
-        if receives.is_looking {
-            receives.again = true;
+        if receive_link.is_attempting {
+            receive_link.retry = true;
             return;
         }
-        if wanted == 0 {
+        if credit == 0 {
             // Dropped, a notification that was not taken goes to the next who waits.
-            receives.waiting = None;
+            receive_link.waiting = None;
             if self.engine.credit(id) > 0 {
                 if !self.stalled.contains(&id) {
                     self.stalled.push(id);
                 }
-            } else if receives.is_draining {
-                receives.is_draining = false;
+            } else if receive_link.is_draining {
+                receive_link.is_draining = false;
                 self.engine.drained(id);
             }
             return;
         }
-        if receives.session_lost_at.is_some() || !receives.unsent.is_empty() {
+        if receive_link.session_lost_at.is_some() || !receive_link.unsent.is_empty() {
             return;
         }
-        receives.is_looking = true;
-        receives.again = false;
-        let max = wanted.min(AMQP_LOOK_MESSAGES);
-        let receiver = Arc::clone(&receives.receiver);
-        let earlier = receives.waiting.take();
+        receive_link.is_attempting = true;
+        receive_link.retry = false;
+        let max = credit.min(AMQP_LOOK_MESSAGES);
+        let receiver = Arc::clone(&receive_link.receiver);
+        let registration = receive_link.waiting.take();
         // A link that is drained does not wait.
-        let drained = Deadline::after(receives.is_draining.then_some(Duration::ZERO));
+        let deadline = Deadline::after(receive_link.is_draining.then_some(Duration::ZERO));
         let callback = self.notified.callback(id);
         self.jobs.start(move |store| {
             let options = WaitOptions {
-                deadline: drained,
+                deadline,
                 cancellation: &Wait::FOREVER,
                 ask_every: None,
             };
-            let take = || Taken::take(&receiver, max, store);
-            Done::Looked(id, step(&*receiver, earlier, &options, Some(callback), take))
+            let attempt = || PendingDeliveries::receive_now(&receiver, max, store);
+            JobResult::ReceiveStep(id, step(&*receiver, registration, &options, Some(callback), attempt))
         });
     }
 
-    pub(super) fn looked(&mut self, id: LinkId, stepped: Result<Step<Taken>>) {
+    pub(super) fn on_receive_step(&mut self, id: LinkId, stepped: Result<Step<PendingDeliveries>>) {
         let Some(link) = self.links.get_mut(&id) else {
             // What was taken goes back when the step is dropped.
             return;
         };
-        let Kind::Receives(receives) = &mut link.kind else {
+        let LinkKind::Receive(receive_link) = &mut link.kind else {
             return;
         };
-        receives.is_looking = false;
-        let again = std::mem::take(&mut receives.again);
+        receive_link.is_attempting = false;
+        let retry = std::mem::take(&mut receive_link.retry);
         match stepped {
-            Ok(Step::Found(mut taken)) => {
+            Ok(Step::Found(mut pending)) => {
                 link.used_at = Instant::now();
-                receives.unsent.extend(taken.take_all());
-                return self.look_for_messages(id);
+                receive_link.unsent.extend(pending.take_deliveries());
+                return self.try_receive(id);
             }
-            Ok(Step::Waiting(waiting)) => receives.waiting = Some(waiting),
+            Ok(Step::Waiting(waiting)) => receive_link.waiting = Some(waiting),
             Ok(Step::Over) => {}
             Err(error) if error.kind() == ErrorKind::SessionLockLost => {
                 // A client that iterates a session when its lock ends finds the end of the iteration first (B-201).
-                receives.session_lost_at = Some(Instant::now());
+                receive_link.session_lost_at = Some(Instant::now());
                 return self.set_timer(id);
             }
             Err(error) => return self.detach(id, fault::of(&error)),
         }
-        if receives.is_draining {
-            receives.is_draining = false;
-            receives.waiting = None;
+        if receive_link.is_draining {
+            receive_link.is_draining = false;
+            receive_link.waiting = None;
             return self.engine.drained(id);
         }
-        if again {
-            return self.look_for_messages(id);
+        if retry {
+            return self.try_receive(id);
         }
         self.set_timer(id);
     }
 
     /// Sends what was taken; what the client has no credit for any more goes back.
     fn send_unsent(&mut self, id: LinkId) {
-        let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+        let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
         };
-        let mut refused = None;
-        while let Some(delivery) = receives.unsent.front() {
-            match send(&mut self.engine, &mut self.head, id, &receives.receiver, delivery) {
+        let mut send_error = None;
+        while let Some(delivery) = receive_link.unsent.front() {
+            match send(&mut self.engine, &mut self.head, id, &receive_link.receiver, delivery) {
                 Ok(()) => {
-                    receives.unsent.pop_front();
+                    receive_link.unsent.pop_front();
                 }
                 Err(reason) => {
-                    refused = Some(reason);
+                    send_error = Some(reason);
                     break;
                 }
             }
         }
-        let is_locked = receives.receiver.mode() == ReceiveMode::PeekLock;
-        if is_locked && matches!(refused, Some(SendRefused::NoCredit | SendRefused::Gone)) {
-            let keys: Vec<SettleKey> = receives.unsent.drain(..).map(|it| key(&it)).collect();
-            let receiver = Arc::clone(&receives.receiver);
+        let is_locked = receive_link.receiver.mode() == ReceiveMode::PeekLock;
+        if is_locked && matches!(send_error, Some(SendRefused::NoCredit | SendRefused::Gone)) {
+            let keys: Vec<SettleKey> = receive_link.unsent.drain(..).map(|it| settle_key(&it)).collect();
+            let receiver = Arc::clone(&receive_link.receiver);
             self.jobs.start(move |wait| {
                 receiver.release(&keys, wait);
-                Done::Nothing
+                JobResult::Nothing
             });
         }
     }
 }
 
-fn key(delivery: &Delivery) -> SettleKey {
+fn settle_key(delivery: &Delivery) -> SettleKey {
     SettleKey {
         index: delivery.index,
         key: delivery.claimed.key,
@@ -170,8 +170,8 @@ fn send(
         });
     }
     let claimed = &delivery.claimed;
-    let lock_token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(key(delivery)));
-    let seen = Seen {
+    let lock_token = (receiver.mode() == ReceiveMode::PeekLock).then(|| receiver.token(settle_key(delivery)));
+    let metadata = AmqpMessageMetadata {
         number: Entity::sequence_number(delivery.index, claimed.key.counter),
         enqueued_at: claimed.enqueued_at,
         expires_at: claimed.expires_at,
@@ -179,12 +179,12 @@ fn send(
         // A message of a session is under the session's lock.
         locked_until: delivery.locked_until.filter(|_| lock_token.is_some()),
         lock_token,
-        state: State::Active,
+        state: MessageStateAnnotation::Active,
     };
     let record = claimed.record.in_memory().expect("what is handed out is in memory");
     let fields = Fields::decode(record).expect("a record was checked when it was stored");
     head.clear();
-    let rest = message::write_head(head, &fields, &seen);
+    let rest = message::write_head(head, &fields, &metadata);
     // Some clients refuse a transfer without a tag; one that is settled already needs none, so it is empty.
     let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
     let outgoing = Outgoing {

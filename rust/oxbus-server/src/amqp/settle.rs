@@ -16,45 +16,46 @@ use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
 use tokio::time::Instant;
 
-use super::connection::Connection;
+use super::connection::AmqpConnection;
 use super::fault;
-use super::jobs::Done;
-use super::links::Kind;
+use super::jobs::JobResult;
+use super::links::LinkKind;
 use super::transactions::Coordinator;
 
 const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 
-impl Connection {
+impl AmqpConnection {
     pub(super) fn settle(&mut self, settle: Settle) {
         let Some(link) = self.links.get_mut(&settle.link) else {
             return;
         };
         link.used_at = Instant::now();
-        let Kind::Receives(receives) = &mut link.kind else {
+        let LinkKind::Receive(receive_link) = &mut link.kind else {
             return;
         };
-        if receives.settles.is_empty() {
+        if receive_link.settles.is_empty() {
             self.dirty.push(settle.link);
         }
-        receives.settles.push(settle);
+        receive_link.settles.push(settle);
     }
 
     /// Settles what a link has queued; false when it has nothing, or a call is under way.
     pub(super) fn start_settles(&mut self, id: LinkId) -> bool {
-        let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+        let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return false;
         };
-        if receives.is_settling || receives.settles.is_empty() {
+        if receive_link.is_settling || receive_link.settles.is_empty() {
             return false;
         }
-        receives.is_settling = true;
-        let settles = std::mem::take(&mut receives.settles);
-        let receiver = Arc::clone(&receives.receiver);
+        receive_link.is_settling = true;
+        let settles = std::mem::take(&mut receive_link.settles);
+        let receiver = Arc::clone(&receive_link.receiver);
         let coordinator = Arc::clone(&self.coordinator);
-        self.jobs
-            .start(move |wait| Done::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles, wait)));
+        self.jobs.start(move |wait| {
+            JobResult::Settled(id, settle_all(&receiver, (&coordinator, id.session()), settles, wait))
+        });
         true
     }
 
@@ -64,13 +65,13 @@ impl Connection {
         for (delivery, state) in answers {
             self.engine.settle(delivery, state);
         }
-        if let Some(Kind::Receives(receives)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
-            receives.is_settling = false;
-            if !receives.settles.is_empty() {
+        if let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
+            receive_link.is_settling = false;
+            if !receive_link.settles.is_empty() {
                 self.dirty.push(id);
             }
             if is_at_limit {
-                self.look(id);
+                self.resume(id);
             }
         }
     }
@@ -86,29 +87,29 @@ pub(super) fn settle_all(
     let mut answers = Vec::with_capacity(settles.len());
     let mut completed: Vec<(Option<DeliveryId>, SettleKey)> = Vec::new();
     for settle in settles {
-        let answered = (!settle.settled).then_some(settle.delivery);
+        let reply_to = (!settle.settled).then_some(settle.delivery);
         let Some(state) = settle.state else { continue };
-        let Some(at) = key(receiver, &settle.tag) else {
+        let Some(key) = settle_key(receiver, &settle.tag) else {
             let error = Error::new(
                 ErrorKind::MessageLockLost,
                 "no message is locked like that; receive it again",
             );
-            answers.extend(answered.map(|id| (id, fault::of(&error).into())));
+            answers.extend(reply_to.map(|id| (id, fault::of(&error).into())));
             continue;
         };
         if state == DeliveryState::Accepted {
-            completed.push((answered, at));
+            completed.push((reply_to, key));
             continue;
         }
         complete(receiver, &mut completed, &mut answers, wait);
-        let outcome = settle_one(receiver, coordinator, at, state, wait);
-        answers.extend(answered.map(|id| (id, outcome)));
+        let outcome = settle_one(receiver, coordinator, key, state, wait);
+        answers.extend(reply_to.map(|id| (id, outcome)));
     }
     complete(receiver, &mut completed, &mut answers, wait);
     answers
 }
 
-fn key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> Option<SettleKey> {
+fn settle_key(receiver: &Receiver, tag: &oxbus_amqp::codec::Tag) -> Option<SettleKey> {
     let token = <[u8; 16]>::try_from(tag.as_bytes()).ok()?;
     receiver.open_token(LockToken(token))
 }
@@ -122,14 +123,14 @@ fn complete(
     if completed.is_empty() {
         return;
     }
-    let keys: Vec<SettleKey> = completed.iter().map(|(_, at)| *at).collect();
+    let keys: Vec<SettleKey> = completed.iter().map(|(_, key)| *key).collect();
     let settled = receiver.complete_many(&keys, wait);
-    for (position, (answered, at)) in completed.drain(..).enumerate() {
-        let Some(id) = answered else { continue };
-        let is_in = |positions: &[usize]| positions.binary_search(&position).is_ok();
+    for (position, (reply_to, key)) in completed.drain(..).enumerate() {
+        let Some(id) = reply_to else { continue };
+        let contains = |positions: &[usize]| positions.binary_search(&position).is_ok();
         let state = match &settled {
-            Ok(lost) | Err(Unsettled { lost, .. }) if is_in(lost) => fault::of(&receiver.lock_lost(at)).into(),
-            Err(Unsettled { error, positions, .. }) if is_in(positions) => fault::of(error).into(),
+            Ok(lost) | Err(Unsettled { lost, .. }) if contains(lost) => fault::of(&receiver.lock_lost(key)).into(),
+            Err(Unsettled { error, positions, .. }) if contains(positions) => fault::of(error).into(),
             Ok(_) | Err(_) => DeliveryState::Accepted,
         };
         answers.push((id, state));
@@ -140,14 +141,14 @@ fn complete(
 fn settle_one(
     receiver: &Receiver,
     (coordinator, session): (&Coordinator, SessionId),
-    at: SettleKey,
+    key: SettleKey,
     state: DeliveryState,
     wait: &Wait<'_>,
 ) -> DeliveryState {
     match state {
         DeliveryState::Released => {
             // Never used: nothing is charged.
-            receiver.release(&[at], wait);
+            receiver.release(&[key], wait);
             DeliveryState::Released
         }
         DeliveryState::Transactional {
@@ -158,28 +159,28 @@ fn settle_one(
                 Ok(transaction) => transaction,
                 Err(fault) => return fault.into(),
             };
-            let asked = outcome.as_deref().cloned().unwrap_or(DeliveryState::Accepted);
-            let settled = with_settlement(&asked, |settlement| {
-                transaction.settle(receiver, &[at], settlement, wait)
+            let requested = outcome.as_deref().cloned().unwrap_or(DeliveryState::Accepted);
+            let settled = with_settlement(&requested, |settlement| {
+                transaction.settle(receiver, &[key], settlement, wait)
             });
             match settled {
                 Ok(()) => DeliveryState::Transactional {
                     transaction_id,
-                    outcome: Some(Box::new(echo(asked))),
+                    outcome: Some(Box::new(echo(requested))),
                 },
                 Err(error) => fault::of(&error).into(),
             }
         }
-        asked => match with_settlement(&asked, |settlement| receiver.settle(at, settlement, wait)) {
-            Ok(()) => echo(asked),
+        requested => match with_settlement(&requested, |settlement| receiver.settle(key, settlement, wait)) {
+            Ok(()) => echo(requested),
             Err(error) => fault::of(&error).into(),
         },
     }
 }
 
 /// What says that it is done: clients in use take a rejection with an error for a failure.
-fn echo(asked: DeliveryState) -> DeliveryState {
-    match asked {
+fn echo(requested: DeliveryState) -> DeliveryState {
+    match requested {
         DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
         other => other,
     }
@@ -232,14 +233,14 @@ fn dead_letter(
 }
 
 /// Properties to change, but for some names (B-166).
-fn changes<'a>(map: Option<&'a Map>, but: &[&str]) -> oxbus_model::Result<Vec<(&'a str, Value<'a>)>> {
+fn changes<'a>(map: Option<&'a Map>, except: &[&str]) -> oxbus_model::Result<Vec<(&'a str, Value<'a>)>> {
     let mut changes = Vec::new();
     for (key, value) in map.into_iter().flat_map(Map::iter) {
         let name = key.as_text().unwrap_or_default();
-        if but.contains(&name) {
+        if except.contains(&name) {
             continue;
         }
-        let value = plain(value).ok_or_else(|| {
+        let value = to_model_value(value).ok_or_else(|| {
             let detail = format!("a property to modify has a type that cannot be set; use a plain one: `{name}`");
             Error::new(ErrorKind::InvalidArgument, detail)
         })?;
@@ -249,7 +250,7 @@ fn changes<'a>(map: Option<&'a Map>, but: &[&str]) -> oxbus_model::Result<Vec<(&
 }
 
 /// The value as the model has it.
-fn plain(value: &AmqpValue) -> Option<Value<'_>> {
+fn to_model_value(value: &AmqpValue) -> Option<Value<'_>> {
     Some(match value {
         AmqpValue::Null => Value::Null,
         AmqpValue::Boolean(it) => Value::Bool(*it),
@@ -260,7 +261,7 @@ fn plain(value: &AmqpValue) -> Option<Value<'_>> {
         AmqpValue::Binary(it) => Value::Bytes(it),
         AmqpValue::Uuid(it) => Value::Uuid(it.0),
         AmqpValue::Timestamp(it) => Value::Time(it.0),
-        AmqpValue::Described(pair) => return plain(&pair.1),
+        AmqpValue::Described(pair) => return to_model_value(&pair.1),
         number => Value::Int(number.as_i64()?),
     })
 }

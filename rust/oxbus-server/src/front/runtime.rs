@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Most threads that handle requests: work that waits for a store is done on others.
-const HANDLERS_MAX: usize = 4;
+const WORKER_THREADS_MAX: usize = 4;
 
 /// What cannot be started, and why.
 pub(super) fn cannot_start(error: std::io::Error) -> Error {
@@ -20,10 +20,10 @@ pub(super) fn cannot_start(error: std::io::Error) -> Error {
 }
 
 /// The threads of a server.
-pub(super) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
+pub(super) fn build_runtime(name: &str, blocking_max: usize) -> Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(processors.min(HANDLERS_MAX))
+        .worker_threads(processors.min(WORKER_THREADS_MAX))
         .max_blocking_threads(blocking_max)
         .thread_name(name)
         .enable_io()
@@ -33,30 +33,30 @@ pub(super) fn threads(name: &str, blocking_max: usize) -> Result<Runtime> {
 }
 
 /// A server between its start and its end.
-pub(super) struct Running {
+pub(super) struct ServerRuntime {
     stop: watch::Sender<bool>,
     /// Ends once all connections have ended. Taken in one step: whole after a panic.
-    ended: Mutex<Option<(Runtime, JoinHandle<()>)>>,
-    patience: Duration,
+    running: Mutex<Option<(Runtime, JoinHandle<()>)>>,
+    close_timeout: Duration,
 }
 
-impl Running {
+impl ServerRuntime {
     /// Runs `serving`, which ends after `stop` says true, until then.
     pub(super) fn new(
         runtime: Runtime,
         stop: watch::Sender<bool>,
         serving: impl Future<Output = ()> + Send + 'static,
-        patience: Duration,
+        close_timeout: Duration,
     ) -> Self {
         let serving = runtime.spawn(serving);
         Self {
             stop,
-            ended: Mutex::new(Some((runtime, serving))),
-            patience,
+            running: Mutex::new(Some((runtime, serving))),
+            close_timeout,
         }
     }
 
-    /// True until [`Running::close`].
+    /// True until [`ServerRuntime::close`].
     pub(super) fn is_open(&self) -> bool {
         !*self.stop.borrow()
     }
@@ -64,15 +64,15 @@ impl Running {
     /// Ends it; connections have some time to end by themselves. Closing again does nothing.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);
-        let taken = whole(self.ended.lock()).take();
-        let Some((runtime, serving)) = taken else { return };
+        let running = whole(self.running.lock()).take();
+        let Some((runtime, serving)) = running else { return };
         // Those that are not done by then are cut off; what they stored stays.
-        let _ = runtime.block_on(async { tokio::time::timeout(self.patience, serving).await });
+        let _ = runtime.block_on(async { tokio::time::timeout(self.close_timeout, serving).await });
         runtime.shutdown_background();
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerRuntime {
     fn drop(&mut self) {
         self.close();
     }

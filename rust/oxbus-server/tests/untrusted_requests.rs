@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests of strangers on inputs from a seed: those of clients in use, damaged, cut and put together anew.
 
-#[path = "support/strangers.rs"]
+#[path = "support/untrusted_requests.rs"]
 pub mod support;
 
 use proptest::collection::vec;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use oxbus_broker::{Namespace, NamespaceOptions};
 use oxbus_model::message::AssignedId;
-use oxbus_server::{BusOptions, BusServer, BusTls, Limits, Ports};
+use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, Ports};
 
 /// Made by azure-servicebus 7.15 with the development key for `sb://localhost/`, until the year 2096.
 const TOKEN: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=0N1zqyUgUwB12lL5zcr56SeDPnz0by9IoPpky9mWG8k%3D\
@@ -38,7 +38,7 @@ fn start() -> Target {
         },
         rules: Vec::new(),
         tls: BusTls::Development { issuer_out: None },
-        bulk: Limits::default(),
+        bulk: BulkLimits::default(),
         new_id: |_| AssignedId::new(1, 1),
     };
     Target {

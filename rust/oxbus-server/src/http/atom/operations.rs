@@ -17,18 +17,18 @@ use oxbus_model::caps::ATOM_BODY_BYTES_MAX;
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::{EntityKind, Result as ModelResult, Timestamp};
 
-use super::entry::{self, Caller, Entry, Feed};
-use super::options::{self, Described};
+use super::entry::{self, AtomEntry, Feed, RequestHost};
+use super::options::{self, DescriptionKind};
 use super::page::Page;
-use super::xml::{Element, Out};
+use super::xml::{Element, XmlWriter};
 use super::{description, rules};
-use crate::front::{Context, Peer};
-use crate::http::query::Parameters;
-use crate::http::refusal::{Area, Refusal};
-use crate::http::route::Place;
-use crate::http::{Answer, access, api_version, body, query};
-use crate::sas::{Claims, Why};
-use crate::work::on_thread;
+use crate::blocking::run_blocking;
+use crate::front::{Context, PeerInfo};
+use crate::http::error::{Area, HttpError};
+use crate::http::query::QueryString;
+use crate::http::route::AtomResource;
+use crate::http::{HttpResponse, access, api_version, body, query};
+use crate::sas::{Claims, DenialReason};
 
 /// Tokens for the entities that an entity is to forward to.
 const FORWARD_TOKENS: [HeaderName; 2] = [
@@ -36,7 +36,7 @@ const FORWARD_TOKENS: [HeaderName; 2] = [
     HeaderName::from_static("servicebusdlqsupplementaryauthorization"),
 ];
 
-impl Place {
+impl AtomResource {
     /// Where whoever asks needs the right to manage: the whole path, since some clients make a token for each request.
     fn path(&self) -> String {
         match self {
@@ -67,19 +67,19 @@ impl Place {
 /// Does what is asked for.
 pub(in crate::http) async fn handle(
     context: &Context,
-    peer: Peer,
+    peer: PeerInfo,
     request: &Parts,
     body: &mut Incoming,
-    place: Place,
-) -> Result<Answer, Refusal> {
-    let claims = access::check(context, &request.headers, AccessRight::Manage, &place.path()).await?;
+    resource: AtomResource,
+) -> Result<HttpResponse, HttpError> {
+    let claims = access::check(context, &request.headers, AccessRight::Manage, &resource.path()).await?;
     let parameters = query::parse(&request.uri);
-    let version = api_version::check(context.namespace(), &parameters, place.entity())?;
-    let caller = Caller::of(context, peer, &request.headers);
-    let path = place.path();
-    let answer = match request.method {
-        Method::GET => get(context, place, caller, parameters).await,
-        Method::DELETE => delete(context, place).await,
+    let version = api_version::check(context.namespace(), &parameters, resource.entity())?;
+    let host = RequestHost::of(context, peer, &request.headers);
+    let path = resource.path();
+    let response = match request.method {
+        Method::GET => get(context, resource, host, parameters).await,
+        Method::DELETE => delete(context, resource).await,
         Method::PUT => {
             let is_update = request.headers.contains_key(IF_MATCH);
             let tokens = FORWARD_TOKENS.map(|name| {
@@ -88,92 +88,103 @@ pub(in crate::http) async fn handle(
             });
             let bytes = body::read(body, ATOM_BODY_BYTES_MAX, context.bodies(), Area::Entities).await?;
             let root = Element::parse(&bytes)?;
-            let wanted = Wanted::read(context, place, described(&root)?, is_update)?;
-            if wanted.is_partitioned() {
+            let put_request = PutRequest::read(context, resource, description_in(&root)?, is_update)?;
+            if put_request.is_partitioned() {
                 version.check_partitioned()?;
             }
-            check_destinations(context, &claims, &wanted, tokens).await?;
-            put(context, wanted, is_update, caller).await
+            check_destinations(context, &claims, &put_request, tokens).await?;
+            put(context, put_request, is_update, host).await
         }
         _ => {
             let detail = "entities are read with GET, made and changed with PUT, deleted with DELETE";
-            Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail))
+            Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail))
         }
     };
-    answer.inspect_err(|refusal| refusal.log_missing(&path, &claims.key_name))
+    response.inspect_err(|error| error.log_missing_entity(&path, &claims.key_name))
 }
 
-impl Caller {
-    fn of(context: &Context, peer: Peer, headers: &HeaderMap) -> Self {
+impl RequestHost {
+    fn of(context: &Context, peer: PeerInfo, headers: &HeaderMap) -> Self {
         let scheme = if peer.is_encrypted { "https" } else { "http" };
         let host = headers
             .get(HOST)
             .and_then(|host| host.to_str().ok())
             .unwrap_or("localhost");
         Self {
-            base: format!("{scheme}://{host}"),
-            host: host.to_owned(),
+            base_url: format!("{scheme}://{host}"),
+            authority: host.to_owned(),
             namespace: description::name(context.namespace()),
         }
     }
 }
 
 /// The description in an entry; one without an entry around it is taken, too.
-fn described(root: &Element) -> Result<&Element, Refusal> {
+fn description_in(root: &Element) -> Result<&Element, HttpError> {
     if root.name != "entry" {
         return Ok(root);
     }
     let content = root.child("content");
     content
         .and_then(|content| content.children.first())
-        .ok_or_else(|| Refusal::bad_request("the entry has no content; put the description there"))
+        .ok_or_else(|| HttpError::bad_request("the entry has no content; put the description there"))
 }
 
 /// What a PUT is to make of its place.
-enum Wanted {
+enum PutRequest {
     Queue(String, Vec<EntityOption>),
     Topic(String, Vec<EntityOption>),
     Subscription(String, String, Vec<EntityOption>, Option<RuleSettings>),
     Rule(String, String, RuleSettings),
 }
 
-impl Wanted {
-    fn read(context: &Context, place: Place, element: &Element, is_update: bool) -> Result<Self, Refusal> {
+impl PutRequest {
+    fn read(context: &Context, resource: AtomResource, element: &Element, is_update: bool) -> Result<Self, HttpError> {
         let now = context.namespace().clock().now();
-        let wishes = |kind| options::wishes(kind, element, is_update);
-        match (place, Described::of(element)) {
-            (Place::Entity(path), Some(Described::Queue)) => Ok(Self::Queue(path, wishes(Described::Queue)?)),
-            (Place::Entity(path), Some(Described::Topic)) => Ok(Self::Topic(path, wishes(Described::Topic)?)),
-            (Place::Subscription(topic, name), Some(Described::Subscription)) => {
+        let entity_options = |kind| options::entity_options(kind, element, is_update);
+        match (resource, DescriptionKind::of(element)) {
+            (AtomResource::Entity(path), Some(DescriptionKind::Queue)) => {
+                Ok(Self::Queue(path, entity_options(DescriptionKind::Queue)?))
+            }
+            (AtomResource::Entity(path), Some(DescriptionKind::Topic)) => {
+                Ok(Self::Topic(path, entity_options(DescriptionKind::Topic)?))
+            }
+            (AtomResource::Subscription(topic, name), Some(DescriptionKind::Subscription)) => {
                 let rule = element.child("DefaultRuleDescription");
                 let rule = rule
                     .map(|rule| rules::read(rule, oxbus_broker::namespace::DEFAULT_RULE, now))
                     .transpose()?;
-                Ok(Self::Subscription(topic, name, wishes(Described::Subscription)?, rule))
+                Ok(Self::Subscription(
+                    topic,
+                    name,
+                    entity_options(DescriptionKind::Subscription)?,
+                    rule,
+                ))
             }
-            (Place::Rule(topic, subscription, name), None) if element.name == "RuleDescription" => {
+            (AtomResource::Rule(topic, subscription, name), None) if element.name == "RuleDescription" => {
                 let rule = RuleSettings {
                     name: name.clone(),
                     ..rules::read(element, &name, now)?
                 };
                 Ok(Self::Rule(topic, subscription, rule))
             }
-            _ => Err(Refusal::bad_request(format!(
+            _ => Err(HttpError::bad_request(format!(
                 "the path and the description do not fit; describe what the path names: `{}`",
                 element.name
             ))),
         }
     }
 
-    fn wishes(&self) -> &[EntityOption] {
+    fn entity_options(&self) -> &[EntityOption] {
         match self {
-            Self::Queue(_, wishes) | Self::Topic(_, wishes) | Self::Subscription(_, _, wishes, _) => wishes,
+            Self::Queue(_, entity_options)
+            | Self::Topic(_, entity_options)
+            | Self::Subscription(_, _, entity_options, _) => entity_options,
             Self::Rule(..) => &[],
         }
     }
 
     fn is_partitioned(&self) -> bool {
-        self.wishes().contains(&EntityOption::EnablePartitioning(true))
+        self.entity_options().contains(&EntityOption::EnablePartitioning(true))
     }
 }
 
@@ -181,57 +192,62 @@ impl Wanted {
 async fn check_destinations(
     context: &Context,
     claims: &Claims,
-    wanted: &Wanted,
+    put_request: &PutRequest,
     tokens: [Option<String>; 2],
-) -> Result<(), Refusal> {
-    let paths = options::destinations(wanted.wishes()).map(|path| path.map(str::to_owned));
+) -> Result<(), HttpError> {
+    let paths = options::destinations(put_request.entity_options()).map(|path| path.map(str::to_owned));
     for (path, token) in paths.into_iter().zip(tokens) {
         let Some(path) = path else { continue };
         if claims.check(AccessRight::Send, &path, context.now()).is_ok() {
             continue;
         }
-        let token = token.ok_or_else(|| claims.refused(Why::MissingRight(AccessRight::Send), &path))?;
+        let token = token.ok_or_else(|| claims.denied(DenialReason::MissingRight(AccessRight::Send), &path))?;
         access::authorize(context, &token, AccessRight::Send, &path).await?;
     }
     Ok(())
 }
 
-async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller) -> Result<Answer, Refusal> {
+async fn put(
+    context: &Context,
+    put_request: PutRequest,
+    is_update: bool,
+    host: RequestHost,
+) -> Result<HttpResponse, HttpError> {
     let context = context.clone();
     let status = if is_update { StatusCode::OK } else { StatusCode::CREATED };
-    let done = on_thread(move |wait| {
+    let done = run_blocking(move |wait| {
         let namespace = context.namespace();
-        let shown = match (wanted, is_update) {
-            (Wanted::Queue(path, wishes), false) => {
-                namespace.create_queue_with(&path, wishes, wait)?;
-                entity(namespace, &path, &caller, wait)?
+        let entry = match (put_request, is_update) {
+            (PutRequest::Queue(path, entity_options), false) => {
+                namespace.create_queue_with(&path, entity_options, wait)?;
+                entity(namespace, &path, &host, wait)?
             }
-            (Wanted::Queue(path, wishes), true) => {
-                namespace.update_with(&namespace.queue(&path)?, wishes, wait)?;
-                entity(namespace, &path, &caller, wait)?
+            (PutRequest::Queue(path, entity_options), true) => {
+                namespace.update_with(&namespace.queue(&path)?, entity_options, wait)?;
+                entity(namespace, &path, &host, wait)?
             }
-            (Wanted::Topic(path, wishes), false) => {
-                namespace.create_topic_with(&path, wishes, wait)?;
-                entity(namespace, &path, &caller, wait)?
+            (PutRequest::Topic(path, entity_options), false) => {
+                namespace.create_topic_with(&path, entity_options, wait)?;
+                entity(namespace, &path, &host, wait)?
             }
-            (Wanted::Topic(path, wishes), true) => {
-                namespace.update_with(&namespace.topic(&path)?, wishes, wait)?;
-                entity(namespace, &path, &caller, wait)?
+            (PutRequest::Topic(path, entity_options), true) => {
+                namespace.update_with(&namespace.topic(&path)?, entity_options, wait)?;
+                entity(namespace, &path, &host, wait)?
             }
-            (Wanted::Subscription(topic, name, wishes, rule), false) => {
-                let made = namespace.create_subscription_with(&topic, &name, wishes, rule, wait)?;
-                entry_of(&made, &caller, wait)
+            (PutRequest::Subscription(topic, name, entity_options, rule), false) => {
+                let made = namespace.create_subscription_with(&topic, &name, entity_options, rule, wait)?;
+                entry_of(&made, &host, wait)
             }
-            (Wanted::Subscription(topic, name, wishes, _), true) => {
+            (PutRequest::Subscription(topic, name, entity_options, _), true) => {
                 let found = namespace.subscription(&topic, &name)?;
-                namespace.update_with(&found, wishes, wait)?;
-                entry_of(&found, &caller, wait)
+                namespace.update_with(&found, entity_options, wait)?;
+                entry_of(&found, &host, wait)
             }
-            (Wanted::Rule(topic, subscription, rule), false) => {
+            (PutRequest::Rule(topic, subscription, rule), false) => {
                 namespace.create_rule(&topic, &subscription, &rule, wait)?;
                 rule_entry(&topic, &subscription, &rule)
             }
-            (Wanted::Rule(topic, subscription, rule), true) => {
+            (PutRequest::Rule(topic, subscription, rule), true) => {
                 namespace.update_rule(&topic, &subscription, &rule, wait)?;
                 rule_entry(
                     &topic,
@@ -240,14 +256,14 @@ async fn put(context: &Context, wanted: Wanted, is_update: bool, caller: Caller)
                 )
             }
         };
-        Ok(entry::one(status, &shown, &caller))
+        Ok(entry::entry_response(status, &entry, &host))
     });
-    done.await.map_err(|error| Refusal::of(Area::Entities, &error))
+    done.await.map_err(|error| HttpError::of(Area::Entities, &error))
 }
 
 /// A queue or a topic.
-fn entity(namespace: &Namespace, path: &str, caller: &Caller, wait: &Wait<'_>) -> ModelResult<Entry> {
-    Ok(entry_of(&queue_or_topic(namespace, path)?, caller, wait))
+fn entity(namespace: &Namespace, path: &str, host: &RequestHost, wait: &Wait<'_>) -> ModelResult<AtomEntry> {
+    Ok(entry_of(&queue_or_topic(namespace, path)?, host, wait))
 }
 
 fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>> {
@@ -255,16 +271,16 @@ fn queue_or_topic(namespace: &Namespace, path: &str) -> ModelResult<Arc<Entity>>
     queue.or_else(|missing| namespace.topic(path).map_err(|_| missing))
 }
 
-fn entry_of(entity: &Arc<Entity>, caller: &Caller, wait: &Wait<'_>) -> Entry {
-    let mut out = Out::default();
+fn entry_of(entity: &Arc<Entity>, host: &RequestHost, wait: &Wait<'_>) -> AtomEntry {
+    let mut out = XmlWriter::default();
     match entity.kind() {
-        EntityKind::Queue => description::queue(entity, &caller.host, &mut out, wait),
+        EntityKind::Queue => description::queue(entity, &host.authority, &mut out, wait),
         EntityKind::Topic => description::topic(entity, &mut out, wait),
-        EntityKind::Subscription => description::subscription(entity, &caller.host, &mut out, wait),
+        EntityKind::Subscription => description::subscription(entity, &host.authority, &mut out, wait),
     }
     let (created_at, updated_at, _) = entity.times();
     let (topic, subscription) = entity.name().parts();
-    Entry {
+    AtomEntry {
         title: subscription.unwrap_or(topic).to_owned(),
         path: entity.name().as_str().to_owned(),
         created_at,
@@ -273,10 +289,10 @@ fn entry_of(entity: &Arc<Entity>, caller: &Caller, wait: &Wait<'_>) -> Entry {
     }
 }
 
-fn rule_entry(topic: &str, subscription: &str, rule: &RuleSettings) -> Entry {
-    let mut out = Out::default();
+fn rule_entry(topic: &str, subscription: &str, rule: &RuleSettings) -> AtomEntry {
+    let mut out = XmlWriter::default();
     rules::write(rule, &mut out);
-    Entry {
+    AtomEntry {
         title: rule.name.clone(),
         path: format!("{topic}/Subscriptions/{subscription}/Rules/{}", rule.name),
         created_at: Timestamp(rule.created_at_ms),
@@ -285,14 +301,19 @@ fn rule_entry(topic: &str, subscription: &str, rule: &RuleSettings) -> Entry {
     }
 }
 
-async fn get(context: &Context, place: Place, caller: Caller, parameters: Parameters) -> Result<Answer, Refusal> {
+async fn get(
+    context: &Context,
+    resource: AtomResource,
+    host: RequestHost,
+    parameters: QueryString,
+) -> Result<HttpResponse, HttpError> {
     let page = Page::of(&parameters)?;
     let context = context.clone();
-    let done = on_thread(move |wait| {
+    let done = run_blocking(move |wait| {
         let namespace = context.namespace();
         let now = namespace.clock().now();
-        let shown = |entry: Entry| Ok(entry::one(StatusCode::OK, &entry, &caller));
-        let list = |title: &str, path: &str, entries: Vec<Entry>, next| {
+        let respond = |entry: AtomEntry| Ok(entry::entry_response(StatusCode::OK, &entry, &host));
+        let list = |title: &str, path: &str, entries: Vec<AtomEntry>, next| {
             let feed = Feed {
                 title,
                 path,
@@ -302,23 +323,23 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
                 version: parameters.get("api-version"),
                 now,
             };
-            Ok(entry::many(&feed, &caller))
+            Ok(entry::feed_response(&feed, &host))
         };
         let entities = |title: &str, path: &str, found: Vec<Arc<Entity>>| {
             let (found, next) = page.cut(found);
             list(
                 title,
                 path,
-                found.iter().map(|it| entry_of(it, &caller, wait)).collect(),
+                found.iter().map(|it| entry_of(it, &host, wait)).collect(),
                 next,
             )
         };
-        match &place {
-            Place::Namespace => {
-                let mut out = Out::default();
+        match &resource {
+            AtomResource::Namespace => {
+                let mut out = XmlWriter::default();
                 description::namespace(namespace, &mut out);
                 let (created_at, updated_at) = namespace.times();
-                shown(Entry {
+                respond(AtomEntry {
                     title: description::name(namespace),
                     path: "$namespaceinfo".to_owned(),
                     created_at,
@@ -326,20 +347,22 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
                     description: out.finish(),
                 })
             }
-            Place::Queues => entities("Queues", "$Resources/queues", namespace.list(EntityKind::Queue)?),
-            Place::Topics => entities("Topics", "$Resources/topics", namespace.list(EntityKind::Topic)?),
-            Place::Entity(path) => shown(entity(namespace, path, &caller, wait)?),
-            Place::Subscription(topic, name) => shown(entry_of(&namespace.subscription(topic, name)?, &caller, wait)),
-            Place::Subscriptions(topic) => {
+            AtomResource::Queues => entities("Queues", "$Resources/queues", namespace.list(EntityKind::Queue)?),
+            AtomResource::Topics => entities("Topics", "$Resources/topics", namespace.list(EntityKind::Topic)?),
+            AtomResource::Entity(path) => respond(entity(namespace, path, &host, wait)?),
+            AtomResource::Subscription(topic, name) => {
+                respond(entry_of(&namespace.subscription(topic, name)?, &host, wait))
+            }
+            AtomResource::Subscriptions(topic) => {
                 let path = format!("{topic}/Subscriptions");
                 entities("Subscriptions", &path, namespace.list_subscriptions(topic)?)
             }
-            Place::Rule(topic, subscription, name) => shown(rule_entry(
+            AtomResource::Rule(topic, subscription, name) => respond(rule_entry(
                 topic,
                 subscription,
                 &namespace.rule(topic, subscription, name)?,
             )),
-            Place::Rules(topic, subscription) => {
+            AtomResource::Rules(topic, subscription) => {
                 let path = format!("{topic}/Subscriptions/{subscription}/Rules");
                 let (found, next) = page.cut(namespace.list_rules(topic, subscription)?);
                 let entries = found.iter().map(|rule| rule_entry(topic, subscription, rule)).collect();
@@ -347,29 +370,33 @@ async fn get(context: &Context, place: Place, caller: Caller, parameters: Parame
             }
         }
     });
-    done.await.map_err(|error| Refusal::of(Area::Entities, &error))
+    done.await.map_err(|error| HttpError::of(Area::Entities, &error))
 }
 
-async fn delete(context: &Context, place: Place) -> Result<Answer, Refusal> {
+async fn delete(context: &Context, resource: AtomResource) -> Result<HttpResponse, HttpError> {
     let wrong = matches!(
-        place,
-        Place::Namespace | Place::Queues | Place::Topics | Place::Subscriptions(_) | Place::Rules(..)
+        resource,
+        AtomResource::Namespace
+            | AtomResource::Queues
+            | AtomResource::Topics
+            | AtomResource::Subscriptions(_)
+            | AtomResource::Rules(..)
     );
     if wrong {
         let detail = "a list cannot be deleted; name one entity";
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail));
+        return Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail));
     }
     let context = context.clone();
-    let done = on_thread(move |wait| {
+    let done = run_blocking(move |wait| {
         let namespace = context.namespace();
-        match &place {
-            Place::Entity(path) => namespace.delete(&queue_or_topic(namespace, path)?),
-            Place::Subscription(topic, name) => namespace.delete(&namespace.subscription(topic, name)?),
-            Place::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name, wait),
+        match &resource {
+            AtomResource::Entity(path) => namespace.delete(&queue_or_topic(namespace, path)?),
+            AtomResource::Subscription(topic, name) => namespace.delete(&namespace.subscription(topic, name)?),
+            AtomResource::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name, wait),
             _ => Ok(()),
         }
     });
-    done.await.map_err(|error| Refusal::of(Area::Entities, &error))?;
+    done.await.map_err(|error| HttpError::of(Area::Entities, &error))?;
     // An empty body with the status 200: clients take 204 for an error.
     Ok(Response::new(Full::new(Bytes::new())))
 }

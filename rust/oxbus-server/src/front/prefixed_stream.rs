@@ -7,34 +7,34 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::sniff::First;
+use super::sniff::PeekedBytes;
 
 /// Reads the first bytes again, then the rest.
-pub(super) struct Rewound<S> {
-    first: First,
+pub(super) struct PrefixedStream<S> {
+    prefix: PeekedBytes,
     stream: S,
 }
 
-impl<S> Rewound<S> {
-    pub(super) fn new(first: First, stream: S) -> Self {
-        Self { first, stream }
+impl<S> PrefixedStream<S> {
+    pub(super) fn new(prefix: PeekedBytes, stream: S) -> Self {
+        Self { prefix, stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let left = self.first.bytes();
-        if left.is_empty() {
+        let unread = self.prefix.bytes();
+        if unread.is_empty() {
             return Pin::new(&mut self.stream).poll_read(cx, buffer);
         }
-        let count = left.len().min(buffer.remaining());
-        buffer.put_slice(&left[..count]);
-        self.first.skip(count);
+        let count = unread.len().min(buffer.remaining());
+        buffer.put_slice(&unread[..count]);
+        self.prefix.skip(count);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

@@ -9,16 +9,16 @@ use oxbus_amqp::message::Sections;
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_model::caps::AMQP_REPLIES_MAX;
 
-use super::call::{Call, Keys, Reply, wrong};
-use super::connection::Connection;
-use super::jobs::{Answered, Done};
-use super::links::{Kind, Replies};
-use super::node::Node;
+use super::connection::AmqpConnection;
+use super::jobs::{JobResult, PendingReply};
+use super::links::{LinkKind, ReplyLink};
+use super::node::AmqpNode;
+use super::request::{AmqpRequest, Reply, ReplyKeys, malformed_request};
 use super::{cbs, management};
 
-impl Connection {
+impl AmqpConnection {
     /// Has a request answered. That it came is said at once; what became of it says the answer.
-    pub(super) fn request(&mut self, node: &Node, incoming: Incoming) {
+    pub(super) fn request(&mut self, node: &AmqpNode, incoming: Incoming) {
         let Incoming {
             link,
             id,
@@ -43,79 +43,85 @@ impl Connection {
                 },
             );
         }
-        let place = match node {
-            Node::Management(place) => Some(place.clone()),
-            Node::Cbs | Node::Entity(_) => None,
+        let address = match node {
+            AmqpNode::Management(address) => Some(address.clone()),
+            AmqpNode::Cbs | AmqpNode::Entity(_) => None,
         };
         let bytes = message.len();
         self.queued_bytes += bytes;
-        let (context, shared) = (self.context.clone(), Arc::clone(&self.shared));
+        let (context, state) = (self.context.clone(), Arc::clone(&self.state));
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move |wait| {
-            let (reply, standard) = match Sections::scan(&message) {
+            let (reply, request_properties) = match Sections::scan(&message) {
                 Ok(sections) => {
-                    let standard = Call::standard(&message, &sections);
-                    let call = Call {
+                    let request_properties = AmqpRequest::standard_properties(&message, &sections);
+                    let request = AmqpRequest {
                         context,
-                        place,
-                        shared,
+                        address,
+                        state,
                         message,
                         sections,
                         transaction,
                         coordinator,
                     };
-                    let reply = if call.place.is_none() {
-                        cbs::answer(&call)
+                    let reply = if request.address.is_none() {
+                        cbs::answer(&request)
                     } else {
-                        management::answer(&call, wait)
+                        management::answer(&request, wait)
                     };
-                    (reply, standard)
+                    (reply, request_properties)
                 }
-                Err(error) => (Reply::of(&wrong(error)), oxbus_amqp::message::Properties::NONE),
+                Err(error) => (
+                    Reply::of(&malformed_request(error)),
+                    oxbus_amqp::message::Properties::NONE,
+                ),
             };
-            Done::Answered(Box::new(Answered {
+            JobResult::Answered(Box::new(PendingReply {
                 link,
                 reply,
                 bytes,
-                standard,
+                request_properties,
             }))
         });
     }
 
     /// Sends an answer to the link that it is for; one without such a link is dropped.
-    pub(super) fn answered(&mut self, answered: Answered) {
+    pub(super) fn answered(&mut self, answered: PendingReply) {
         self.queued_bytes -= answered.bytes;
-        if self.shared.has_claims() {
+        if self.state.has_claims() {
             self.is_known = true;
         }
-        let Answered {
-            link, reply, standard, ..
+        let PendingReply {
+            link,
+            reply,
+            request_properties,
+            ..
         } = answered;
-        let Some(Kind::Requests { node }) = self.links.get(&link).map(|link| &link.kind) else {
+        let Some(LinkKind::Request { node }) = self.links.get(&link).map(|link| &link.kind) else {
             return;
         };
         let keys = match node {
-            Node::Cbs => Keys::Cbs,
-            _ => Keys::Management,
+            AmqpNode::Cbs => ReplyKeys::Cbs,
+            _ => ReplyKeys::Management,
         };
-        let reply_to = standard.reply_to.as_ref().and_then(Value::as_text);
-        let Some(to) = self.reply_link(link, node, reply_to) else {
+        let reply_to = request_properties.reply_to.as_ref().and_then(Value::as_text);
+        let Some(reply_link_id) = self.reply_link(link, node, reply_to) else {
             return;
         };
-        let message = reply.message(keys, standard.message_id);
-        if let Some(Kind::Replies(replies)) = self.links.get_mut(&to).map(|link| &mut link.kind)
-            && replies.unsent.len() < AMQP_REPLIES_MAX
+        let message = reply.message(keys, request_properties.message_id);
+        if let Some(LinkKind::Reply(reply_link)) = self.links.get_mut(&reply_link_id).map(|link| &mut link.kind)
+            && reply_link.unsent.len() < AMQP_REPLIES_MAX
         {
-            replies.unsent.push_back(message);
+            reply_link.unsent.push_back(message);
         }
-        self.send_replies(to);
+        self.send_replies(reply_link_id);
     }
 
     /// Clients name the link by its target's address or by its own name, or not at all: then it is one of the same node.
-    fn reply_link(&self, request: LinkId, node: &Node, reply_to: Option<&str>) -> Option<LinkId> {
+    fn reply_link(&self, request: LinkId, node: &AmqpNode, reply_to: Option<&str>) -> Option<LinkId> {
         let candidates = || {
             self.links.iter().filter_map(|(id, link)| match &link.kind {
-                Kind::Replies(replies) if replies.node == *node => Some((*id, &link.name, replies)),
+                LinkKind::Reply(reply_link) if reply_link.node == *node => Some((*id, &link.name, reply_link)),
                 _ => None,
             })
         };
@@ -128,7 +134,7 @@ impl Connection {
 
     /// Sends answers as far as the client gives credit.
     pub(super) fn send_replies(&mut self, id: LinkId) {
-        let Some(Kind::Replies(Replies { unsent, .. })) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+        let Some(LinkKind::Reply(ReplyLink { unsent, .. })) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
         };
         while let Some(message) = unsent.front() {
@@ -154,7 +160,7 @@ impl Connection {
         self.queued_bytes += bytes;
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move |wait| {
-            Done::Coordinated(id, coordinator.request(incoming.link, &incoming.message, wait), bytes)
+            JobResult::Coordinated(id, coordinator.request(incoming.link, &incoming.message, wait), bytes)
         });
     }
 }

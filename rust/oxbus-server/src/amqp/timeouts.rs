@@ -8,18 +8,18 @@ use oxbus_amqp::performative::{Fault, condition};
 use oxbus_model::caps::{AMQP_FIRST_LINK_MS_MAX, AMQP_LINK_IDLE_MS_MAX, AMQP_TOKEN_MS_MAX, AMQP_WITHOUT_LINK_MS_MAX};
 use tokio::time::Instant;
 
-use super::connection::Connection;
+use super::connection::AmqpConnection;
 use super::fault;
-use super::links::Kind;
+use super::links::LinkKind;
 
-const TOKEN: Duration = Duration::from_millis(AMQP_TOKEN_MS_MAX);
-const FIRST_LINK: Duration = Duration::from_millis(AMQP_FIRST_LINK_MS_MAX);
-const WITHOUT_LINK: Duration = Duration::from_millis(AMQP_WITHOUT_LINK_MS_MAX);
-const LINK_IDLE: Duration = Duration::from_millis(AMQP_LINK_IDLE_MS_MAX);
+const TOKEN_TIMEOUT: Duration = Duration::from_millis(AMQP_TOKEN_MS_MAX);
+const FIRST_LINK_TIMEOUT: Duration = Duration::from_millis(AMQP_FIRST_LINK_MS_MAX);
+const WITHOUT_LINK_TIMEOUT: Duration = Duration::from_millis(AMQP_WITHOUT_LINK_MS_MAX);
+const LINK_IDLE_TIMEOUT: Duration = Duration::from_millis(AMQP_LINK_IDLE_MS_MAX);
 /// The longest sleep; links are looked over so often.
-const ROUND: Duration = Duration::from_secs(30);
+const SLEEP_MAX: Duration = Duration::from_secs(30);
 
-impl Connection {
+impl AmqpConnection {
     /// Until when the connection may sleep.
     pub(super) fn deadline(&self) -> Instant {
         let now = Instant::now();
@@ -28,42 +28,46 @@ impl Connection {
             .deadline()
             .map(|ms| self.started + Duration::from_millis(ms));
         if self.is_closing {
-            return engine.unwrap_or(now + ROUND);
+            return engine.unwrap_or(now + SLEEP_MAX);
         }
-        let token = (!self.is_known).then_some(self.started + TOKEN);
-        let claims = self.shared.first_expiry().map(|end| {
+        let token = (!self.is_known).then_some(self.started + TOKEN_TIMEOUT);
+        let claims_expiry = self.state.first_expiry().map(|end| {
             let left = end.0.saturating_sub(self.context.now().0);
-            now + Duration::from_millis(left).min(ROUND)
+            now + Duration::from_millis(left).min(SLEEP_MAX)
         });
-        let linkless = self.without_links_since.map(|since| since + self.linkless_max());
-        [engine, token, claims, linkless, self.timers.first()]
+        let linkless_end = self.linkless_since.map(|since| since + self.linkless_max());
+        [engine, token, claims_expiry, linkless_end, self.timers.first()]
             .into_iter()
             .flatten()
-            .fold(now + ROUND, Instant::min)
+            .fold(now + SLEEP_MAX, Instant::min)
     }
 
     fn linkless_max(&self) -> Duration {
-        if self.had_links { WITHOUT_LINK } else { FIRST_LINK }
+        if self.had_links {
+            WITHOUT_LINK_TIMEOUT
+        } else {
+            FIRST_LINK_TIMEOUT
+        }
     }
 
     /// Does what is due.
-    pub(super) fn on_time(&mut self) {
+    pub(super) fn on_timer(&mut self) {
         let now_ms = self.now();
         self.engine.tick(now_ms);
         if self.is_closing {
             return;
         }
         let now = Instant::now();
-        while let Some(link) = self.timers.take_due(now) {
-            self.link_time(link, now);
+        while let Some(link) = self.timers.pop_due(now) {
+            self.on_link_timer(link, now);
         }
-        if !self.is_known && now >= self.started + TOKEN {
+        if !self.is_known && now >= self.started + TOKEN_TIMEOUT {
             // B-409.
             self.peer.log_failed("no_token");
-            let text = format!("no token was put to $cbs within {} ms", TOKEN.as_millis());
+            let text = format!("no token was put to $cbs within {} ms", TOKEN_TIMEOUT.as_millis());
             return self.force_close(text);
         }
-        if let Some(since) = self.without_links_since
+        if let Some(since) = self.linkless_since
             && now >= since + self.linkless_max()
         {
             // B-410.
@@ -73,8 +77,8 @@ impl Connection {
             );
             return self.force_close(text);
         }
-        self.drop_unused(now);
-        self.drop_unauthorized();
+        self.detach_idle_links(now);
+        self.detach_unauthorized_links();
     }
 
     pub(super) fn force_close(&mut self, text: String) {
@@ -86,22 +90,22 @@ impl Connection {
             .close(Some(Fault::new(condition::CONNECTION_FORCED, text)), now);
     }
 
-    fn link_time(&mut self, id: LinkId, now: Instant) {
+    fn on_link_timer(&mut self, id: LinkId, now: Instant) {
         match self.links.get(&id).map(|link| &link.kind) {
-            Some(Kind::Opening(_)) => self.look_for_session(id),
-            Some(Kind::Receives(receives)) => {
+            Some(LinkKind::Attaching(_)) => self.try_accept_session(id),
+            Some(LinkKind::Receive(receive_link)) => {
                 let grace = Duration::from_millis(oxbus_model::caps::AMQP_SESSION_LOST_MS);
-                if receives.session_lost_at.is_some_and(|at| now >= at + grace) {
+                if receive_link.session_lost_at.is_some_and(|at| now >= at + grace) {
                     let error = oxbus_model::Error::new(
                         oxbus_model::ErrorKind::SessionLockLost,
                         "The session lock has expired on the MessageSession. Accept a new MessageSession.",
                     );
                     return self.detach(id, fault::of(&error));
                 }
-                if let Some(error) = self.session_check(id) {
+                if let Some(error) = self.session_lock_fault(id) {
                     return self.detach(id, error);
                 }
-                self.look(id);
+                self.resume(id);
                 self.set_timer(id);
             }
             _ => {}
@@ -109,12 +113,12 @@ impl Connection {
     }
 
     /// The fault of a session whose lock ended a while ago.
-    fn session_check(&self, id: LinkId) -> Option<Fault> {
-        let Some(Kind::Receives(receives)) = self.links.get(&id).map(|link| &link.kind) else {
+    fn session_lock_fault(&self, id: LinkId) -> Option<Fault> {
+        let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return None;
         };
-        receives.receiver.session_id()?;
-        let until = receives.receiver.session_locked_until()?;
+        receive_link.receiver.session_id()?;
+        let until = receive_link.receiver.session_locked_until()?;
         let clock = self.context.namespace().clock();
         let is_over = clock.is_real_time() && until.0 + oxbus_model::caps::AMQP_SESSION_LOST_MS <= clock.now().0;
         is_over.then(|| {
@@ -126,12 +130,12 @@ impl Connection {
     }
 
     /// Detaches links on which nothing has happened for long (B-411).
-    fn drop_unused(&mut self, now: Instant) {
-        let is_unused = |used_at: Instant| now >= used_at + LINK_IDLE;
+    fn detach_idle_links(&mut self, now: Instant) {
+        let is_unused = |used_at: Instant| now >= used_at + LINK_IDLE_TIMEOUT;
         let unused: Vec<LinkId> = self
             .links
             .iter()
-            .filter(|(_, link)| link.needs().is_some() && is_unused(link.used_at))
+            .filter(|(_, link)| link.required_access().is_some() && is_unused(link.used_at))
             .map(|(id, _)| *id)
             .collect();
         for id in unused {
@@ -141,23 +145,23 @@ impl Connection {
     }
 
     /// Detaches links that no token allows any more (B-417).
-    fn drop_unauthorized(&mut self) {
+    fn detach_unauthorized_links(&mut self) {
         let now = self.context.now();
-        if self.shared.first_expiry().is_none_or(|end| end > now) {
+        if self.state.first_expiry().is_none_or(|end| end > now) {
             return;
         }
         let refused: Vec<_> = self
             .links
             .iter()
             .filter_map(|(id, link)| {
-                let (place, right) = link.needs()?;
-                let refused = self.shared.allows(right, &place.scope()).err()?;
+                let (address, right) = link.required_access()?;
+                let refused = self.state.check(right, &address.scope()).err()?;
                 Some((*id, refused))
             })
             .collect();
-        self.shared.forget_expired();
+        self.state.forget_expired();
         for (id, refused) in refused {
-            self.detach(id, fault::refused(&refused));
+            self.detach(id, fault::access_denied(&refused));
         }
     }
 }

@@ -7,17 +7,17 @@ use hyper::{Response, StatusCode};
 use oxbus_model::{Error, ErrorKind};
 use quick_xml::escape::partial_escape;
 
-use super::Answer;
-use crate::sas::{Refused, log_missing};
+use super::HttpResponse;
+use crate::sas::{AccessDenied, log_missing_entity};
 
 /// Why a request is not done.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct HttpError {
     status: StatusCode,
     sub_code: u32,
     detail: String,
     /// What the client names is not there.
-    is_missing: bool,
+    is_entity_missing: bool,
 }
 
 /// What is asked for: the same error has another status for messages and for entities.
@@ -27,13 +27,13 @@ pub(crate) enum Area {
     Entities,
 }
 
-impl Refusal {
+impl HttpError {
     pub(crate) fn new(status: StatusCode, sub_code: u32, detail: impl Into<String>) -> Self {
         Self {
             status,
             sub_code,
             detail: detail.into(),
-            is_missing: false,
+            is_entity_missing: false,
         }
     }
 
@@ -46,20 +46,20 @@ impl Refusal {
     pub(crate) fn of(area: Area, error: &Error) -> Self {
         let (status, sub_code) = status(area, error.kind());
         Self {
-            is_missing: error.kind() == ErrorKind::EntityNotFound,
+            is_entity_missing: error.kind() == ErrorKind::EntityNotFound,
             ..Self::new(status, sub_code, error.detail())
         }
     }
 
     /// Says in the log that the entity is not there, if that is why.
-    pub(super) fn log_missing(&self, entity: &str, key_name: &str) {
-        if self.is_missing {
-            log_missing(entity, Some(key_name));
+    pub(super) fn log_missing_entity(&self, entity: &str, key_name: &str) {
+        if self.is_entity_missing {
+            log_missing_entity(entity, Some(key_name));
         }
     }
 
     /// As an answer.
-    pub(crate) fn answer(&self) -> Answer {
+    pub(crate) fn to_response(&self) -> HttpResponse {
         let Self {
             status,
             sub_code,
@@ -71,22 +71,22 @@ impl Refusal {
             "<Error><Code>{code}</Code><Detail>SubCode={sub_code}. {}</Detail></Error>",
             partial_escape(detail.as_str())
         );
-        let mut answer = Response::new(Full::from(text));
-        *answer.status_mut() = *status;
-        let headers = answer.headers_mut();
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = *status;
+        let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
         if *status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("SharedAccessSignature"));
         }
-        answer
+        response
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Self {
-        refused.log();
-        let status = StatusCode::from_u16(refused.status()).expect("a status");
-        Self::new(status, refused.sub_code(), refused.detail())
+impl From<AccessDenied> for HttpError {
+    fn from(denied: AccessDenied) -> Self {
+        denied.log();
+        let status = StatusCode::from_u16(denied.status()).expect("a status");
+        Self::new(status, denied.sub_code(), denied.detail())
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use hyper::StatusCode;
     use oxbus_model::{Error, ErrorKind};
 
-    use super::{Area, Refusal, status};
+    use super::{Area, HttpError, status};
 
     #[test]
     fn every_kind_has_a_status_of_an_error_and_a_sub_code_that_begins_like_it() {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn details_are_escaped() {
         let error = Error::new(ErrorKind::InvalidRule, "a < b & 'c'");
-        let answer = Refusal::of(Area::Entities, &error);
-        assert!(format!("{:?}", answer.answer()).contains("a &lt; b &amp; 'c'"));
+        let response = HttpError::of(Area::Entities, &error);
+        assert!(format!("{:?}", response.to_response()).contains("a &lt; b &amp; 'c'"));
     }
 }

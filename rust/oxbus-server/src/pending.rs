@@ -14,26 +14,26 @@ use oxbus_model::Result;
 use oxbus_model::options::ReceiveMode;
 use tokio::sync::watch;
 
-use crate::wait::until_found;
+use crate::wait::wait_until_found;
 
-/// Messages that go back when this is dropped before [`Taken::keep`].
-pub(crate) struct Taken {
+/// Messages that go back when this is dropped before [`PendingDeliveries::mark_sent`].
+pub(crate) struct PendingDeliveries {
     receiver: Arc<Receiver>,
     deliveries: Deliveries,
-    is_kept: bool,
+    is_sent: bool,
 }
 
-impl Taken {
+impl PendingDeliveries {
     pub(crate) fn new(receiver: &Arc<Receiver>, deliveries: Deliveries) -> Self {
         Self {
             receiver: Arc::clone(receiver),
             deliveries,
-            is_kept: false,
+            is_sent: false,
         }
     }
 
     /// Takes up to `max` messages without waiting; `None` when there is none.
-    pub(crate) fn take(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
+    pub(crate) fn receive_now(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
         let found = receiver.receive_now(max, store)?;
         Ok(found.map(|deliveries| Self::new(receiver, deliveries)))
     }
@@ -47,22 +47,22 @@ impl Taken {
     }
 
     /// Gives them out: they are the caller's to send or to give back.
-    pub(crate) fn take_all(&mut self) -> Deliveries {
+    pub(crate) fn take_deliveries(&mut self) -> Deliveries {
         std::mem::take(&mut self.deliveries)
     }
 
     /// They are the client's now.
-    pub(crate) fn keep(&mut self) {
-        self.is_kept = true;
+    pub(crate) fn mark_sent(&mut self) {
+        self.is_sent = true;
     }
 }
 
-impl Drop for Taken {
+impl Drop for PendingDeliveries {
     fn drop(&mut self) {
-        if self.is_kept || self.deliveries.is_empty() || self.receiver.mode() != ReceiveMode::PeekLock {
+        if self.is_sent || self.deliveries.is_empty() || self.receiver.mode() != ReceiveMode::PeekLock {
             return;
         }
-        let held: Vec<SettleKey> = self
+        let keys: Vec<SettleKey> = self
             .deliveries
             .iter()
             .map(|delivery| SettleKey {
@@ -71,23 +71,23 @@ impl Drop for Taken {
             })
             .collect();
         let receiver = Arc::clone(&self.receiver);
-        let give_back = move || receiver.release(&held, &Wait::FOREVER);
+        let release = move || receiver.release(&keys, &Wait::FOREVER);
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(give_back)),
-            Err(_) => give_back(),
+            Ok(runtime) => drop(runtime.spawn_blocking(release)),
+            Err(_) => release(),
         }
     }
 }
 
 /// Takes messages; waits for the first until the deadline, or until the server is to end. `None` when none came.
-pub(crate) async fn wait(
+pub(crate) async fn receive(
     receiver: &Arc<Receiver>,
     max: usize,
     deadline: Deadline,
     stopped: watch::Receiver<bool>,
-) -> Result<Option<Taken>> {
-    until_found(receiver, deadline, stopped, move |receiver, store| {
-        Taken::take(receiver, max, store)
+) -> Result<Option<PendingDeliveries>> {
+    wait_until_found(receiver, deadline, stopped, move |receiver, store| {
+        PendingDeliveries::receive_now(receiver, max, store)
     })
     .await
 }

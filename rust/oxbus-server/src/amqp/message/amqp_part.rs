@@ -18,8 +18,8 @@ use super::ids;
 
 /// What is in an AMQP part.
 #[derive(Debug)]
-pub(super) struct Extras {
-    pub(super) rank: Rank,
+pub(super) struct AmqpPart {
+    pub(super) hints: HeaderHints,
     pub(super) delivery_annotations: Map,
     pub(super) annotations: Map,
     pub(super) properties: Properties,
@@ -27,12 +27,12 @@ pub(super) struct Extras {
 
 /// What its sender says of how it is to be treated. The broker treats all alike, and hands it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rank {
+pub(super) struct HeaderHints {
     pub(super) durable: Option<bool>,
     pub(super) priority: Option<u8>,
 }
 
-impl Rank {
+impl HeaderHints {
     /// What a header says of it.
     pub(super) fn of(header: &Header) -> Self {
         let Header { durable, priority, .. } = *header;
@@ -49,9 +49,9 @@ impl Rank {
     }
 }
 
-impl Extras {
+impl AmqpPart {
     const NONE: Self = Self {
-        rank: Rank {
+        hints: HeaderHints {
             durable: None,
             priority: None,
         },
@@ -63,8 +63,8 @@ impl Extras {
     /// Writes the part; nothing when there is nothing in it.
     pub(super) fn encoded(&self) -> Bytes {
         let mut out = BytesMut::new();
-        if self.rank != Self::NONE.rank {
-            self.rank.header(0, None).encode(&mut out);
+        if self.hints != Self::NONE.hints {
+            self.hints.header(0, None).encode(&mut out);
         }
         if !self.delivery_annotations.is_empty() {
             put_delivery_annotations(&mut out, &self.delivery_annotations);
@@ -95,7 +95,7 @@ impl Extras {
             .then(|| Properties::decode(&mut reader(&sections.properties)).ok())
             .flatten();
         Self {
-            rank: header.map_or(Self::NONE.rank, |header| Rank::of(&header)),
+            hints: header.map_or(Self::NONE.hints, |header| HeaderHints::of(&header)),
             delivery_annotations: read_map(&part, &sections.delivery_annotations).unwrap_or_default(),
             annotations: read_map(&part, &sections.message_annotations).unwrap_or_default(),
             properties: properties.unwrap_or(Properties::NONE),

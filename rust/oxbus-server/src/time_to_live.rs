@@ -7,7 +7,7 @@ use oxbus_model::message::Fields;
 /// Milliseconds from when it could first be received: its own, or those of its entity where they are fewer (B-247).
 ///
 /// What does not expire, as in a dead-letter queue, shows what its sender said.
-pub(crate) fn time_to_live_ms(fields: &Fields<'_>, enqueued_at: Timestamp, expires_at: Timestamp) -> Option<u64> {
+pub(crate) fn effective_ms(fields: &Fields<'_>, enqueued_at: Timestamp, expires_at: Timestamp) -> Option<u64> {
     if expires_at == Timestamp::NEVER {
         return fields.time_to_live_ms;
     }

@@ -15,28 +15,31 @@ use oxbus_model::sync::whole;
 
 /// The receivers of a connection, the one used last at the end. Whole after a panic: one that is not in it is closed.
 #[derive(Default, Clone)]
-pub(super) struct Kept(Arc<Mutex<Vec<Entry>>>);
+pub(super) struct ReceiverPool(Arc<Mutex<Vec<PooledReceiver>>>);
 
 /// An entity's name without case, and its receiver.
-type Entry = (String, Arc<Receiver>);
+type PooledReceiver = (String, Arc<Receiver>);
 
-impl Kept {
+impl ReceiverPool {
     /// The receiver of an entity in peek-lock mode.
     pub(super) fn receiver(&self, namespace: &Namespace, path: &str) -> Result<Arc<Receiver>> {
         let key = EntityName::key_of(path);
-        let mut kept = whole(self.0.lock());
-        let found = kept.iter().position(|(name, _)| *name == key).map(|at| kept.remove(at));
+        let mut receivers = whole(self.0.lock());
+        let found = receivers
+            .iter()
+            .position(|(name, _)| *name == key)
+            .map(|at| receivers.remove(at));
         // An entity that was deleted and created again is another one.
         let alive = found.filter(|(_, receiver)| !receiver.is_closed() && receiver.queue().check_alive().is_ok());
         let entry = match alive {
             Some(entry) => entry,
             None => (key, Arc::new(open(namespace, path, ReceiveMode::PeekLock)?)),
         };
-        if kept.len() >= HTTP_RECEIVERS_MAX {
-            kept.remove(0);
+        if receivers.len() >= HTTP_RECEIVERS_MAX {
+            receivers.remove(0);
         }
         let receiver = Arc::clone(&entry.1);
-        kept.push(entry);
+        receivers.push(entry);
         Ok(receiver)
     }
 
@@ -72,21 +75,23 @@ mod tests {
     use oxbus_model::sync::whole;
     use oxbus_store::Wait;
 
-    use super::Kept;
+    use super::ReceiverPool;
 
     #[test]
     fn a_connection_keeps_a_bounded_number_of_receivers() {
         // A client that asks each entity once must not fill the memory with caches.
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
-        let kept = Kept::default();
+        let receivers = ReceiverPool::default();
         for number in 0..HTTP_RECEIVERS_MAX + 2 {
             namespace
                 .create_queue_with(&format!("q{number}"), Vec::new(), &Wait::FOREVER)
                 .expect("a queue");
-            kept.receiver(&namespace, &format!("q{number}")).expect("a receiver");
-            kept.receiver(&namespace, "Q0").expect("a receiver");
+            receivers
+                .receiver(&namespace, &format!("q{number}"))
+                .expect("a receiver");
+            receivers.receiver(&namespace, "Q0").expect("a receiver");
         }
-        let names = whole(kept.0.lock());
+        let names = whole(receivers.0.lock());
         let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), HTTP_RECEIVERS_MAX);
         assert_eq!(
@@ -99,14 +104,14 @@ mod tests {
     #[test]
     fn an_entity_that_was_made_again_has_another_receiver() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
-        let kept = Kept::default();
+        let receivers = ReceiverPool::default();
         namespace
             .create_queue_with("q", Vec::new(), &Wait::FOREVER)
             .expect("a queue");
-        let first = kept.receiver(&namespace, "q").expect("a receiver");
+        let first = receivers.receiver(&namespace, "q").expect("a receiver");
         assert!(Arc::ptr_eq(
             &first,
-            &kept.receiver(&namespace, "q").expect("a receiver")
+            &receivers.receiver(&namespace, "q").expect("a receiver")
         ));
         namespace
             .queue("q")
@@ -117,7 +122,7 @@ mod tests {
             .expect("a queue");
         assert!(!Arc::ptr_eq(
             &first,
-            &kept.receiver(&namespace, "q").expect("a receiver")
+            &receivers.receiver(&namespace, "q").expect("a receiver")
         ));
     }
 }

@@ -9,23 +9,23 @@ use oxbus_amqp::engine::{Incoming, IncomingId, LinkId};
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
 
-use super::connection::Connection;
-use super::jobs::Done;
-use super::links::Kind;
-use super::{runs, stores};
+use super::connection::AmqpConnection;
+use super::jobs::JobResult;
+use super::links::LinkKind;
+use super::{send_groups, transfer};
 
-impl Connection {
+impl AmqpConnection {
     /// Stores what a link has queued; false when it has nothing, or a call is under way.
     pub(super) fn start_sends(&mut self, id: LinkId) -> bool {
-        let Some(Kind::Sends(sends)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
+        let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return false;
         };
-        if sends.is_busy || sends.queued.is_empty() {
+        if send_link.is_busy || send_link.queued.is_empty() {
             return false;
         }
-        sends.is_busy = true;
-        let queued = std::mem::take(&mut sends.queued);
-        let sender = Arc::clone(&sends.sender);
+        send_link.is_busy = true;
+        let queued = std::mem::take(&mut send_link.queued);
+        let sender = Arc::clone(&send_link.sender);
         self.store_all(id, sender, queued);
         true
     }
@@ -36,15 +36,15 @@ impl Connection {
         self.jobs.start(move |wait| {
             let bytes = queued.iter().map(|it| it.message.len()).sum();
             let answers = if sender.queue().may_wait() {
-                runs::store(&sender, &coordinator, queued, wait)
+                send_groups::store(&sender, &coordinator, queued, wait)
             } else {
                 let answer = |it: Incoming| {
-                    let state = stores::store(&sender, &coordinator, &it, wait);
+                    let state = transfer::store(&sender, &coordinator, &it, wait);
                     it.id.map(|id| (id, state))
                 };
                 queued.into_iter().filter_map(answer).collect()
             };
-            Done::Sent(id, answers, bytes)
+            JobResult::Sent(id, answers, bytes)
         });
     }
 
@@ -54,11 +54,11 @@ impl Connection {
         for (incoming, state) in answers {
             self.engine.answer(incoming, state);
         }
-        if let Some(Kind::Sends(sends)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
-            sends.is_busy = false;
-            if !sends.queued.is_empty() {
+        if let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
+            send_link.is_busy = false;
+            if !send_link.queued.is_empty() {
                 self.dirty.push(id);
-            } else if sends.is_detaching {
+            } else if send_link.is_detaching {
                 self.remove(id);
                 self.engine.detach(id, None);
             }

@@ -12,19 +12,19 @@ use oxbus_amqp::message::{
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::fault;
-use super::node::Place;
-use super::shared::Shared;
+use super::node::EntityAddress;
+use super::state::ConnectionState;
 use super::transactions::Coordinator;
 use crate::front::Context;
-use crate::sas::Refused;
+use crate::sas::AccessDenied;
 
 /// A request.
-pub(super) struct Call {
+pub(super) struct AmqpRequest {
     pub(super) context: Context,
     /// The entity whose management it went to; nothing for `$cbs`.
-    pub(super) place: Option<Place>,
+    pub(super) address: Option<EntityAddress>,
     /// What belongs to the connection.
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<ConnectionState>,
     pub(super) message: Bytes,
     pub(super) sections: Sections,
     /// The transaction that it is part of, and the session it came over (B-328).
@@ -43,17 +43,17 @@ pub(super) struct Reply {
 
 /// How the keys of an answer are written (B-415).
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Keys {
+pub(super) enum ReplyKeys {
     /// `status-code`.
     Cbs,
     /// `statusCode`.
     Management,
 }
 
-impl Call {
+impl AmqpRequest {
     /// What the application properties say.
     pub(super) fn properties(&self) -> Result<Map> {
-        read_map(&self.message, &self.sections.application_properties).map_err(wrong)
+        read_map(&self.message, &self.sections.application_properties).map_err(malformed_request)
     }
 
     /// The value that the body is; nothing when it is no value.
@@ -62,7 +62,7 @@ impl Call {
     }
 
     /// Properties of a request: its id, and where the answer goes.
-    pub(super) fn standard(message: &Bytes, sections: &Sections) -> Properties {
+    pub(super) fn standard_properties(message: &Bytes, sections: &Sections) -> Properties {
         let range = &sections.properties;
         if range.is_empty() {
             return Properties::NONE;
@@ -71,7 +71,7 @@ impl Call {
     }
 }
 
-pub(super) fn wrong(error: oxbus_amqp::codec::DecodeError) -> Error {
+pub(super) fn malformed_request(error: oxbus_amqp::codec::DecodeError) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         format!("the request is not well-formed: {error}"),
@@ -100,18 +100,18 @@ impl Reply {
     }
 
     /// Not done, for want of a right.
-    pub(super) fn refused(refused: &Refused) -> Self {
-        refused.log();
+    pub(super) fn access_denied(denied: &AccessDenied) -> Self {
+        denied.log();
         Self {
-            status: refused.status().into(),
-            description: refused.detail(),
-            condition: Some(refused.condition()),
+            status: denied.status().into(),
+            description: denied.detail(),
+            condition: Some(denied.condition()),
             body: Value::Null,
         }
     }
 
     /// The message to send.
-    pub(super) fn message(self, keys: Keys, request_id: Option<MessageId>) -> Bytes {
+    pub(super) fn message(self, keys: ReplyKeys, request_id: Option<MessageId>) -> Bytes {
         let mut out = BytesMut::new();
         Properties {
             correlation_id: request_id,
@@ -119,8 +119,8 @@ impl Reply {
         }
         .encode(&mut out);
         let (code, description, condition) = match keys {
-            Keys::Cbs => ("status-code", "status-description", "error-condition"),
-            Keys::Management => ("statusCode", "statusDescription", "errorCondition"),
+            ReplyKeys::Cbs => ("status-code", "status-description", "error-condition"),
+            ReplyKeys::Management => ("statusCode", "statusDescription", "errorCondition"),
         };
         let mut map = Map::new();
         map.push(code, self.status);

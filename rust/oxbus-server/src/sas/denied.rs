@@ -9,9 +9,9 @@ use super::scope::{self, Scope};
 
 /// A refusal: why, for which entity, under which name of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct AccessDenied {
     /// Why.
-    pub why: Why,
+    pub reason: DenialReason,
     /// The path of what was asked for, as the client wrote it; empty for the whole namespace.
     pub entity: String,
     /// The name of the rule that the client shows; nothing before that was read.
@@ -20,7 +20,7 @@ pub struct Refused {
 
 /// Why access is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum DenialReason {
     /// There is no token.
     Missing,
     /// It is no shared access signature.
@@ -39,11 +39,11 @@ pub enum Why {
     MissingRight(AccessRight),
 }
 
-impl Refused {
+impl AccessDenied {
     /// A refusal of an address such as `sb://host/entity`, or of a path.
-    pub fn new(why: Why, address: &str, key_name: Option<&str>) -> Self {
+    pub fn new(reason: DenialReason, address: &str, key_name: Option<&str>) -> Self {
         Self {
-            why,
+            reason,
             entity: scope::entity_of(address),
             key_name: key_name.map(str::to_owned),
         }
@@ -55,7 +55,7 @@ impl Refused {
             CLIENT_REFUSED,
             key_name = self.key_name.as_deref(),
             entity = self.entity,
-            reason = self.why.name()
+            reason = self.reason.name()
         );
     }
 
@@ -71,10 +71,13 @@ impl Refused {
 
     /// The sub code over HTTP (B-464).
     pub fn sub_code(&self) -> u32 {
-        match self.why {
-            Why::MissingRight(_) => 40100,
-            Why::Missing | Why::Malformed(_) | Why::Issuer => 40102,
-            Why::UnknownPolicy | Why::WrongKey | Why::WrongAudience(_) | Why::Expired(_) => 40103,
+        match self.reason {
+            DenialReason::MissingRight(_) => 40100,
+            DenialReason::Missing | DenialReason::Malformed(_) | DenialReason::Issuer => 40102,
+            DenialReason::UnknownPolicy
+            | DenialReason::WrongKey
+            | DenialReason::WrongAudience(_)
+            | DenialReason::Expired(_) => 40103,
         }
     }
 
@@ -82,18 +85,18 @@ impl Refused {
     pub fn detail(&self) -> String {
         let entity = &self.entity;
         match &self.key_name {
-            Some(name) => format!("{}: entity=`{entity}`, key name=`{name}`", self.why.text()),
-            None => format!("{}: entity=`{entity}`", self.why.text()),
+            Some(name) => format!("{}: entity=`{entity}`, key name=`{name}`", self.reason.text()),
+            None => format!("{}: entity=`{entity}`", self.reason.text()),
         }
     }
 }
 
 /// Says in the log that a client named an entity that is not there.
-pub fn log_missing(entity: &str, key_name: Option<&str>) {
+pub fn log_missing_entity(entity: &str, key_name: Option<&str>) {
     event!(CLIENT_REFUSED, key_name, entity, reason = "EntityNotFound");
 }
 
-impl Why {
+impl DenialReason {
     /// Its name in the log.
     fn name(&self) -> &'static str {
         match self {
@@ -115,8 +118,8 @@ impl Why {
                               Authorization, over AMQP to $cbs"
                     .to_owned()
             }
-            Self::Malformed(why) => format!(
-                "MalformedToken: the token cannot be read, {why}; use SharedAccessSignature sr=…&sig=…&se=…&skn=…"
+            Self::Malformed(reason) => format!(
+                "MalformedToken: the token cannot be read, {reason}; use SharedAccessSignature sr=…&sig=…&se=…&skn=…"
             ),
             Self::Issuer => {
                 "InvalidIssuer: this server takes no tokens of an issuer; use a shared access signature, which \
