@@ -114,7 +114,7 @@ impl Bus {
 
     fn reopen(&mut self, end: End, ms: u64) {
         if matches!(end, End::CheckpointAndClose) {
-            self.namespace.checkpoint().expect("the disk transactions");
+            self.namespace.checkpoint().expect("the disk works");
         }
         self.restart(!matches!(end, End::Kill));
         self.browse_unknown();

@@ -115,10 +115,7 @@ impl Bus {
         let Some(lost) = check_result("settle many", &refusals, result) else {
             return;
         };
-        assert_eq!(
-            lost, expected,
-            "exactly those are lost that nobody lock_ids any more (B-155)"
-        );
+        assert_eq!(lost, expected, "exactly the expired locks are reported as lost (B-155)");
         for (position, held) in all.iter().enumerate() {
             if !expected.contains(&position) {
                 self.world.settled(at, held.number, action);
