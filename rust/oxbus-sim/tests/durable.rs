@@ -59,8 +59,7 @@ struct Script {
 }
 
 fn body_of(delivery: &Delivery) -> u64 {
-    let fields =
-        Fields::decode(delivery.claimed.record.in_memory().expect("handed out")).expect("stored by the sender");
+    let fields = Fields::decode(delivery.claimed.record.in_memory().expect("delivered")).expect("stored by the sender");
     u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"))
 }
 

@@ -420,7 +420,7 @@ pub(crate) fn check_result<T>(what: &str, refusals: &Refusals, result: Result<T>
 
 /// Converts a delivery for the model.
 pub(crate) fn delivered(delivery: &Delivery) -> DeliveredMessage {
-    let record = delivery.claimed.record.in_memory().expect("handed out");
+    let record = delivery.claimed.record.in_memory().expect("delivered");
     let fields = Fields::decode(record).expect("stored by the sender");
     DeliveredMessage {
         number: Entity::sequence_number(delivery.index, delivery.claimed.key.counter).0,
