@@ -54,7 +54,7 @@ def flights(spark: SparkSession, directory: Path, count: int) -> DataFrame:
 
 
 def send(messages: DataFrame, connection_string: str, queue: str) -> None:
-    """Send messages to a queue in one atomic batch."""
+    """Send messages to a queue in one atomic commit."""
     target = {"connectionString": connection_string, "queue": queue, "delivery": "exactlyOnce"}
     messages.write.format("oxbus").options(**target).mode("append").save()
 

@@ -87,7 +87,7 @@ impl UnspilledDeadLetter {
         pending: &PendingEntry,
     ) -> Option<Self> {
         let record = record.in_memory()?;
-        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_tight() {
+        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_under_pressure() {
             return None;
         }
         Some(Self {
