@@ -45,21 +45,21 @@ impl Namespace {
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
             return Err(cannot_heal(shard, fault));
         }
-        let tell = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
+        let log = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
         match fault {
             Injected::Shard(fault) => {
-                tell();
+                log();
                 shard.health().inject(fault, after);
             }
             Injected::Disk(DiskFault::Stall) if self.stores().is_none() => {
-                tell();
+                log();
                 self.inner.core.let_wait();
                 shard.health().inject(Fault::Stalled, after);
             }
             Injected::Disk(fault) => {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
                 let store = store.ok_or_else(needs_disk)?;
-                tell();
+                log();
                 store.injection().begin(fault, after);
             }
         }

@@ -163,7 +163,7 @@ impl Inner {
         let found = self.stores.as_ref().map(Stores::recovery).unwrap_or_default();
         event!(
             NAMESPACE_OPENED,
-            path = %self.shown_path(),
+            path = %self.display_path(),
             partitions = self.shards.len(),
             frames = found.frames,
             cut_bytes = found.truncated_bytes,
@@ -173,7 +173,7 @@ impl Inner {
     }
 
     /// Its directory as shown in the log.
-    fn shown_path(&self) -> std::borrow::Cow<'_, str> {
+    fn display_path(&self) -> std::borrow::Cow<'_, str> {
         match &self.stores {
             Some(stores) => stores.dir().to_string_lossy(),
             None => "(memory)".into(),
@@ -331,7 +331,7 @@ impl Inner {
             queue.remove();
             queue.wake_all();
         }
-        event!(NAMESPACE_CLOSED, path = %self.shown_path());
+        event!(NAMESPACE_CLOSED, path = %self.display_path());
     }
 }
 

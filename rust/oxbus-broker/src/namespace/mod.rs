@@ -147,7 +147,7 @@ impl Namespace {
     }
 
     /// Closes the namespace without snapshots: a faster close, and a slower next open. Suits a process that only appended messages.
-    pub fn close_as_it_is(&self) {
+    pub fn close_without_snapshots(&self) {
         self.inner.close(true);
     }
 
