@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bulk load by aircraft: each task puts its rows into the partitions of a directory, and no server runs."""
+"""Bulk-loads flights by aircraft: each task writes to the partitions of a directory, without a server."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def load_by_aircraft(spark: SparkSession, directory: Path, count: int) -> dict[str, int]:
-    """Load the flights, and count by partition of the queue what the tasks read back.
+    """Load the flights and check the partition of each row that tasks read back.
 
     Returns:
-        How many flights there are, how many aircraft, and how many flights are not where their aircraft belongs.
+        The numbers of flights, of aircraft, and of flights outside the partition of their aircraft.
     """
     bus = directory / "bus"
     with Namespace(bus, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("flights", enable_partitioning=True)
     load = sender(path=bus, queue="flights", job="flights-2013", durability="os")
-    # Rows of one aircraft in one task, in the order of the file.
+    # One task has all rows of an aircraft, in the order of the file.
     by_aircraft = flights(spark, directory, count).repartition("partition_key")
-    for _ in range(2):  # the second run is as a job that is tried again: it stores nothing
+    for _ in range(2):  # the second run acts as a retried job and stores nothing
         by_aircraft.rdd.mapPartitions(load).count()
     read = receiver(path=bus, queue="flights", columns=["partition_key", "partition_id"])
     found = partitions(spark, path=bus, queue="flights").mapInArrow(read, read.schema)
@@ -43,7 +43,7 @@ def load_by_aircraft(spark: SparkSession, directory: Path, count: int) -> dict[s
 
 
 def main() -> None:
-    """Run with a Spark of its own."""
+    """Run with a new Spark session."""
     given = arguments(__doc__).parse_args()
     with scratch() as name, local_session("bulk load") as spark:
         found = load_by_aircraft(spark, Path(name), given.flights)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead-letters flights that never left, with a reason, and lets Spark say what they have in common."""
+"""Dead-letters flights that never left, with a reason, and analyses the dead letters with Spark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 
 def as_flights(messages: DataFrame) -> DataFrame:
-    """The body of each message as columns beside it."""
+    """Add a column with the fields of each body."""
     return messages.withColumn("flight", sf.from_json(sf.col("body").cast("string"), SCHEMA))
 
 
 def analyse(spark: SparkSession, connection_string: str, directory: Path, count: int) -> dict[str, int]:
-    """Process the flights, dead-letter those without a departure, and count these by their origin."""
+    """Dead-letter the flights without a departure; return their count by origin."""
     messages = flights(spark, directory, count)
     send(messages, connection_string, "flights")
     connection = {"connectionString": connection_string}
@@ -48,7 +48,7 @@ def analyse(spark: SparkSession, connection_string: str, directory: Path, count:
 
 
 def main() -> None:
-    """Run with a broker and a Spark of its own."""
+    """Run with a new server and Spark session."""
     given = arguments(__doc__).parse_args()
     with (
         scratch() as name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A producer that sends everything twice, and a queue that detects duplicates and keeps each message once."""
+"""Sends every message twice to a queue that detects duplicates and stores each once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def send_twice(spark: SparkSession, connection_string: str, directory: Path, count: int) -> int:
-    """Send each flight twice under its message id; how many the queue has."""
+    """Send each flight twice with the same message id; return the number of messages in the queue."""
     messages = flights(spark, directory, count)
     for _ in range(2):
         send(messages, connection_string, "flights")
@@ -24,7 +24,7 @@ def send_twice(spark: SparkSession, connection_string: str, directory: Path, cou
 
 
 def main() -> None:
-    """Run with a broker and a Spark of its own."""
+    """Run with a new server and Spark session."""
     given = arguments(__doc__).parse_args()
     options = {"requires_duplicate_detection": True}
     with (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enriches flights from one queue into another, each exactly once, although the driver is killed in the middle."""
+"""Streams flights from queue to queue and enriches each exactly once, although the driver is killed half-way."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def enrich(spark: SparkSession, connection_string: str, checkpoint: str, count: 
 
 
 def run_and_kill_a_driver(connection_string: str, checkpoint: str, count: int) -> int:
-    """Enrich in another process, and kill that when half is done; how many flights it had enriched."""
+    """Enrich in another process and kill it half-way; return the number of enriched flights."""
     client = BulkClient(connection_string)
     command = [sys.executable, __file__, "--flights", str(count), "--driver", connection_string, checkpoint]
     with subprocess.Popen(command, start_new_session=True) as driver:
@@ -52,7 +52,7 @@ def run_and_kill_a_driver(connection_string: str, checkpoint: str, count: int) -
 
 
 def enrich_despite_a_kill(spark: SparkSession, connection_string: str, directory: Path, count: int) -> str:
-    """Fill the queue, kill a driver in the middle, go on from its checkpoint, and count."""
+    """Fill the queue, kill a driver half-way, continue from its checkpoint, and check the counts."""
     send(flights(spark, directory, count), connection_string, "flights")
     checkpoint = str(directory / "checkpoint")
     killed_at = run_and_kill_a_driver(connection_string, checkpoint, count)
@@ -69,7 +69,7 @@ def enrich_despite_a_kill(spark: SparkSession, connection_string: str, directory
 
 
 def main() -> None:
-    """Run with a broker and a Spark of its own, or as the driver that is killed."""
+    """Run with a new server and Spark session, or as the driver to kill."""
     parser = arguments(__doc__)
     parser.add_argument("--driver", nargs=2, metavar=("CONNECTION", "CHECKPOINT"), help="run as the driver")
     given = parser.parse_args()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the examples share: the flights as messages, a broker, and the choice of how many."""
+"""Shared by the examples: flights as messages, a server, and common options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """Options that all examples take."""
+    """Return a parser with the options of all examples."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--flights", type=int, default=FLIGHTS, help="how many flights (default: all)")
     return parser
@@ -31,7 +31,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def broker(directory: Path, *queues: str, **options: object) -> Iterator[str]:
-    """Serve a namespace with these partitioned queues; its connection string."""
+    """Serve a namespace with these partitioned queues; yield its connection string."""
     with Namespace(directory, durability="os") as namespace:
         admin = ServiceBusAdministrationClient(namespace)
         for queue in queues:
@@ -41,7 +41,7 @@ def broker(directory: Path, *queues: str, **options: object) -> Iterator[str]:
 
 
 def flights(spark: SparkSession, directory: Path, count: int) -> DataFrame:
-    """The first flights as messages: JSON under the tail number of the aircraft, which a few do not have."""
+    """Return the first flights as JSON messages, keyed by tail number; a few flights have none."""
     file = directory / "flights.csv"
     write_numbered_csv(file)
     read = spark.read.schema(", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
@@ -54,16 +54,16 @@ def flights(spark: SparkSession, directory: Path, count: int) -> DataFrame:
 
 
 def send(messages: DataFrame, connection_string: str, queue: str) -> None:
-    """Put messages into a queue, all together."""
+    """Send messages to a queue in one atomic commit."""
     target = {"connectionString": connection_string, "queue": queue, "delivery": "exactlyOnce"}
     messages.write.format("oxbus").options(**target).mode("append").save()
 
 
 def active(client: BulkClient, queue: str) -> int:
-    """How many messages a queue has."""
+    """Return the number of active messages of a queue."""
     return int(client.describe(queue)["active_messages"])
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A directory for one run."""
+    """Create a temporary directory for one run."""
     return tempfile.TemporaryDirectory(prefix="oxbus-example-")

@@ -263,7 +263,7 @@ def test_client_that_was_closed_says_so(server: Server) -> None:
 def test_other_servers_are_told_apart() -> None:
     """Something else that answers, and something that answers nothing."""
     for answer, error in (
-        (b"SSH-2.0-x\r\n", "no server of oxbus"),
+        (b"SSH-2.0-x\r\n", "not an oxbus server"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "proxy"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -156,7 +156,7 @@ def test_catalog_that_cannot_be_written(wide: Bus, fault: str) -> None:
 def test_only_faults_of_a_disk(wide: Bus) -> None:
     """Files of no partition cannot be out of service, and a namespace in memory has none."""
     for fault in ("unavailable", "busy"):
-        with pytest.raises(ValueError, match="only a partition can have this fault"):
+        with pytest.raises(ValueError, match="this fault needs a partition"):
             inject_fault(wide.namespace, None, fault)
     with pytest.raises(ValueError, match="unknown fault"):
         inject_fault(wide.namespace, None, "eio")

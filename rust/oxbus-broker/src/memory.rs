@@ -119,7 +119,7 @@ impl MemoryBudget {
     }
 
     /// True when messages that can be read back should be dropped from memory.
-    pub fn is_tight(&self) -> bool {
+    pub fn is_under_pressure(&self) -> bool {
         self.spills() || !self.has_room()
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules on inputs from a seed: words of the language in any order, behind them any bytes.
+//! Rules on random inputs: tokens of the language in any order, followed by any bytes.
 
 #[path = "support/rules.rs"]
 pub mod support;
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// The guide shows only what is true.
+/// The examples of the guide are valid.
 #[test]
 fn every_example_of_the_guide_compiles() {
     let guide = include_str!("../../../docs/guide/rules-language.md");
@@ -106,7 +106,7 @@ fn every_example_of_the_guide_compiles() {
     }
 }
 
-/// The catalog keeps rules as JSON.
+/// The catalog stores rules as JSON.
 #[test]
 fn settings_survive_a_round_trip_through_json() {
     let values = [

@@ -196,7 +196,7 @@ impl Namespace {
     /// See `oxbus.spark.owned`.
     fn _close_as_it_is(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        py.detach(|| namespace.close_as_it_is());
+        py.detach(|| namespace.close_without_snapshots());
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Broker calls that may block, with a timeout.
 
+use oxbus_broker::Namespace;
 use oxbus_broker::clock::with_timeout;
 use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
@@ -21,4 +22,17 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
         let detail = "the server panicked during the call; see its error output";
         Err(Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown))
     })
+}
+
+/// Runs a short `work` that may wait for the namespace's catalog: in place for a namespace in memory, else on a
+/// blocking thread.
+pub(crate) async fn run_lookup<T: Send + 'static>(
+    namespace: &Namespace,
+    work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if namespace.may_wait() {
+        run_blocking(work).await
+    } else {
+        with_call_timeout(work)
+    }
 }

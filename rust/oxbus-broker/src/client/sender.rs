@@ -130,7 +130,7 @@ impl Sender {
 
     /// The partitions in the order in which a keyless message tries them.
     pub fn turn(&self) -> impl Iterator<Item = PartitionId> + use<> {
-        self.turn.turn(self.queue.partitions())
+        self.turn.next_order(self.queue.partitions())
     }
 
     /// Stores messages in one partition, all or none, in order. They stay in `messages` when that fails.

@@ -201,7 +201,7 @@ pub(crate) fn storage_error(path: &Path, what: &str, error: io::Error) -> Error 
 pub(crate) fn own(dir: &Path) -> Result<Owner> {
     Owner::take(dir).map_err(|error| match error {
         OwnError::InUse { pid, path } => {
-            let who = pid.map_or_else(
+            let owner = pid.map_or_else(
                 || "another process".to_owned(),
                 |pid| {
                     let here = if pid == std::process::id() { ", this one" } else { "" };
@@ -209,7 +209,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
                 },
             );
             let detail = format!(
-                "the namespace is in use by {who}; close it there, or own other partitions: `{}`",
+                "the namespace is in use by {owner}; close it there, or own other partitions: `{}`",
                 path.parent().unwrap_or(dir).display()
             );
             Error::new(ErrorKind::NamespaceInUse, detail)

@@ -12,19 +12,19 @@ use super::system_property::SystemProperty;
 use super::view::MessageView;
 use crate::record;
 
-/// A copy of a message.
+/// A copy of a message with the changes so far.
 #[derive(Debug)]
 pub(super) struct CopyDraft<'a, 'm> {
     arrived: &'a MessageView<'m>,
-    /// Fields that were set; `None` where one was removed. Later entries win.
+    /// Fields set, or removed (`None`), in order. Later entries win.
     texts: Vec<(SystemProperty, Option<String>)>,
     /// The scheduled time.
     due: Option<Timestamp>,
-    /// Application properties as they are now.
+    /// The current application properties.
     properties: Vec<(String, OwnedValue)>,
 }
 
-/// What no action changed keeps the type that only AMQP has (B-429).
+/// The value as it arrived if no action changed it: it keeps a type that only AMQP has (B-429).
 fn original_value<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> Raw<'a> {
     let mut entries = arrived.into_iter().flat_map(Properties::entries);
     let same = entries.find(|(known, raw)| *known == name && matches!(raw, Raw::Amqp(_)) && raw.plain() == value);
@@ -46,7 +46,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         }
     }
 
-    /// Shows the copy as it is now.
+    /// Calls `see` with a view of the current copy.
     pub(super) fn with_view<T>(&self, see: impl FnOnce(&MessageView<'_>) -> T) -> T {
         let fields = self.fields();
         let properties = self
@@ -56,10 +56,10 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         see(&self.arrived.changed(&fields, properties.collect()))
     }
 
-    /// Sets a field of the broker to a text, or to another value's text; null removes it.
+    /// Sets a system property to the text of a value; null removes it.
     pub(super) fn set_system(&mut self, property: SystemProperty, value: &OwnedValue) -> Result<(), String> {
         if property == SystemProperty::ScheduledEnqueueTimeUtc {
-            // Here its time has come already (B-380); an entity that the copy is forwarded to looks at it (B-242).
+            // No effect in this subscription (B-380), but in an entity to which the copy is forwarded (B-242).
             match value {
                 OwnedValue::Null => self.due = None,
                 OwnedValue::Time(ms) => self.due = Some(Timestamp(u64::try_from(*ms).unwrap_or(0))),
@@ -85,7 +85,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         Ok(())
     }
 
-    /// Creates an application property, or gives it a new value in the type it has, where that is possible (B-377).
+    /// Sets an application property; keeps the type of an existing one where possible (B-377).
     pub(super) fn set_user(&mut self, name: &str, value: OwnedValue) {
         match self
             .properties
@@ -97,12 +97,12 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         }
     }
 
-    /// Removes an application property, if it is there.
+    /// Removes an application property.
     pub(super) fn remove_user(&mut self, name: &str) {
         self.properties.retain(|(known, _)| !property_name::same(known, name));
     }
 
-    /// The copy as a store keeps it, with one more application property in place of any of that name.
+    /// The stored form of the copy, with one more application property, which replaces any of that name.
     pub(super) fn record(&self, (name, value): (&str, Value<'_>)) -> Record {
         let mut builder = PropertiesBuilder::default();
         let arrived = self.arrived.fields().application_properties;
@@ -132,7 +132,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
                 SystemProperty::ReplyToSessionId => fields.reply_to_session_id = text,
                 SystemProperty::SessionId => {
                     fields.session_id = text;
-                    // Both must be equal where both are set (B-064), also in a copy that is sent on.
+                    // Both must be equal if both are set (B-064), also in a forwarded copy.
                     if text.is_some() && fields.partition_key.is_some() {
                         fields.partition_key = text;
                     }
@@ -145,9 +145,9 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
     }
 }
 
-/// `value` in the type of `stored`, if it says the same there; else as it is.
+/// `value` converted to the type of `stored` if that loses nothing; else `value`.
 fn converted(value: OwnedValue, stored: &OwnedValue) -> OwnedValue {
-    /// Doubles between these are those that an integer can hold.
+    /// The range of doubles that fit an integer.
     const INTEGERS: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
     let in_its_type = match (stored, &value) {
         (OwnedValue::Int(_), OwnedValue::Double(it)) if it.fract() == 0.0 && INTEGERS.contains(it) => {
@@ -172,7 +172,7 @@ fn converted(value: OwnedValue, stored: &OwnedValue) -> OwnedValue {
     in_its_type.unwrap_or(value)
 }
 
-/// The UUID of 32 hexadecimal digits, with or without hyphens.
+/// Parses a UUID of 32 hexadecimal digits, with or without hyphens.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|&character| character != '-').collect();
     let is_uuid = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -10,7 +10,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use super::property_name;
 use super::view::MessageView;
 
-/// Fields that a correlation filter can name.
+/// Number of fields that a correlation filter can compare.
 pub(super) const FIELDS: usize = 8;
 
 /// Conditions that must all hold. Fields are in the order of [`fields_of`].
@@ -21,7 +21,7 @@ pub(super) struct CorrelationFilter {
 }
 
 impl CorrelationFilter {
-    /// Refuses a filter that compares nothing, and one that compares a property twice.
+    /// Compiles a filter. Fails when it compares nothing, or a property twice.
     pub(super) fn compile(settings: &CorrelationSettings) -> Result<Self> {
         let field = |text: &Option<String>| text.as_deref().map(Box::from);
         let fields = [
@@ -35,13 +35,15 @@ impl CorrelationFilter {
             field(&settings.content_type),
         ];
         if fields.iter().all(Option::is_none) && settings.properties.is_empty() {
-            let detail = "a correlation filter needs at least one condition; set a field or a property of it";
+            let detail = "a correlation filter needs at least one condition; set a field or an application property";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         for (index, (name, _)) in settings.properties.iter().enumerate() {
             let mut others = settings.properties[..index].iter();
             if others.any(|(other, _)| property_name::same(other, name)) {
-                let detail = format!("a correlation filter names a property once, in whatever case: property=`{name}`");
+                let detail = format!(
+                    "a correlation filter names a property twice (names are case-insensitive); remove one: property=`{name}`"
+                );
                 return Err(Error::new(ErrorKind::InvalidArgument, detail));
             }
         }
@@ -51,7 +53,7 @@ impl CorrelationFilter {
         })
     }
 
-    /// Looks at each condition in turn. What a topic does by its index is the same.
+    /// Checks each condition in turn. The index of a topic gives the same result.
     #[cfg(test)]
     pub(super) fn selects(&self, view: &MessageView<'_>) -> bool {
         let fields = fields_of(view);
@@ -67,7 +69,7 @@ impl CorrelationFilter {
     }
 }
 
-/// Those fields of a message.
+/// The fields of a message that a correlation filter can compare.
 pub(super) fn fields_of<'v>(view: &'v MessageView<'_>) -> [Option<&'v str>; FIELDS] {
     let fields = view.fields();
     [
@@ -82,8 +84,8 @@ pub(super) fn fields_of<'v>(view: &'v MessageView<'_>) -> [Option<&'v str>; FIEL
     ]
 }
 
-/// A value in a form whose equality is that of B-357: types must match, but an integer is equal to the double of exactly the
-/// same number. A null is equal to a null that the message carries, and not to a property that it lacks.
+/// A value whose equality follows B-357: types must match, except that an integer equals the double of exactly the same number.
+/// Null equals a null value in the message, and not a missing property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum ComparableValue<'a> {
     Null,
@@ -99,7 +101,7 @@ pub(super) enum ComparableValue<'a> {
 }
 
 impl<'a> ComparableValue<'a> {
-    /// `None` for "not a number", which is equal to nothing.
+    /// `None` for NaN, which equals nothing.
     #[inline]
     pub(super) fn of(value: Value<'a>) -> Option<Self> {
         Some(match value {
@@ -126,8 +128,7 @@ fn of_double(value: f64) -> ComparableValue<'static> {
     }
 }
 
-/// The hash of compared values, fields first. Its keys are no secret: whoever could find colliding values would have to
-/// write them into rules as well.
+/// The hash of compared values, fields first. It needs no secret key: colliding values would have to be in the rules as well.
 #[derive(Debug, Default)]
 pub(super) struct ValuesHash(std::hash::DefaultHasher);
 

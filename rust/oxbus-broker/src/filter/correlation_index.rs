@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All correlation filters of a topic, found by the values of a message.
+//! Index of all correlation filters of a topic by their values.
 //!
-//! Filters that compare the same fields and properties form a group; a group keeps its filters by the hash of the values
-//! they ask for. A message costs one look-up per group, however many filters the group has, and a group is looked at only
-//! when the message has its rarest property.
+//! Filters that compare the same fields and properties form a group. A group maps the hash of the expected values to its filters.
+//! A message costs one lookup per group, however many filters the group has. Groups without the message's properties are skipped:
+//! each group is listed under its rarest property.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
@@ -17,7 +17,7 @@ use super::property_name;
 use super::topic_rules::RuleTarget;
 use super::view::MessageView;
 
-/// Properties of one message that some filter compares, kept without an allocation.
+/// Compared properties of one message that fit without an allocation.
 const COMPARED_INLINE: usize = 8;
 
 /// Position of a name in [`CorrelationIndex::names`].
@@ -28,39 +28,39 @@ type Compared = ([bool; FIELDS], Box<[NameId]>);
 
 type ByHash<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
-/// The filters, by what they compare.
+/// The index.
 #[derive(Debug, Default)]
 pub(super) struct CorrelationIndex {
     groups: Vec<FilterGroup>,
-    /// Groups that compare fields alone.
+    /// Groups that compare fields only.
     by_fields: Vec<u32>,
-    /// Groups by the rarest property they compare.
+    /// Groups by the rarest property that they compare.
     by_property: Vec<Vec<u32>>,
     names: Vec<String>,
     names_by_hash: ByHash<SmallVec<[NameId; 1]>>,
 }
 
-/// Filters that compare the same.
+/// Filters that compare the same fields and properties.
 #[derive(Debug)]
 struct FilterGroup {
     fields: [bool; FIELDS],
-    /// Rising.
+    /// In ascending order.
     properties: Box<[NameId]>,
     filters: ByHash<SmallVec<[IndexedFilter; 1]>>,
 }
 
-/// A filter, and the rules that have it.
+/// A filter and the rules that use it.
 #[derive(Debug)]
 struct IndexedFilter {
-    /// Of the fields that its group compares, in their order.
+    /// Expected values of the group's fields, in order.
     fields: Box<[Box<str>]>,
-    /// Of the properties that its group compares, in their order.
+    /// Expected values of the group's properties, in order.
     properties: Box<[OwnedValue]>,
     targets: SmallVec<[RuleTarget; 1]>,
 }
 
 impl CorrelationIndex {
-    /// The index over filters and who has them.
+    /// Builds the index from filters and their rules.
     pub(super) fn of<'r>(filters: impl Iterator<Item = (&'r CorrelationFilter, RuleTarget)>) -> Self {
         let mut index = Self::default();
         let mut groups: HashMap<Compared, u32, BuildHasherDefault<DefaultHasher>> = HashMap::default();
@@ -94,7 +94,7 @@ impl CorrelationIndex {
         self.groups.is_empty()
     }
 
-    /// Shows the rules whose filter selects the message.
+    /// Calls `found` with the rules of each filter that selects the message.
     #[inline]
     pub(super) fn find(&self, view: &MessageView<'_>, mut found: impl FnMut(&[RuleTarget])) {
         let fields = fields_of(view);
@@ -141,7 +141,7 @@ impl CorrelationIndex {
             .find(|&id| property_name::same(&self.names[id as usize], name))
     }
 
-    /// Files each group under the property that the fewest groups compare.
+    /// Lists each group under the property that the fewest groups compare.
     fn index_groups(&mut self) {
         let mut uses = vec![0u32; self.names.len()];
         for name in self.groups.iter().flat_map(|group| &group.properties) {
@@ -163,7 +163,7 @@ impl FilterGroup {
         let mut hash = ValuesHash::default();
         fields.iter().for_each(|text| hash.field(text));
         for (_, value) in properties {
-            // What is equal to nothing selects nothing.
+            // NaN equals nothing, so the filter selects nothing.
             let Some(value) = ComparableValue::of(value.as_value()) else {
                 return;
             };
@@ -230,7 +230,7 @@ impl FilterGroup {
     }
 }
 
-/// For keys that are hashes themselves.
+/// A hasher for keys that are hashes already.
 #[derive(Debug, Default)]
 struct IdentityHasher(u64);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! LIKE: `%` stands for any run of characters, `_` for one (B-369).
+//! LIKE: `%` matches any sequence of characters, `_` matches one (B-369).
 //!
-//! Holds always: a match takes at most (characters of the pattern) × (characters of the text) steps. Only the last `%` is
-//! ever tried again: what stood before it has found the first place it fits, and a later one could not help.
+//! Holds always: a match takes at most (characters of the pattern) × (characters of the text) steps. Only the last `%` is ever
+//! retried: the part before it matched at its first possible position, and a later position could not help.
 
 use oxbus_model::caps::LIKE_PATTERN_CHARS_MAX;
 
-/// A pattern, read once.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern(Vec<PatternToken>);
 
@@ -18,7 +18,7 @@ enum PatternToken {
 }
 
 impl Pattern {
-    /// Reads a pattern. The character after `escape` stands for itself.
+    /// Parses a pattern. The character after `escape` is literal.
     pub(super) fn read(text: &str, escape: Option<char>) -> Result<Self, String> {
         let mut tokens = Vec::new();
         let mut characters = text.chars();
@@ -26,7 +26,7 @@ impl Pattern {
             let token = if Some(character) == escape {
                 let next = characters.next();
                 PatternToken::Character(
-                    next.ok_or("the LIKE pattern ends with its escape character; add the one it stands for")?,
+                    next.ok_or("the LIKE pattern ends with its escape character; add the character to escape")?,
                 )
             } else {
                 match character {
@@ -46,25 +46,25 @@ impl Pattern {
         Ok(Self(tokens))
     }
 
-    /// The one character of an ESCAPE clause.
+    /// Parses the character of an ESCAPE clause.
     pub(super) fn escape(text: &str) -> Result<char, String> {
         let mut characters = text.chars();
         match (characters.next(), characters.next()) {
             (Some(character), None) => Ok(character),
-            _ => Err(format!("ESCAPE takes a text of one character: '{text}'")),
+            _ => Err(format!("ESCAPE takes a string of one character: '{text}'")),
         }
     }
 
-    /// True when all of `text` is what the pattern describes.
+    /// True when the pattern matches the whole `text`.
     pub(super) fn matches(&self, text: &str) -> bool {
         self.walk(text, || {})
     }
 
-    /// The match; `step` is called for every comparison of a token with a character.
+    /// The match. Calls `step` for every comparison of a token with a character.
     fn walk(&self, text: &str, mut step: impl FnMut()) -> bool {
         let mut rest = text.chars();
         let mut at = 0;
-        // After the last run: the token behind it, and the text from where that was tried last.
+        // The token after the last run, and the text from which it was tried last.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             let token = self.0.get(at);
@@ -80,7 +80,7 @@ impl Pattern {
             let mut ahead = rest.clone();
             match (token, ahead.next()) {
                 (None, None) => return true,
-                // The text is used up and the pattern is not: a later start leaves even less text.
+                // The text ends before the pattern does; a later start leaves even less text.
                 (Some(_), None) => return false,
                 (Some(PatternToken::One), Some(_)) => {}
                 (Some(PatternToken::Character(expected)), Some(found)) if *expected == found => {}
@@ -109,7 +109,7 @@ mod tests {
         Pattern::read(pattern, Some('\\')).expect("a pattern").matches(text)
     }
 
-    /// Tries everything.
+    /// Tries every split.
     fn naive(text: &[char], tokens: &[PatternToken]) -> bool {
         match tokens.split_first() {
             None => text.is_empty(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values while an expression is evaluated: comparison and arithmetic by the rules of C# (B-373).
+//! Values during evaluation: comparison and arithmetic by the rules of C# (B-373).
 //!
-//! Null stands for both of the language's nothings: a property that is absent, and one whose value is null. Whatever is
-//! done with it is unknown (B-370). Types that C# does not bring together are unknown as well, and not an error: a sender
-//! who gives a property another type than the rule expects should not be able to make the rule fail.
+//! A missing property and a property whose value is null are both null here. Every operation on null is unknown (B-370). An
+//! operation on types that C# does not combine is unknown too, and not an error: a sender must not be able to make a rule fail by
+//! sending a property with an unexpected type.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,10 +14,10 @@ use oxbus_model::message::Value;
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Timestamp, timespan};
 
-/// A value, or nothing.
+/// A value, or null.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operand<'a> {
-    /// Absent, null or unknown.
+    /// Missing, null or unknown.
     Null,
     Bool(bool),
     Int(i64),
@@ -85,7 +85,7 @@ impl From<Operand<'_>> for OwnedValue {
 }
 
 impl<'a> Operand<'a> {
-    /// A text, or null.
+    /// A string, or null.
     #[inline]
     pub(super) fn of_text(text: Option<&'a str>) -> Self {
         text.map_or(Self::Null, |text| Self::Text(Cow::Borrowed(text)))
@@ -96,11 +96,11 @@ impl<'a> Operand<'a> {
         Self::Time(i64::try_from(time.0).unwrap_or(i64::MAX))
     }
 
-    /// How both compare; `None` is unknown.
+    /// Compares two values; `None` is unknown.
     ///
     /// - An integer and a double compare as doubles, as in C#.
-    /// - Texts compare by their characters, case included. C# has no `<` for texts; here it is the ordinal order.
-    /// - Truth values, UUIDs and bytes are equal or not, and have no order.
+    /// - Strings compare by character and case. C# has no `<` for strings; this uses the ordinal order.
+    /// - Booleans, UUIDs and bytes are equal or not, and have no order.
     #[inline]
     pub(super) fn compare(&self, operator: Comparison, other: &Operand<'_>) -> Option<bool> {
         let ordering = match (self, other) {
@@ -119,7 +119,7 @@ impl<'a> Operand<'a> {
         Some(operator.holds(ordering))
     }
 
-    /// The result of an operation; null when it has none, an error when C# would throw.
+    /// The result of an operation; null when the types do not combine, an error when C# would throw.
     pub(super) fn calculate(self, operator: Arithmetic, other: Operand<'a>) -> Result<Operand<'a>, String> {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => of_integers(operator, a, b).map(Self::Int),
@@ -131,7 +131,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The value with its sign changed. As in C#, the smallest integer has no positive counterpart and stays.
+    /// The negated value. As in C#, the smallest integer has no positive counterpart and stays.
     pub(super) fn negate(self) -> Self {
         match self {
             Self::Int(it) => Self::Int(it.wrapping_neg()),
@@ -140,7 +140,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// What a `+` before it leaves: numbers only.
+    /// The result of unary `+`: the number, or null for other types.
     pub(super) fn number(self) -> Self {
         match self {
             Self::Int(_) | Self::Double(_) => self,
@@ -148,7 +148,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Its text as C# writes it, culture apart; `None` for null and bytes. Times are in ISO 8601.
+    /// The value as C# formats it in the invariant culture; `None` for null and bytes. Times are in ISO 8601.
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
         let text = match self {
             Self::Null | Self::Bytes(_) => return None,
@@ -166,7 +166,7 @@ impl<'a> Operand<'a> {
 }
 
 impl Comparison {
-    /// True when it holds of two values in that order; without an order ("not a number") only `<>` does, as in C#.
+    /// Whether the comparison holds for two values with this ordering. Without an ordering (NaN) only `<>` holds, as in C#.
     #[inline]
     fn holds(self, ordering: Option<Ordering>) -> bool {
         match (self, ordering) {
@@ -183,7 +183,7 @@ impl Comparison {
     #[inline]
     fn holds_of_texts(self, a: &str, b: &str) -> bool {
         match self {
-            // Lengths that differ decide these without a look at the characters.
+            // Equality compares lengths first, which the ordering does not.
             Self::Equal => a == b,
             Self::NotEqual => a != b,
             _ => self.holds(Some(a.cmp(b))),
@@ -200,8 +200,8 @@ impl Comparison {
     }
 }
 
-/// 64-bit arithmetic as C# does it where nothing says `checked`: sums, differences and products wrap around. A division by
-/// zero throws there, and so does the one quotient that 64 bits cannot hold; both are errors here.
+/// 64-bit arithmetic as in an unchecked context of C#: sums, differences and products wrap around. A division by zero and the
+/// one quotient that overflows throw in C#, and are errors here.
 fn of_integers(operator: Arithmetic, a: i64, b: i64) -> Result<i64, String> {
     match operator {
         Arithmetic::Add => Ok(a.wrapping_add(b)),
@@ -233,14 +233,14 @@ fn concatenate<'a>(a: &Operand<'_>, b: &Operand<'_>) -> Result<Operand<'a>, Stri
     };
     if a.len() + b.len() > EXPRESSION_TEXT_BYTES_MAX {
         return Err(format!(
-            "a text made by `+` is longer than {EXPRESSION_TEXT_BYTES_MAX} bytes: {} bytes",
+            "a string computed by `+` is longer than {EXPRESSION_TEXT_BYTES_MAX} bytes: {} bytes",
             a.len() + b.len()
         ));
     }
     Ok(Operand::Text(Cow::Owned(format!("{a}{b}"))))
 }
 
-/// The shortest digits that give the same double, with an exponent from 1E+15 and below 0.0001, as .NET writes it.
+/// Formats a double as .NET does: the shortest digits that round-trip, with an exponent from 1E+15 and below 0.0001.
 fn double_text(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -249,7 +249,7 @@ fn double_text(value: f64) -> String {
         return if value > 0.0 { "∞" } else { "-∞" }.to_owned();
     }
     let scientific = format!("{value:E}");
-    let (digits, exponent) = scientific.split_once('E').expect("`E` asks for an exponent");
+    let (digits, exponent) = scientific.split_once('E').expect("the format `E` has an exponent");
     match exponent.parse::<i32>() {
         Ok(exponent) if value != 0.0 && !(-4..15).contains(&exponent) => {
             format!("{digits}E{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
@@ -264,7 +264,7 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
         if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        write!(text, "{byte:02x}").expect("a String takes any text");
+        write!(text, "{byte:02x}").expect("writing to a String does not fail");
     }
     text
 }
@@ -272,13 +272,13 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
 /// `2024-05-06T07:08:09.123Z`, by the proleptic Gregorian calendar.
 fn time_text(ms: i64) -> String {
     const DAY_MS: i64 = 86_400_000;
-    // Days are counted from 1 March of the year 0, so that a leap day ends its year; 400 years have 146,097 days.
+    // Days since 1 March of the year 0, so that a leap day ends its year. 400 years have 146,097 days.
     let days = ms.div_euclid(DAY_MS) + 719_468;
     let of_day = ms.rem_euclid(DAY_MS);
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Months from March have 153 days in every five.
+    // From March on, every five months have 153 days.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of properties: compared without regard to case (B-365), as the service does with those of a message.
+//! Property names are case-insensitive (B-365), as in the service.
 
-/// True when both name the same property.
+/// True when both are the same name.
 #[inline]
 pub(super) fn same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b) || (!a.is_ascii() && !b.is_ascii() && folded(a).eq(folded(b)))
 }
 
-/// A hash that is the same for names that are [`same`]. Its keys are no secret: only names in rules are kept by it.
+/// A hash that is equal for names that are [`same`]. It needs no secret key: only names of rules are stored under it.
 #[inline]
 pub(super) fn hash(name: &str) -> u64 {
-    // FNV-1a, and then the high bits, which are the good ones, into the low.
+    // FNV-1a; then the high bits, which are better distributed, are mixed into the low ones.
     let mix = |hash: u64, number: u32| (hash ^ u64::from(number)).wrapping_mul(0x0100_0000_01b3);
     let start = 0xcbf2_9ce4_8422_2325;
     let hash = if name.is_ascii() {
@@ -22,12 +22,12 @@ pub(super) fn hash(name: &str) -> u64 {
     hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ hash >> 32
 }
 
-/// Characters of a name in upper case. A character whose upper case is another number of characters stays as it is.
+/// The characters of a name in upper case. A character whose upper case has several characters stays as it is.
 fn folded(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(|character| {
         let mut upper = character.to_uppercase();
         match (upper.next(), upper.next()) {
-            // What is not ASCII stays so: then a name that is ASCII is never the same as one that is not.
+            // A non-ASCII character never becomes ASCII, so an ASCII name never equals a non-ASCII one.
             (Some(one), None) if one.is_ascii() == character.is_ascii() => one,
             _ => character,
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A rule of a subscription, compiled.
+//! A compiled rule of a subscription.
 
 use oxbus_model::caps::RULE_NAME_CHARS_MAX;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
@@ -17,7 +17,7 @@ pub struct Rule {
     pub(super) action: Option<SqlAction>,
 }
 
-/// What a rule selects.
+/// The filter of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RuleFilter {
     All,
@@ -30,28 +30,29 @@ impl Rule {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// `InvalidArgument` when the filter or the action is none (B-359); for a text it names the column, counted in characters
-    /// from 1, and what is expected there.
+    /// `InvalidArgument` when the filter or the action is invalid (B-359). A syntax error names the column, counted in characters
+    /// from 1, and the expected token.
     pub fn compile(settings: &RuleSettings) -> Result<Self> {
         let name = &settings.name;
         let characters = name.chars().count();
         if !(1..=RULE_NAME_CHARS_MAX).contains(&characters) {
-            let detail =
-                format!("a rule's name has 1 to {RULE_NAME_CHARS_MAX} characters; choose another: rule=`{name}`");
+            let detail = format!(
+                "the name of a rule must have 1 to {RULE_NAME_CHARS_MAX} characters; choose another: rule=`{name}`"
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         if name.contains(['/', '\\']) {
-            let detail = format!("a rule's name has no slash or backslash; choose another: rule=`{name}`");
+            let detail =
+                format!("the name of a rule must not contain a slash or backslash; choose another: rule=`{name}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        let of_rule = |part: &str, error: &Error| {
-            Error::new(error.kind(), format!("{part} syntax_error: {error}; rule=`{name}`"))
-        };
+        let of_rule =
+            |part: &str, error: &Error| Error::new(error.kind(), format!("invalid {part}: {error}; rule=`{name}`"));
         let filter = match &settings.filter {
             FilterSettings::True => Ok(RuleFilter::All),
             FilterSettings::False => Ok(RuleFilter::Nothing),
             FilterSettings::Sql { expression, parameters } => {
-                // `1=1` and its like are how a true filter comes over the wire (B-355).
+                // SDKs send a true filter as `1=1` (B-355).
                 SqlFilter::parse(expression, parameters).map(|sql| match sql.constant() {
                     Some(true) => RuleFilter::All,
                     Some(false) => RuleFilter::Nothing,

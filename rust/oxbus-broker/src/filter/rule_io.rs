@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The message as a rule sees it, and what a rule makes of it.
+//! The input and the output of rules.
 
 use oxbus_model::message::Fields;
 use oxbus_model::{SequenceNumber, Timestamp};
 use oxbus_store::Record;
 
-/// The message as a filter sees it: its properties, never its body (B-352).
+/// The message as rules see it: its properties, not its body (B-352).
 #[derive(Debug, Clone, Copy)]
 pub struct RuleInput<'a> {
-    /// What the sender said. The body is there for the copies of actions; no filter looks at it.
+    /// The fields that the sender set. Filters do not read the body; actions copy it.
     pub fields: &'a Fields<'a>,
-    /// When the topic accept it.
+    /// When the topic accepted it.
     pub enqueued_at: Timestamp,
-    /// Its number in the topic, when it has one.
+    /// Its sequence number in the topic, if it has one.
     pub enqueued_number: Option<SequenceNumber>,
-    /// When it expires; [`Timestamp::NEVER`] when it does not.
+    /// When it expires, or [`Timestamp::NEVER`].
     pub expires_at: Timestamp,
     /// Its size, in bytes.
     pub size_bytes: usize,
-    /// Times it was handed out and came back.
+    /// Its delivery count.
     pub delivery_count: u32,
 }
 
-/// What kept a rule from a result, in words for people.
+/// The failure of a rule, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleFailure {
     /// The filter could not be evaluated (B-358).
     Filter(String),
-    /// The filter selected the message, and the action failed (B-381).
+    /// The filter selected the message and the action failed (B-381).
     Action(String),
 }
 
@@ -36,16 +36,16 @@ pub enum RuleFailure {
 pub enum MessageCopy {
     /// The message as it was sent (B-347).
     AsSent,
-    /// The message as an action left it (B-348).
+    /// The message as changed by an action (B-348).
     Changed(Record),
-    /// The message as it was sent, for the dead-letter queue of a subscription that wants such copies (B-358, B-381).
+    /// The message as it was sent, for the dead-letter queue if the subscription is configured so (B-358, B-381).
     Failed(RuleFailure),
 }
 
-/// A copy, and the subscription that gets it.
+/// A copy and the subscription that gets it.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// Position of the subscription among those of [`TopicRules::compile`](super::TopicRules::compile).
+    /// Position of the subscription in [`TopicRules::compile`](super::TopicRules::compile).
     pub subscription: usize,
     /// The copy.
     pub copy: MessageCopy,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SQL actions: SET and REMOVE, one after the other, on the copy that a rule selected (B-376 … B-380).
+//! SQL actions: SET and REMOVE statements, applied in order to the copy that a rule selected (B-376 … B-380).
 //!
-//! A statement sees what those before it did. When one fails the whole action does, and nothing of it is kept.
+//! A statement sees the results of the statements before it. If one fails, the whole action fails without effect.
 
 use oxbus_model::Result;
 use oxbus_model::caps::{ACTION_EXPRESSIONS_MAX, ACTION_TEXT_CHARS_MAX};
@@ -17,10 +17,10 @@ use super::sql_parser::Parser;
 use super::sql_tree::{Expression, Property};
 use super::view::MessageView;
 
-/// Application property of a changed copy: the rule that changed it (B-348).
+/// Application property of a changed copy: the name of the rule (B-348).
 pub(super) const RULE_NAME: &str = "RuleName";
 
-/// What is done to a copy.
+/// A parsed action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SqlAction(Vec<Statement>);
 
@@ -31,7 +31,7 @@ enum Statement {
 }
 
 impl SqlAction {
-    /// Reads an action. Statements are separated by `;` or `,`, or by nothing.
+    /// Parses an action. Statements are separated by `;`, by `,`, or by nothing.
     pub(super) fn parse(settings: &ActionSettings) -> Result<Self> {
         check_length("action", &settings.expression, ACTION_TEXT_CHARS_MAX)?;
         let mut parser = Parser::new(&settings.expression, &settings.parameters)?;
@@ -49,7 +49,7 @@ impl SqlAction {
         }
     }
 
-    /// The copy that it makes for the rule of that name.
+    /// The copy that the action makes for the rule of that name.
     pub(super) fn apply(&self, view: &MessageView<'_>, rule_name: &str) -> std::result::Result<Record, String> {
         let mut draft = CopyDraft::of(view);
         for statement in &self.0 {
@@ -85,7 +85,7 @@ fn statement(parser: &mut Parser<'_>) -> Result<Statement> {
     Ok(Statement::Set(property, parser.expression()?))
 }
 
-/// A property that may be written, or a system property that nobody knows: that fails when it runs (B-378).
+/// Parses the target of a statement. An unknown system property is accepted; it fails when the action runs (B-378).
 fn target(parser: &mut Parser<'_>) -> Result<Property> {
     match parser.target()? {
         (column, Property::System(property)) if !property.is_writable() => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a tree says of a message: true, false or unknown (B-370). `None` is unknown.
+//! Evaluates a tree for a message: true, false or unknown (B-370). `None` is unknown.
 //!
-//! AND and OR look at their parts from left to right and stop where the answer is known, as in C#; what is not looked at
+//! AND and OR evaluate their parts from left to right and stop when the result is known, as in C#. A part that is not evaluated
 //! cannot fail.
 
 use std::borrow::Cow;
@@ -36,7 +36,7 @@ impl Predicate {
         }
     }
 
-    /// True when it says the same of every message.
+    /// True when the result is the same for every message.
     pub(super) fn is_constant(&self) -> bool {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().all(Self::is_constant),
@@ -55,7 +55,7 @@ impl Negation {
     }
 }
 
-/// `decisive` when one part is, the other when all are, else unknown.
+/// The result is `decisive` when one part is, its opposite when all parts are, else unknown.
 fn decide(parts: &[Predicate], view: &MessageView<'_>, decisive: bool) -> Result<Option<bool>, String> {
     let mut all_known = true;
     for part in parts {
@@ -68,7 +68,7 @@ fn decide(parts: &[Predicate], view: &MessageView<'_>, decisive: bool) -> Result
     Ok(all_known.then_some(!decisive))
 }
 
-/// Unknown only when the left side is (B-370): a choice that is null or of another type is one that is not equal.
+/// Unknown only when the left side is null (B-370). A choice that is null or of another type is not equal.
 fn evaluate_in(
     left: &Expression,
     choices: &[Expression],
@@ -97,7 +97,7 @@ impl LikePattern {
                     None => None,
                     Some(Operand::Null) => return Ok(None),
                     Some(Operand::Text(text)) => Some(Pattern::escape(&text)?),
-                    Some(_) => return Err("ESCAPE takes a text of one character".to_owned()),
+                    Some(_) => return Err("ESCAPE takes a string of one character".to_owned()),
                 };
                 match pattern.evaluate(view)? {
                     Operand::Text(pattern) => Ok(Some(Pattern::read(&pattern, escape)?.matches(text))),
@@ -154,7 +154,7 @@ impl Property {
         }
     }
 
-    /// Presence: with a null value too, when it is one of the application; set, when it is one of the broker (B-371).
+    /// Whether the property exists (B-371): an application property also with a null value, a system property if it is set.
     fn exists(&self, view: &MessageView<'_>) -> Result<bool, String> {
         match self {
             Self::User(name) => Ok(view.user(name).is_some()),
@@ -165,7 +165,7 @@ impl Property {
     }
 }
 
-/// The name that `property(…)` looks for; `None` when it is unknown or no text.
+/// The name in `property(…)`; `None` when it is unknown or not a string.
 fn computed_name<'v>(name: &'v Expression, view: &'v MessageView<'_>) -> Result<Option<Cow<'v, str>>, String> {
     match name.evaluate(view)? {
         Operand::Text(name) => Ok(Some(name)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SQL filters: a text, read once (B-361 … B-375).
+//! SQL filters (B-361 … B-375).
 
 use std::fmt;
 
@@ -20,32 +20,32 @@ pub struct SqlFilter {
 }
 
 impl SqlFilter {
-    /// Reads a filter. `parameters` are the values of its `@names`, by name with or without the `@`.
+    /// Parses a filter. `parameters` are the values of its `@names`, with or without the `@` in the name.
     ///
     /// # Errors
-    /// `InvalidArgument` when the text is longer than the limit (B-043) or is no filter; it names the column, counted in
-    /// characters from 1, and what is expected there.
+    /// `InvalidArgument` when the text is too long (B-043) or has a syntax error. A syntax error names the column, counted in
+    /// characters from 1, and the expected token.
     pub fn parse(expression: &str, parameters: &[(String, OwnedValue)]) -> Result<Self> {
         check_length("filter", expression, FILTER_TEXT_CHARS_MAX)?;
         let predicate = Parser::new(expression, parameters)?.filter()?;
         Ok(Self { predicate })
     }
 
-    /// True when the predicate is true of the message, and neither false nor unknown (B-370).
+    /// True when the predicate is true for the message, and not false or unknown (B-370).
     ///
     /// # Errors
-    /// Says why the filter has no answer for this message (B-358).
+    /// The reason why the filter cannot be evaluated for this message (B-358).
     pub fn selects(&self, input: &RuleInput<'_>) -> std::result::Result<bool, String> {
         self.selects_view(&MessageView::of(input))
     }
 
-    /// The same for a message that was taken apart.
+    /// The same for a view of a message.
     #[inline]
     pub(super) fn selects_view(&self, view: &MessageView<'_>) -> std::result::Result<bool, String> {
         Ok(self.predicate.evaluate(view)? == Some(true))
     }
 
-    /// The answer that is the same for every message; `None` when there is none, or it is an error.
+    /// The result if it is the same for every message; `None` if it is not, or an error.
     pub(super) fn constant(&self) -> Option<bool> {
         if !self.predicate.is_constant() {
             return None;
@@ -68,19 +68,19 @@ impl SqlFilter {
     }
 }
 
-/// The filter in one form for all ways of writing it, with the values of its parameters.
+/// The filter in a canonical form, with the values of its parameters.
 impl fmt::Display for SqlFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.predicate.fmt(f)
     }
 }
 
-/// Refuses a text over its limit (B-043).
+/// Fails when a text is too long (B-043).
 pub(super) fn check_length(what: &str, text: &str, max: usize) -> Result<()> {
     let characters = text.chars().count();
     if characters > max {
         let detail = format!(
-            "a {what} has at most {max} characters; shorten it, or pass long texts as parameters: {characters} characters"
+            "a {what} has at most {max} characters; shorten it, or pass long strings as parameters: {characters} characters"
         );
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }

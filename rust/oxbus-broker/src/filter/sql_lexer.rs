@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The words of filters and actions (B-366, B-367).
+//! The tokens of filters and actions (B-366, B-367).
 
 use std::fmt;
 use std::str::Chars;
 
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// A word, a name, a constant or a sign.
+/// A keyword, a name, a constant or a sign.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SqlToken {
     Keyword(Keyword),
-    /// A name as it stands, which may also be that of a scope or a function.
+    /// A plain name: of a property, a scope or a function.
     Name(String),
-    /// A name in brackets or double quotes, which is nothing but a name.
+    /// A name in brackets or double quotes: of a property only.
     Delimited(String),
     /// A parameter, without its `@`.
     Parameter(String),
     Text(String),
-    /// Digits alone: a sign may stand before the smallest integer only, so its size is checked by the parser.
+    /// Digits without a sign. The parser checks the range, because the smallest integer needs its sign.
     Integer(u64),
     Double(f64),
     /// `= <> != < <= > >= + - * / % ( ) , ; .`; `!=` becomes `<>`.
@@ -25,7 +25,7 @@ pub(super) enum SqlToken {
     End,
 }
 
-/// Words that are no names.
+/// Reserved words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     And,
@@ -79,12 +79,12 @@ impl fmt::Display for SqlToken {
     }
 }
 
-/// The refusal of a text at a column, counted in characters from 1.
+/// A syntax error at a column, counted in characters from 1.
 pub(super) fn syntax_error(column: usize, detail: impl fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("column {column}: {detail}"))
 }
 
-/// Reads one token after the other.
+/// Splits a text into tokens.
 #[derive(Debug)]
 pub(super) struct Lexer<'t> {
     rest: Chars<'t>,
@@ -139,7 +139,7 @@ impl<'t> Lexer<'t> {
         Some(character)
     }
 
-    /// Takes `expected` if it comes next.
+    /// Consumes `expected` if it is the next character.
     fn accept(&mut self, expected: char) -> bool {
         let comes = self.peek() == Some(expected);
         if comes {
@@ -156,7 +156,7 @@ impl<'t> Lexer<'t> {
         &text[..text.len() - self.rest.as_str().len()]
     }
 
-    /// What stands up to `end`, which stands for itself when it is doubled.
+    /// The text up to `end`; a doubled `end` is literal.
     fn enclosed(&mut self, end: char, what: &str) -> Result<String> {
         let column = self.column;
         self.bump();
@@ -185,7 +185,7 @@ impl<'t> Lexer<'t> {
         Ok(name)
     }
 
-    /// Digits; a double with a fraction, an exponent or both.
+    /// A number. A fraction or an exponent makes it a double.
     fn number(&mut self) -> Result<SqlToken> {
         let column = self.column;
         let text = self.rest.as_str();
@@ -202,7 +202,7 @@ impl<'t> Lexer<'t> {
         if self.peek().is_some_and(is_name_part) {
             return Err(syntax_error(
                 self.column,
-                "expected the end of the number; a name that begins with a digit goes in brackets, `[1st]`",
+                "expected the end of the number; put a name that begins with a digit in brackets, `[1st]`",
             ));
         }
         let text = &text[..text.len() - self.rest.as_str().len()];
@@ -252,7 +252,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Says that an integer does not fit.
+/// The error text of an integer that does not fit 64 bits.
 pub(super) fn too_large(digits: impl fmt::Display) -> String {
     format!("expected an integer of 64 bits; write a fraction, `1.0`, for a double: {digits}")
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Filters and actions as trees, and the text of a tree.
+//! The syntax trees of filters and actions, and their text.
 //!
-//! Holds always: only parentheses, signs, functions and NOT make a tree deeper; chains of operators lie flat. So
+//! Holds always: only parentheses, signs, functions and NOT deepen a tree; chains of operators are flat. So
 //! [`EXPRESSION_DEPTH_MAX`](oxbus_model::caps::EXPRESSION_DEPTH_MAX) bounds the stack of every walk, its drop included.
 
 use std::fmt;
@@ -12,12 +12,12 @@ use super::like::Pattern;
 use super::operand::{Arithmetic, Comparison};
 use super::system_property::SystemProperty;
 
-/// What is true, false or unknown of a message (B-361).
+/// A condition: true, false or unknown for a message (B-361).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Predicate {
-    /// Two or more, all of which hold.
+    /// AND of two or more.
     All(Vec<Predicate>),
-    /// Two or more, one of which holds.
+    /// OR of two or more.
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
     Compare(Expression, Comparison, Expression),
@@ -27,7 +27,7 @@ pub(super) enum Predicate {
     Exists(Property),
 }
 
-/// Whether a NOT stands before the operator: `IS NOT NULL`, `NOT IN`, `NOT LIKE`.
+/// Whether the operator is negated: `IS NOT NULL`, `NOT IN`, `NOT LIKE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Negation {
     Plain,
@@ -37,13 +37,13 @@ pub(super) enum Negation {
 /// The right side of a LIKE.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LikePattern {
-    /// Constants, read when the filter was; with their texts.
+    /// A constant pattern, parsed with the filter; with the texts of the pattern and the ESCAPE.
     Fixed(Pattern, String, Option<char>),
-    /// Read anew for each message, with the ESCAPE.
+    /// A pattern that is computed for each message, with the ESCAPE.
     Computed(Expression, Option<Expression>),
 }
 
-/// What has a value (B-362).
+/// An expression with a value (B-362).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Constant(OwnedValue),
@@ -52,7 +52,7 @@ pub(super) enum Expression {
     NewId,
     Plus(Box<Expression>),
     Minus(Box<Expression>),
-    /// The first operand, then operators of one rank with theirs, from left to right.
+    /// Operators of the same precedence: the first operand, then operators with their right operands.
     Chain(Box<Expression>, Vec<(Arithmetic, Expression)>),
 }
 
@@ -60,7 +60,7 @@ pub(super) enum Expression {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Property {
     System(SystemProperty),
-    /// A name in the scope `sys` that the broker does not know: an error when it is evaluated (B-372).
+    /// An unknown name in the scope `sys`: an error on evaluation (B-372).
     UnknownSystem(String),
     User(String),
     /// `property(name)`: an application property whose name is computed.
@@ -68,7 +68,7 @@ pub(super) enum Property {
 }
 
 impl Expression {
-    /// True for a chain of products, false for one of sums, `None` for what is no chain.
+    /// True for a chain of products, false for a chain of sums, `None` for other expressions.
     fn rank(&self) -> Option<bool> {
         match self {
             Self::Chain(_, rest) => rest.first().map(|(operator, _)| operator.is_product()),
@@ -78,7 +78,7 @@ impl Expression {
 }
 
 impl Arithmetic {
-    /// True for `*`, `/` and `%`, which bind closer than `+` and `-`.
+    /// True for `*`, `/` and `%`, which take precedence over `+` and `-`.
     pub(super) fn is_product(self) -> bool {
         matches!(self, Self::Multiply | Self::Divide | Self::Remainder)
     }
@@ -179,7 +179,7 @@ impl fmt::Display for Expression {
             Self::Plus(inner) | Self::Minus(inner) => {
                 let negates = matches!(self, Self::Minus(_));
                 f.write_str(if negates { "-" } else { "+" })?;
-                // A minus before digits would be read as part of them.
+                // A minus before digits would be parsed as part of the number.
                 let digits = matches!(**inner, Self::Constant(OwnedValue::Int(_) | OwnedValue::Double(_)));
                 operand(f, inner, inner.rank().is_some() || digits)
             }
@@ -213,7 +213,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A constant; what came from a parameter and has no form of its own is shown in one that no parser reads.
+/// Formats a constant. A parameter of a type without a literal gets a form that does not parse.
 fn constant(f: &mut fmt::Formatter<'_>, value: &OwnedValue) -> fmt::Result {
     match value {
         OwnedValue::Null => f.write_str("NULL"),

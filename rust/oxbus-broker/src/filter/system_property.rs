@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Properties of the scope `sys`: the names of the broker's own properties (B-364).
+//! The system properties: names in the scope `sys` (B-364).
 
-/// A property that the broker keeps of every message.
+/// A system property of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SystemProperty {
     ContentType,
@@ -30,7 +30,7 @@ pub(super) enum SystemProperty {
 }
 
 impl SystemProperty {
-    /// Every property, by name. `Subject` is the newer name of `Label`.
+    /// All properties with their names. `Subject` is the newer name of `Label`.
     pub(super) const ALL: [(&'static str, Self); 23] = [
         ("ContentType", Self::ContentType),
         ("CorrelationId", Self::CorrelationId),
@@ -57,7 +57,7 @@ impl SystemProperty {
         ("ViaPartitionKey", Self::ViaPartitionKey),
     ];
 
-    /// The property of that name, in any case (B-365).
+    /// The property of that name, case-insensitive (B-365).
     pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -69,9 +69,8 @@ impl SystemProperty {
         Self::ALL[self as usize].0
     }
 
-    /// True when an action may set it (B-378): it is the sender's word, and nothing was decided by it yet. The keys of
-    /// partitioning and the times have done their work when an action runs; the scheduled time may be set all the same, and
-    /// is ignored (B-380).
+    /// True when an action may set it (B-378): the sender set it, and the broker has not used it yet. The partition key and the
+    /// times are used before an action runs. The scheduled time may be set, without effect in this subscription (B-380).
     pub(super) fn is_writable(self) -> bool {
         matches!(
             self,

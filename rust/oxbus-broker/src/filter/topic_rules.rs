@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All rules of all subscriptions of a topic, asked together.
+//! Evaluates all rules of all subscriptions of a topic for a message.
 //!
 //! Copies of one subscription (B-347, B-348):
-//! - its rules without action make one together. When none of them selects the message and some cannot be evaluated, that one
-//!   is a failure, of the first such rule: true OR an error is true, whichever comes first;
-//! - each of its rules with an action makes one of its own, or a failure of its own.
+//! - its rules without an action share one copy. If none of them selects the message and some fail, the copy is the failure of the
+//!   first of these: true OR an error is true, in either order;
+//! - each of its rules with an action makes its own copy, or its own failure.
 //!
-//! Equal filters are evaluated once for all rules that have them, and true ones never.
+//! Equal filters are evaluated once for all rules that use them. True filters are not evaluated.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -20,24 +20,24 @@ use super::sql_filter::SqlFilter;
 use super::view::MessageView;
 use super::{MessageCopy, RuleFailure, RuleInput, Selection};
 
-/// Copies of one message that are counted without an allocation.
+/// Hits of one message that fit without an allocation.
 const HITS_INLINE: usize = 16;
 
-/// All rules of a topic, made once for each change of them.
+/// The rules of a topic, rebuilt at each change of a rule.
 #[derive(Debug)]
 pub struct TopicRules {
     /// By subscription.
     rules: Vec<Box<[Arc<Rule>]>>,
     /// Rules that select every message, in the order of [`RuleHit`].
     always: Vec<RuleTarget>,
-    /// True when those are all the rules there are, and none has an action.
+    /// True when `always` has all rules, and none has an action.
     is_plain: bool,
     correlations: CorrelationIndex,
-    /// Filters, and the rules that have them.
+    /// Distinct SQL filters with the rules that use them.
     sql: Vec<(SqlFilter, SmallVec<[RuleTarget; 1]>)>,
 }
 
-/// Which copy a rule asks for.
+/// A rule and the copy that it contributes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RuleTarget {
     subscription: u32,
@@ -46,27 +46,27 @@ pub(super) struct RuleTarget {
     rule: u32,
 }
 
-/// A copy among those of its subscription.
+/// A copy of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CopyKey {
-    /// The one that rules without action share.
+    /// The copy that rules without an action share.
     Shared,
-    /// That of the rule with an action at this position.
+    /// The copy of the rule with an action at this position.
     Own(u32),
 }
 
-/// A target that a filter led to. The order is that of copies; of one copy, what selected it comes before what failed.
+/// A rule whose filter selected the message or failed. Ordered by copy; for the same copy a selection comes before a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct RuleHit {
     subscription: u32,
     copy: CopyKey,
-    /// Position of the failure's text.
+    /// Position of the failure text, if the filter failed.
     failed: Option<u32>,
     rule: u32,
 }
 
 impl TopicRules {
-    /// The index over the rules of each subscription; the position of a subscription is its index.
+    /// Builds the rules of a topic from the rules of each subscription.
     pub fn compile<'r>(subscriptions: impl Iterator<Item = &'r [Arc<Rule>]>) -> Self {
         let rules: Vec<Box<[Arc<Rule>]>> = subscriptions.map(Box::from).collect();
         let mut always = Vec::new();
@@ -77,7 +77,7 @@ impl TopicRules {
             let is_all = |rule: &Arc<Rule>| rule.filter == RuleFilter::All && rule.action.is_none();
             let first_all = rules.iter().position(is_all);
             for (position, rule) in rules.iter().enumerate() {
-                // What shares a copy with a rule that is always true need not be asked.
+                // A rule that shares its copy with a true filter has no effect.
                 if rule.action.is_none() && first_all.is_some_and(|first| first != position) {
                     continue;
                 }
@@ -117,7 +117,7 @@ impl TopicRules {
         }
     }
 
-    /// Adds to `out` the copies that subscriptions get of a message, by rising subscription.
+    /// Appends to `out` the copies of a message, in the order of the subscriptions.
     #[inline]
     pub fn select(&self, input: &RuleInput<'_>, out: &mut Vec<Selection>) {
         if self.is_plain {

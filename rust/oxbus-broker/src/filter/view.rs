@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message taken apart once, for all rules that look at it.
+//! The decoded properties of a message, shared by all rules.
 
 use std::cell::OnceCell;
 
@@ -21,19 +21,19 @@ pub(super) type PropertyEntries<'a> = SmallVec<[(&'a str, Value<'a>); PROPERTIES
 #[derive(Debug)]
 pub(super) struct MessageView<'a> {
     fields: &'a Fields<'a>,
-    /// The text of an id that the sender assigned.
+    /// The text of an id that the client library assigned.
     assigned_id: Option<[u8; AssignedId::LEN * 2]>,
     enqueued_at: Timestamp,
     enqueued_number: Option<SequenceNumber>,
     expires_at: Timestamp,
     size_bytes: usize,
     delivery_count: u32,
-    /// Application properties, in the order of the message; taken apart when the first rule asks for one.
+    /// Application properties in the order of the message, decoded on first use.
     properties: OnceCell<PropertyEntries<'a>>,
 }
 
 impl<'a> MessageView<'a> {
-    /// Takes a message apart.
+    /// A view of a message.
     pub(super) fn of(input: &RuleInput<'a>) -> Self {
         Self {
             fields: input.fields,
@@ -61,7 +61,7 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// The message id as everybody sees it.
+    /// The message id as text.
     pub(super) fn message_id(&self) -> Option<&str> {
         match &self.assigned_id {
             Some(digits) => std::str::from_utf8(digits).ok(),
@@ -83,8 +83,7 @@ impl<'a> MessageView<'a> {
         })
     }
 
-    /// An application property; `None` when the message does not have it. When it has several whose names differ by case
-    /// alone, it is the first.
+    /// An application property; `None` when it is missing. Of several names that differ in case only, the first.
     #[inline]
     pub(super) fn user(&self, name: &str) -> Option<Value<'a>> {
         self.properties()
@@ -92,7 +91,7 @@ impl<'a> MessageView<'a> {
             .find_map(|&(known, value)| property_name::same(known, name).then_some(value))
     }
 
-    /// A property of the broker; null when it is not set, or has no meaning when a message arrives at a topic.
+    /// A system property; null when it is not set, or has no meaning for a message that arrives at a topic.
     pub(super) fn system(&self, property: SystemProperty) -> Operand<'_> {
         let fields = self.fields;
         let number = || match self.enqueued_number {
@@ -118,7 +117,7 @@ impl<'a> MessageView<'a> {
                 fields.scheduled_enqueue_time.map_or(Operand::Null, Operand::of_time)
             }
             SystemProperty::Size => Operand::Int(self.size_bytes as i64),
-            // Active: a message that waits for its time or was set aside is not at the topic's door.
+            // Active: rules never see scheduled or deferred messages.
             SystemProperty::State => Operand::Int(0),
             SystemProperty::TimeToLive => fields
                 .time_to_live_ms

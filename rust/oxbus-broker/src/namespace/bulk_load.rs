@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writing the rows of one task, and attaching them.
+//! A bulk load: writes the rows of one task, and attaches them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,34 +26,35 @@ use crate::shard::Injected;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Rows of one task on their way into the partitions of a queue. Nothing of them is there before [`BulkLoad::finish`].
+/// The rows of one task for the partitions of a queue. They become visible after [`BulkLoad::finish`], when the partitions
+/// are opened.
 pub struct BulkLoad {
     sender: Sender,
-    /// Kept for its directory; it owns no partition.
+    /// Kept for its catalog and directory.
     namespace: Namespace,
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     name: String,
     now: Timestamp,
     is_synced: bool,
-    /// The rows for each partition.
+    /// One file per partition.
     parts: BTreeMap<u16, StageWriter>,
 }
 
-/// What became of the rows for one partition.
+/// The result for one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionLoad {
     /// The partition.
     pub partition: PartitionId,
-    /// Rows that the task had for it.
+    /// Rows of the task for this partition.
     pub rows: u64,
-    /// They were attached now; otherwise rows of that name had been attached before.
+    /// True if they were attached by this call; false if rows of that name had been attached before.
     pub is_attached: bool,
 }
 
 impl BulkLoad {
-    /// No rows yet. `name` tells these rows from those of other tasks and jobs, and an attempt not from another attempt.
-    /// With `durability` at fsync they survive a loss of power once they are attached.
+    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and is the same
+    /// for each attempt. With `Durability::Fsync` attached rows survive a power failure.
     pub fn begin(namespace: &Namespace, queue: &str, name: &str, durability: Option<Durability>) -> Result<Self> {
         let sender = namespace.sender(queue)?;
         sender.check_sends()?;
@@ -74,7 +75,7 @@ impl BulkLoad {
         })
     }
 
-    /// Waits up to `time` until some partition could be attached to; the error says who has them all.
+    /// Waits up to `time` until some partition is free. The error names the process that owns one of them.
     pub fn check_free(&self, time: Duration, wait: &Wait<'_>) -> Result<()> {
         let any_free = || {
             let tried = (0..self.sender.queue().partitions()).map(|partition| self.stores().own(partition));
@@ -90,12 +91,12 @@ impl BulkLoad {
         wait_for(time, wait, any_free)
     }
 
-    /// Makes the disk of its files fail after that many calls. For tests.
+    /// Makes the disk of its files fail after `after` calls. For tests.
     pub fn inject_fault(&self, fault: Injected, after: u64) -> Result<()> {
         self.namespace.inject_fault_into_files(fault, after)
     }
 
-    /// Adds a row: to the partition of its key, or without one to `keyless`.
+    /// Adds a row to the partition of its key, or to `keyless` if it has no key.
     pub fn push(&mut self, fields: &Fields<'_>, keyless: PartitionId) -> Result<()> {
         fields.check()?;
         let partition = match self.sender.queue().route_of(fields)? {
@@ -122,10 +123,11 @@ impl BulkLoad {
         pushed.map_err(|error| self.failed(partition.0, error))
     }
 
+    /// Creates the file of a partition.
     fn part(&self, partition: u16) -> Result<StageWriter> {
         if partition >= self.sender.queue().partitions() {
             let detail = format!(
-                "the queue has no such partition; use 0 to {}: {partition}",
+                "the partition is out of range; use 0 to {}: partition={partition}",
                 self.sender.queue().partitions() - 1
             );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
@@ -145,15 +147,15 @@ impl BulkLoad {
         begun.map_err(|error| self.failed(partition, error))
     }
 
-    /// Attaches the rows, partition by partition. Waits up to `time` for each that somebody has; an error leaves what was
-    /// attached until then, and the same name goes on from there.
+    /// Attaches the rows, partition by partition. Waits up to `time` for each partition that another process owns. After an error
+    /// the rows attached so far stay, and a retry under the same name attaches the rest.
     pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<PartitionLoad>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
             let bytes = part.bytes();
             if bytes > ATTACHED_BYTES_MAX as u64 {
                 let detail = format!(
-                    "too much for one partition at once; use more tasks: size={bytes} bytes, limit={ATTACHED_BYTES_MAX} bytes, partition={partition}"
+                    "the rows of one partition are too large for one task; use more tasks: size={bytes} bytes, limit={ATTACHED_BYTES_MAX} bytes, partition={partition}"
                 );
                 return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
             }
@@ -175,7 +177,7 @@ impl BulkLoad {
         let is_attached = !names.iter().any(|name| name.starts_with(&prefix));
         if is_attached {
             sealed.publish().map_err(failed)?;
-            // Should there be a crash before it: the name is also in the file, and whoever takes over takes it once.
+            // After a crash before this line nothing is attached twice: the file has the name too, and the take-over checks it.
             let name = dir.join(name_file(entity, identity, self.now));
             self.disk.create(&name).map_err(failed)?;
         }
@@ -188,9 +190,7 @@ impl BulkLoad {
     }
 
     fn stores(&self) -> &Stores {
-        self.namespace
-            .stores()
-            .expect("only a namespace in a directory is loaded into")
+        self.namespace.stores().expect("a bulk load has a durable namespace")
     }
 
     fn failed(&self, partition: u16, error: io::Error) -> Error {
@@ -198,7 +198,7 @@ impl BulkLoad {
     }
 }
 
-/// Tries again and again while what is asked for is in use, up to `time`.
+/// Retries `ask` while it fails with `NamespaceInUse`, up to `time`.
 fn wait_for<T>(time: Duration, wait: &Wait<'_>, ask: impl Fn() -> Result<T>) -> Result<T> {
     let deadline = Deadline::after(Some(time));
     let mut pause = FIRST_PAUSE;

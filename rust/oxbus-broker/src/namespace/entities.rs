@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities, as management creates, changes, finds, lists and deletes them.
+//! Management of entities: create, update, find, list, delete.
 //!
-//! A change holds for all partitions or for none: the catalog is written before anything else knows of it.
+//! A change holds for all partitions or for none: the catalog is written before the change takes effect anywhere.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl Namespace {
         self.create(&EntityName::parse(name)?, settings, EntityRole::Queue, wait)
     }
 
-    /// Creates an entity of a valid name.
+    /// Creates an entity.
     pub(super) fn create(
         &self,
         name: &EntityName,
@@ -52,11 +52,11 @@ impl Namespace {
         for entity in &changed {
             entity.wake_all();
         }
-        // Others may have waited for an entity of that name.
+        // Messages may wait to be forwarded to an entity of that name.
         created.inspect(|entity| entity.tick(inner.core.clock().moment(), wait))
     }
 
-    /// The same among the entities that there are.
+    /// Creates the entity under the lock of the entity map.
     fn create_among(
         &self,
         entities: &mut BTreeMap<String, Arc<Entity>>,
@@ -81,7 +81,7 @@ impl Namespace {
             plan.check_count(counted.count(), partitioned, settings.enable_partitioning)?;
         }
         let home = match &role {
-            // Beside its topic, so that both meet in one shard.
+            // In the shard of its topic, so that one write covers both.
             EntityRole::Subscription { topic, .. } => Inner::home_of(entities, *topic)?,
             _ => partition_of(name.key().as_bytes(), self.partitions().into()) as u16,
         };
@@ -98,7 +98,7 @@ impl Namespace {
             settings,
             role,
         };
-        // Before the catalog says so: what does not compile is refused without a trace.
+        // Before the catalog changes: a rule that does not compile leaves no trace.
         inner.entity_of(&entry, entities)?;
         match &inner.stores {
             None => entry.id = inner.next_entity.fetch_add(1, Ordering::Relaxed),
@@ -120,7 +120,7 @@ impl Namespace {
         self.entity_of_kind(name, EntityKind::Queue)
     }
 
-    /// The entity of that path, if it is what is asked for (B-019).
+    /// The entity of that path, if it is of that kind (B-019).
     pub(super) fn entity_of_kind(&self, path: &str, kind: EntityKind) -> Result<Arc<Entity>> {
         self.entity_if(path, kind, |entity| entity.kind() == kind)
     }
@@ -139,7 +139,7 @@ impl Namespace {
         })
     }
 
-    /// Any entity.
+    /// The entity of that path, of any kind.
     pub fn entity(&self, path: &str) -> Result<Arc<Entity>> {
         let expected = if path.to_ascii_lowercase().contains("/subscriptions/") {
             EntityKind::Subscription
@@ -149,7 +149,7 @@ impl Namespace {
         self.entity_if(path, expected, |_| true)
     }
 
-    /// Changes the settings of an entity; `change` edits a copy of those that hold.
+    /// Updates the settings of an entity; `change` edits a copy of the current ones.
     pub fn update(&self, entity: &Arc<Entity>, change: impl FnOnce(&mut QueueSettings), wait: &Wait<'_>) -> Result<()> {
         self.update_entry(
             entity,
@@ -161,16 +161,16 @@ impl Namespace {
         )
     }
 
-    /// Changes the settings of an entity, and what only its kind has; `change` edits copies of those that hold.
+    /// Updates the settings of an entity and of its kind; `change` edits copies of the current ones.
     pub(super) fn update_entry(
         &self,
         entity: &Arc<Entity>,
         change: impl FnOnce(&mut QueueSettings, &mut EntityRole) -> Result<()>,
         wait: &Wait<'_>,
     ) -> Result<()> {
-        // What happened before goes by the settings that held then.
+        // Pending expiry and activation use the old settings.
         entity.tick(self.inner.core.clock().moment(), wait);
-        // Taken for writing, so that two updates do not undo each other.
+        // Write access, so that concurrent updates do not overwrite each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
         let held = entity.settings();
@@ -184,7 +184,7 @@ impl Namespace {
             role.kind().check_status(next.status)?;
         }
         check_destinations(None, &next, &entities)?;
-        check_all_serve(entity, "update")?;
+        check_all_in_service(entity, "update")?;
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
             stores.change(|contents| {
@@ -201,10 +201,10 @@ impl Namespace {
         link_all(&entities);
         drop(entities);
         entity.wake_all();
-        // What is there already goes, too; what is not forwarded any more can be received.
+        // Forwards the messages that are there already, or makes them receivable if forwarding ended.
         entity.forward_anew(wait);
         entity.announce_ready(wait);
-        // It may take now what it refused.
+        // Senders that forward to it may succeed now.
         entity.tick(self.inner.core.clock().moment(), wait);
         Ok(())
     }
@@ -221,11 +221,11 @@ impl Namespace {
         if !entities.get(entity.name().key()).is_some_and(is_there) || !is_wanted(entity) {
             return Ok(());
         }
-        check_all_serve(entity, "delete")?;
+        check_all_in_service(entity, "delete")?;
         let mut gone = entity.subscriptions();
         gone.push(Arc::clone(entity));
         if let Some(stores) = &self.inner.stores {
-            // Its messages go with it: the journals forget an entity that the catalog does not know.
+            // Its messages are deleted with it: recovery drops entities that the catalog does not have.
             let is_gone = |id: u64| gone.iter().any(|entity| entity.id().0 == id);
             stores.change(|contents| contents.queues.retain(|entry| !is_gone(entry.id)))?;
         }
@@ -241,14 +241,14 @@ impl Namespace {
         Ok(())
     }
 
-    /// Deletes the entities that nobody has used for as long as their settings allow (B-382).
+    /// Deletes entities that were idle for longer than their settings allow (B-382).
     pub(super) fn delete_idle(&self) {
         let idle: Vec<Arc<Entity>> = {
             let entities = self.inner.core.queues();
             entities.values().filter(|entity| entity.is_idle()).cloned().collect()
         };
         for entity in idle {
-            // One whose partition is out of service goes later; until then its handles refuse.
+            // An entity with a partition out of service is deleted later; until then its handles fail.
             let _ = self.delete_if(&entity, Entity::is_idle);
         }
     }
@@ -270,7 +270,7 @@ impl Namespace {
     }
 }
 
-/// Refuses to forward to what is not there, and to a subscription (B-332). A queue that is being made may name itself (B-033).
+/// Fails when a forwarding destination is missing or a subscription (B-332). A new queue may forward to itself (B-033).
 fn check_destinations(
     made: Option<&EntityName>,
     settings: &QueueSettings,
@@ -295,15 +295,15 @@ fn check_destinations(
     Ok(())
 }
 
-/// Refuses to change an entity while one of its partitions is out of service.
-pub(super) fn check_all_serve(entity: &Entity, what: &str) -> Result<()> {
+/// Fails while a partition of the entity is out of service.
+pub(super) fn check_all_in_service(entity: &Entity, what: &str) -> Result<()> {
     check_health(
         (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
         what,
     )
 }
 
-/// Management touches all partitions of an entity, so one that fails stops it (B-096).
+/// Fails if one of the shards is out of service: management needs all partitions of an entity (B-096).
 fn check_health<'a>(shards: impl IntoIterator<Item = &'a Arc<Shard>>, what: &str) -> Result<()> {
     for shard in shards {
         if let Some(reason) = shard.health().reason() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities made and changed by what management says of them, option by option: the administration client in process and
-//! the one over HTTP say the same.
+//! Creates and updates entities from a list of options, for the administration clients in process and over HTTP.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::catalog::EntityRole;
 use crate::clock::Randomness;
 use crate::entity::Entity;
 
-/// One option. Durations are milliseconds; the longest of .NET, or more, means never.
+/// One option. Durations are in milliseconds; the longest duration of .NET, or more, means never.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntityOption {
     /// `lock_duration`.
@@ -58,24 +57,24 @@ pub enum EntityOption {
     Status(EntityStatus),
     /// `user_metadata`.
     UserMetadata(String),
-    /// `forward_to`; an empty text clears it.
+    /// `forward_to`; an empty string clears it.
     ForwardTo(String),
-    /// `forward_dead_lettered_messages_to`; an empty text clears it.
+    /// `forward_dead_lettered_messages_to`; an empty string clears it.
     ForwardDeadLettersTo(String),
-    /// `authorization_rules`: all that are to hold.
+    /// `authorization_rules`: the complete new list.
     AuthorizationRules(Vec<AuthorizationRuleUpdate>),
 }
 
-/// An authorization rule as it is asked for. A key that is left out stays as it is, or is made.
+/// A new or updated authorization rule. An omitted key keeps its value, or is generated for a new rule.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthorizationRuleUpdate {
     /// The name of its keys.
     pub key_name: String,
-    /// One key.
+    /// Primary key.
     pub primary_key: Option<String>,
-    /// Another one.
+    /// Secondary key.
     pub secondary_key: Option<String>,
-    /// What its bearers may do.
+    /// Rights of its bearers.
     pub rights: Vec<AccessRight>,
 }
 
@@ -89,11 +88,11 @@ impl std::fmt::Debug for AuthorizationRuleUpdate {
     }
 }
 
-/// An entity while its options are read.
+/// The settings of an entity while options are applied.
 struct EntityDraft {
     settings: QueueSettings,
     role: EntityRole,
-    /// What was said about partitioning, if anything.
+    /// The option `enable_partitioning`, if given.
     partitioned: Option<bool>,
 }
 
@@ -107,13 +106,13 @@ impl EntityDraft {
             EntityOption::MaxDeliveryCount(count) => it.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX),
             EntityOption::DefaultTimeToLive(ms) => it.default_time_to_live_ms = unless_never(ms),
             EntityOption::MaxSizeMegabytes(megabytes) => {
-                // What is shown for a queue without a size comes back from an update: it stays without.
+                // A client sends back the size that it read; an entity without an explicit size keeps it unset.
                 if it.max_size_megabytes.is_some() || megabytes != it.shown_max_size_megabytes() {
                     it.max_size_megabytes = Some(megabytes);
                 }
             }
             EntityOption::MaxMessageSizeKilobytes(kilobytes) => {
-                // The same.
+                // As above.
                 if it.max_message_size_kilobytes.is_some() || kilobytes != plan.shown_max_message_size_kilobytes(it) {
                     it.max_message_size_kilobytes = Some(kilobytes);
                 }
@@ -163,7 +162,7 @@ impl EntityDraft {
 }
 
 impl AuthorizationRuleUpdate {
-    /// The rule that the option makes of the one of its name, if there is one. A key that it lacks is of `randomness`.
+    /// The rule after this update; `current` may contain a rule of the same name. Missing keys are generated.
     pub fn apply_to(
         self,
         current: &[AuthorizationRule],
@@ -197,19 +196,19 @@ impl AuthorizationRuleUpdate {
     }
 }
 
-/// A key that nobody can guess.
+/// A random key of 256 bits.
 fn new_key(randomness: &Randomness) -> Result<String> {
     use std::fmt::Write as _;
     let bytes: [u8; 32] = randomness.bytes()?;
     let mut text = String::with_capacity(64);
     for byte in bytes {
-        write!(text, "{byte:02x}").expect("text takes everything");
+        write!(text, "{byte:02x}").expect("writing to a String does not fail");
     }
     Ok(text)
 }
 
 impl Namespace {
-    /// The settings and the role of a new entity.
+    /// The settings and the role of a new entity with these options.
     fn draft(&self, role: EntityRole, options: Vec<EntityOption>) -> Result<(QueueSettings, EntityRole)> {
         let mut draft = EntityDraft {
             settings: QueueSettings::default(),
@@ -266,7 +265,7 @@ impl Namespace {
         )
     }
 
-    /// Changes these options of an entity.
+    /// Updates these options of an entity.
     pub fn update_with(&self, entity: &Arc<Entity>, options: Vec<EntityOption>, wait: &Wait<'_>) -> Result<()> {
         self.update_entry(
             entity,

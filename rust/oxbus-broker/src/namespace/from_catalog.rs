@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities as the catalog describes them, what a reopened directory gives them, and which of them belong together.
+//! Builds entities from the catalog, restores their messages at open, and links entities with each other.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,7 @@ use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Image, Origin};
 
 impl Inner {
-    /// The shard of a topic that is not partitioned, for its subscriptions.
+    /// The home shard of a topic, for its subscriptions.
     pub(super) fn home_of(entities: &BTreeMap<String, Arc<Entity>>, topic: u64) -> Result<u16> {
         let topic = entities.values().find(|entity| entity.id().0 == topic);
         let topic =
@@ -29,7 +29,7 @@ impl Inner {
         Ok(topic.shard(0).id().0)
     }
 
-    /// The entity that an entry of the catalog describes, without messages. `entities` has the topic of a subscription.
+    /// Builds the entity of a catalog entry, without messages. `entities` contains the topic of a subscription.
     pub(super) fn entity_of(
         &self,
         entry: &EntityEntry,
@@ -61,12 +61,12 @@ impl Inner {
         Ok(Arc::new(entity))
     }
 
-    /// Makes the queues of the catalog with the messages of the journals.
+    /// Builds the entities of the catalog with the messages of the journals.
     pub(super) fn restore(&self, contents: &CatalogContents, mut images: Vec<Image>) -> Result<()> {
         for (shard, image) in self.shards.iter().zip(&mut images) {
             shard.restore_intents(std::mem::take(image.sinks_mut()));
         }
-        // Before any cell forgets what was attached to it.
+        // First: it extends how long cells remember the names of attached rows.
         self.registry.note_unpublished();
         let mut queues = self.core.queues_for_change();
         for entry in &contents.queues {
@@ -92,7 +92,7 @@ impl Inner {
         self.registry.restore()
     }
 
-    /// Stores what bulk loads attached to the partitions that are open here.
+    /// Takes over the rows that bulk loads attached to the partitions of this process.
     pub(super) fn take_over_loads(&self) {
         let Some(stores) = &self.stores else { return };
         let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
@@ -105,13 +105,13 @@ impl Inner {
             left.insert(shard.id(), waiting);
             Ok(())
         };
-        // What cannot be taken over now waits for another open, and keeps this one from nothing.
+        // A failed take-over does not fail the open; the next open tries again.
         let _ = parallel::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
         let left = whole(left.into_inner());
         stores.set_waiting_loads(left.into_values().flatten().collect());
     }
 
-    /// Takes over what another process changed in the catalog, when this one does not own it.
+    /// Applies changes of the catalog by the process that owns it, if that is another one.
     pub(super) fn refresh_shared(&self) {
         if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
             let changed = self.refresh(&mut self.core.queues_for_change());
@@ -121,7 +121,7 @@ impl Inner {
         }
     }
 
-    /// The same under the queue map; those to wake when it is let go.
+    /// The same under the lock of the entity map. Returns the entities to wake after it is released.
     #[must_use]
     pub(super) fn refresh(&self, queues: &mut BTreeMap<String, Arc<Entity>>) -> Vec<Arc<Entity>> {
         let Some(stores) = self.stores.as_ref().filter(|stores| !stores.owns_all()) else {
@@ -156,7 +156,7 @@ impl Inner {
     }
 }
 
-/// Tells each entity of those that forward to it.
+/// Registers each entity as a source with the entities that it forwards to.
 pub(super) fn link_all(entities: &BTreeMap<String, Arc<Entity>>) {
     for source in entities.values() {
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
@@ -169,7 +169,7 @@ pub(super) fn link_all(entities: &BTreeMap<String, Arc<Entity>>) {
     }
 }
 
-/// Forgets where messages came from that are not there any more.
+/// Removes the origins of forwarded messages that no longer exist at their source.
 fn forget_stale_origins(entities: &[Arc<Entity>]) {
     let is_there = |origin: &Origin| {
         let Some(source) = entities.iter().find(|entity| entity.id() == origin.entity) else {
@@ -191,7 +191,7 @@ fn forget_stale_origins(entities: &[Arc<Entity>]) {
     }
 }
 
-/// Tells each topic of its subscriptions.
+/// Sets the subscriptions of each topic.
 pub(super) fn subscribe_all(entities: &BTreeMap<String, Arc<Entity>>) {
     let mut of_topic: HashMap<EntityId, Vec<Arc<Entity>>> = HashMap::new();
     for entity in entities.values() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the partitions of a namespace are: what tests break, and what heals.
+//! Health of the partitions: injected faults and healing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::shard::{Fault, Injected, Shard};
 /// Health of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionHealth {
-    /// Which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// What is wrong with it; `None` when it is healthy.
+    /// Its fault; `None` when it is healthy.
     pub fault: Option<Fault>,
-    /// The same for people.
+    /// The reason of the fault, in words.
     pub reason: Option<String>,
 }
 
@@ -39,42 +39,41 @@ impl Namespace {
             .collect()
     }
 
-    /// Makes a partition fail after that many operations on it, or calls of its disk. For tests.
+    /// Makes a partition fail after `after` operations, or calls of its disk. For tests.
     pub fn inject_fault(&self, partition: PartitionId, fault: Injected, after: u64) -> Result<()> {
         let shard = self.shard(partition)?;
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
             return Err(cannot_heal(shard, fault));
         }
-        let tell = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
+        let log = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
         match fault {
             Injected::Shard(fault) => {
-                tell();
+                log();
                 shard.health().inject(fault, after);
             }
             Injected::Disk(DiskFault::Stall) if self.stores().is_none() => {
-                tell();
+                log();
                 self.inner.core.let_wait();
                 shard.health().inject(Fault::Stalled, after);
             }
             Injected::Disk(fault) => {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
                 let store = store.ok_or_else(needs_disk)?;
-                tell();
+                log();
                 store.injection().begin(fault, after);
             }
         }
         Ok(())
     }
 
-    /// Makes the disk of the files that are no journals fail after that many calls: the catalog, stages and bulk loads. For
-    /// tests.
+    /// Makes the disk of the catalog, stages and bulk loads fail after `after` calls. For tests.
     pub fn inject_fault_into_files(&self, fault: Injected, after: u64) -> Result<()> {
         self.inner.core.check_open()?;
         let fault = match fault {
             Injected::Disk(fault) => fault,
             Injected::Shard(Fault::Full) => DiskFault::Full,
             Injected::Shard(_) => {
-                let detail = "only a partition can have this fault; name one, or use a fault of the disk or `enospc`";
+                let detail = "this fault needs a partition; name one, or use a disk fault or `enospc`";
                 return Err(Error::new(ErrorKind::InvalidArgument, detail));
             }
         };
@@ -84,7 +83,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Ends the fault of the files that are no journals; what stopped because of it goes on.
+    /// Ends the fault of the catalog, stages and bulk loads, and publishes batches that failed because of it.
     pub fn heal_files(&self, wait: &Wait<'_>) -> Result<()> {
         self.inner.core.check_open()?;
         if let Some(stores) = self.stores() {
@@ -95,7 +94,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Ends the fault of a partition; one whose store failed is written anew.
+    /// Ends the fault of a partition. A partition whose store failed writes its messages to a new journal.
     pub fn heal(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let shard = self.shard(partition)?;
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
@@ -103,9 +102,9 @@ impl Namespace {
         }
         if let Some(store) = self.stores().and_then(|stores| stores.shard(partition.0)) {
             store.injection().end();
-            // A call that hung comes back now. Until it has, the disk would seem to hang still.
-            let patience = Deadline::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
-            while store.log().is_at_disk() && !patience.is_over() {
+            // A stalled disk call returns now. Until then the disk would still seem stalled.
+            let deadline = Deadline::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+            while store.log().is_at_disk() && !deadline.is_over() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         }
@@ -128,7 +127,7 @@ impl Namespace {
 
 fn needs_disk() -> Error {
     let detail =
-        "the fault needs a disk; open the namespace with a path, or use `unavailable`, `busy`, `enospc` or `stall`";
+        "the fault needs a durable namespace; open it with a path, or use `unavailable`, `busy`, `enospc` or `stall`";
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
@@ -136,7 +135,7 @@ fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
     let reason = shard.health().reason().unwrap_or_default();
     let advice = match fault {
         Fault::Elsewhere => "; heal it in the process that owns it",
-        // The reason says it.
+        // The reason contains the advice.
         Fault::Panicked => "",
         _ => "; salvage or restore it and open the namespace again",
     };

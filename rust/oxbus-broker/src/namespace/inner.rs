@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The queues over their shards: opening, which cell is where, healing and closing.
+//! The shared state of a namespace: open, cells of a shard, heal, close.
 
 use oxbus_store::Wait;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::shard::{Cell, CellHandle, Fault, Shard, snapshot_bytes};
 use crate::stage::StageFiles;
 use crate::stage::StageRegistry;
 
-/// Closes a namespace, without keeping it alive.
+/// Closes a namespace without keeping it alive.
 pub struct CloseHandle(Weak<Inner>);
 
 impl CloseHandle {
@@ -31,12 +31,12 @@ impl CloseHandle {
         Self(Arc::downgrade(inner))
     }
 
-    /// False when the namespace is gone.
+    /// False once the namespace is dropped.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// Closes it, if it is still there.
+    /// Closes the namespace if it is alive.
     pub fn close(&self) {
         if let Some(inner) = self.0.upgrade() {
             inner.close(false);
@@ -44,23 +44,22 @@ impl CloseHandle {
     }
 }
 
-/// What the handles of a namespace share.
+/// The state that the handles of a namespace share.
 pub(super) struct Inner {
-    /// Dropped first: its thread looks at the rest.
+    /// Dropped first: its threads use the other fields.
     upkeep: OnceLock<Upkeep>,
     pub(super) core: Arc<Core>,
     pub(super) shards: Arc<[Arc<Shard>]>,
-    /// In memory; the catalog counts in a directory.
+    /// Used in memory only; a durable namespace counts in the catalog.
     pub(super) next_entity: AtomicU64,
     pub(super) stores: Option<Stores>,
-    /// Where stages wait.
     pub(super) registry: Arc<StageRegistry>,
     pub(super) opened_at: Timestamp,
-    /// Kept alive for the clock, which knows it weakly.
+    /// Keeps the callback alive that the clock references weakly.
     _on_advance: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// A cell, kept alive by its queue.
+/// A cell, kept alive by its entity.
 pub(super) struct CellRef {
     queue: Arc<Entity>,
     index: usize,
@@ -68,12 +67,12 @@ pub(super) struct CellRef {
 
 impl CellHandle for CellRef {
     fn cell(&self) -> &Cell {
-        self.queue.cell(self.index).expect("a cell lives as long as its queue")
+        self.queue.cell(self.index).expect("a cell lives as long as its entity")
     }
 }
 
 impl Inner {
-    /// Opens the directory, if there is one, and starts what looks after it.
+    /// Opens the namespace and starts the upkeep of a durable one.
     pub(super) fn open(options: NamespaceOptions) -> Result<Arc<Self>> {
         let NamespaceOptions {
             store,
@@ -159,12 +158,12 @@ impl Inner {
         Ok(inner)
     }
 
-    /// Says that it is open, and what its opening found.
+    /// Logs the open and the result of recovery.
     fn log_opened(&self) {
         let found = self.stores.as_ref().map(Stores::recovery).unwrap_or_default();
         event!(
             NAMESPACE_OPENED,
-            path = %self.shown_path(),
+            path = %self.display_path(),
             partitions = self.shards.len(),
             frames = found.frames,
             cut_bytes = found.truncated_bytes,
@@ -173,15 +172,15 @@ impl Inner {
         );
     }
 
-    /// Its directory, for people.
-    fn shown_path(&self) -> std::borrow::Cow<'_, str> {
+    /// Its directory as shown in the log.
+    fn display_path(&self) -> std::borrow::Cow<'_, str> {
         match &self.stores {
             Some(stores) => stores.dir().to_string_lossy(),
             None => "(memory)".into(),
         }
     }
 
-    /// The shard of each cell of a queue: all of the namespace, or its home alone.
+    /// The shards of an entity's cells: all of the namespace, or only its home shard.
     pub(super) fn shards_of(&self, settings: &QueueSettings, home: u16) -> Box<[Arc<Shard>]> {
         if settings.enable_partitioning {
             self.shards.iter().map(Arc::clone).collect()
@@ -194,7 +193,7 @@ impl Inner {
         let inner = Arc::downgrade(self);
         let upkeep =
             Upkeep::start(move || Some(inner.upgrade()? as Arc<dyn durable::UpkeepTarget>)).map_err(|error| {
-                let detail = format!("the thread that looks after the namespace could not be started: {error}");
+                let detail = format!("the upkeep threads of the namespace could not be started: {error}");
                 Error::new(ErrorKind::Storage, detail).with_source(error)
             })?;
         for journal in self.shards.iter().filter_map(|shard| shard.journal()) {
@@ -204,14 +203,14 @@ impl Inner {
         Ok(())
     }
 
-    /// What is over is not written down any more.
+    /// Removes expired identities, so that snapshots do not contain them.
     pub(super) fn forget_seen(&self) {
         for queue in self.core.queues().values() {
             queue.forget_seen();
         }
     }
 
-    /// The cells of a shard. Call it under the order of the shard's journal: a cell made later has no entry yet.
+    /// The cells of a shard. Call it under the append guard of the shard's journal: a cell created later has no entry yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
         let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
         let cells = queues.iter().flat_map(|queue| {
@@ -237,7 +236,7 @@ impl Inner {
         self.forget_seen();
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
-        // In this order: whoever heals puts the new log there first, and ends the fault last.
+        // In this order: healing installs the new log first and ends the fault last.
         let is_unhealed = |log: &FileLog| log.has_ended() || shard.health().fault() == Some(Fault::Healing);
         match store.filter(|store| is_unhealed(&store.log())) {
             Some(store) => shard.heal(
@@ -258,7 +257,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes down when entities were used last, so that their idle time goes on after the next open.
+    /// Saves the last use of entities in the catalog, so that idle times continue after the next open.
     pub(super) fn record_uses(&self, of: impl Fn(&Entity) -> bool) {
         let Some(stores) = self.stores.as_ref().filter(|stores| stores.owns_all()) else {
             return;
@@ -272,7 +271,7 @@ impl Inner {
             .collect();
         let is_new = |entry: &EntityEntry| used.get(&entry.id).is_some_and(|at| Some(*at) != entry.accessed_at_ms);
         if stores.contents().0.queues.iter().any(is_new) {
-            // When it fails, the idle time counts from an earlier use.
+            // If it fails, idle times count from an earlier use.
             let _ = stores.change(|contents| {
                 for entry in &mut contents.queues {
                     entry.accessed_at_ms = used.get(&entry.id).copied().or(entry.accessed_at_ms);
@@ -281,20 +280,20 @@ impl Inner {
         }
     }
 
-    /// A partition without messages has nothing to drain.
+    /// Removes the drain reserves of empty partitions: they have nothing to drain.
     fn release_drain_reserves(&self, stores: &Stores) {
         for shard in &*self.shards {
             let Some(store) = stores.shard(shard.id().0) else {
                 continue;
             };
             if self.cells_of(shard).iter().all(|cell| cell.cell().is_empty()) {
-                // What stays of it is used, or removed, by the next owner.
+                // The next owner uses or removes a reserve that stays.
                 let _ = store.log().give_up_reserve();
             }
         }
     }
 
-    /// Ends it. Snapshots are written unless `without_snapshots`.
+    /// Closes the namespace. Writes snapshots unless `without_snapshots`.
     pub(super) fn close(&self, without_snapshots: bool) {
         if !self.core.shut() {
             return;
@@ -303,7 +302,7 @@ impl Inner {
         if let Some(stores) = &self.stores {
             for shard in &*self.shards {
                 if let Some(store) = stores.shard(shard.id().0) {
-                    // Faults that a test asked for end with the namespace, and a last try may find the disk well again.
+                    // Injected faults end with the namespace, so a last attempt to heal may succeed.
                     store.injection().end();
                     if store.log().has_ended() {
                         let _ = self.heal(shard, &Wait::FOREVER);
@@ -312,11 +311,11 @@ impl Inner {
             }
             self.registry.close();
             for shard in &*self.shards {
-                // A shard that cannot be saved keeps its journal: the next open reads that. One without news is saved when
-                // numbers were set aside, so that the next open goes on without a gap.
-                let has_news = |journal: &Journal| journal.unsaved_bytes() > 0 || self.has_reserved_numbers(shard);
+                // If a snapshot fails, the next open reads the journal. A shard without new entries writes a snapshot if
+                // numbers are reserved, so that numbers continue without a gap.
+                let has_changes = |journal: &Journal| journal.unsaved_bytes() > 0 || self.has_reserved_numbers(shard);
                 let saves = !without_snapshots || self.has_reserved_numbers(shard);
-                if saves && shard.health().serves() && shard.journal().is_some_and(has_news) {
+                if saves && shard.health().serves() && shard.journal().is_some_and(has_changes) {
                     let _ = shard.save(|| self.cells_of(shard), true);
                 }
             }
@@ -332,7 +331,7 @@ impl Inner {
             queue.remove();
             queue.wake_all();
         }
-        event!(NAMESPACE_CLOSED, path = %self.shown_path());
+        event!(NAMESPACE_CLOSED, path = %self.display_path());
     }
 }
 
@@ -343,7 +342,7 @@ impl durable::UpkeepTarget for Inner {
 
     fn save(&self, shard: &Arc<Shard>) -> bool {
         self.forget_seen();
-        // It is tried again; until then the journal grows.
+        // A failure is retried; until then the journal grows.
         let saved = shard.save(|| self.cells_of(shard), false).is_ok();
         if let Some(stores) = self.stores.as_ref().filter(|_| saved) {
             stores.forget_fenced(shard.id().0);
@@ -372,8 +371,8 @@ impl durable::UpkeepTarget for Inner {
     }
 }
 
-/// Closes the namespace with the last of its user's handles, in the user's thread: one that looks after it may hold the
-/// rest a moment longer.
+/// Closes the namespace when its user's last handle is dropped, in the user's thread. An upkeep thread may hold [`Inner`] a
+/// moment longer.
 pub(super) struct CloseGuard(pub(super) Arc<Inner>);
 
 impl Drop for CloseGuard {
@@ -382,7 +381,7 @@ impl Drop for CloseGuard {
     }
 }
 
-/// One that was not opened to the end has no user.
+/// Covers a namespace whose open failed, which has no handle.
 impl Drop for Inner {
     fn drop(&mut self) {
         self.close(false);

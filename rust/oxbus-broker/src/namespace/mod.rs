@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The front door: a namespace, its shards, and the queues in them.
+//! A namespace: its shards and its entities, in memory or in a directory (`durable`).
 //!
-//! In memory, or in a directory (`durable`). Queues are found by name without case. Handles keep their queue alive; a deleted queue refuses every call,
-//! and a queue of the same name created later is another incarnation.
+//! Names of entities are case-insensitive. A handle keeps its entity alive. After an entity is deleted, every call on its handles
+//! fails. An entity that is created later under the same name is a different entity.
 
 pub mod bulk_load;
 mod entities;
@@ -37,30 +37,29 @@ use crate::stage::Stages;
 /// How to open a namespace.
 #[derive(Default)]
 pub struct NamespaceOptions {
-    /// Where to keep it; `None` in memory.
+    /// Options of a durable namespace; `None` in memory.
     pub store: Option<StoreOptions>,
-    /// Shards, and cells of a partitioned entity. `None` for the usual number, or for those that it has.
+    /// Number of partitions. `None` for the default, or the number of an existing namespace.
     pub partitions: Option<u16>,
-    /// Policy of receivers that name none.
+    /// Lock policy of receivers that do not set one.
     pub lock_policy: LockPolicy,
-    /// From where a browse without a number answers.
+    /// Where a browse without a sequence number begins.
     pub peek_policy: PeekPolicy,
-    /// Its tier and edition.
+    /// Tier and profile.
     pub plan: Plan,
-    /// Bytes the messages may take; `None` without a bound.
+    /// Memory limit of the messages, in bytes; `None` for no limit.
     pub memory_limit_bytes: Option<u64>,
-    /// What its directory has when it is opened stays on disk until somebody reads it: for who reads each message once, or
-    /// none.
+    /// Messages found at open stay on disk until they are read. Suits a process that reads each message once or never.
     pub keep_bodies_on_disk: bool,
-    /// A clock moved by hand; `None` for the machine's.
+    /// A manual clock for tests; `None` for the system's.
     pub clock: Option<Arc<ManualClock>>,
-    /// Milliseconds from which a call that waits for a journal is logged; 0 for never.
+    /// A call that waits for a journal at least this long is logged, in milliseconds; 0 for never.
     pub slow_call_ms: u64,
-    /// Where its ids, salts and secrets come from; a seed is for tests. `newid()` of a rule takes the system's in any case.
+    /// Source of ids, salts and secrets; seeded for tests only. `newid()` in rules always uses the system's.
     pub randomness: Randomness,
 }
 
-/// A set of queues over a set of shards. Closes when the last handle of it is gone.
+/// A handle of a namespace. Dropping the last handle closes it.
 #[derive(Clone)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -68,7 +67,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Opens a namespace: empty in memory, or what is in its directory.
+    /// Opens a namespace: an empty one in memory, or the one in a directory.
     pub fn open(options: NamespaceOptions) -> Result<Self> {
         if let Some(partitions) = options
             .partitions
@@ -84,17 +83,17 @@ impl Namespace {
         })
     }
 
-    /// Its tier and edition.
+    /// Tier and profile.
     pub fn plan(&self) -> Plan {
         self.inner.core.plan()
     }
 
-    /// True when messages are kept in a directory.
+    /// True for a namespace in a directory.
     pub fn is_durable(&self) -> bool {
         self.inner.core.is_durable()
     }
 
-    /// True when calls may wait for a store.
+    /// True when calls may block on a store.
     pub fn may_wait(&self) -> bool {
         self.inner.core.may_wait()
     }
@@ -104,7 +103,7 @@ impl Namespace {
         self.inner.shards.len() as u16
     }
 
-    /// A handle that wakes who waits.
+    /// A handle that wakes waiting calls.
     pub fn wake_handle(&self) -> WakeHandle {
         self.inner.core.wake_handle()
     }
@@ -114,7 +113,7 @@ impl Namespace {
         CloseHandle::new(&self.inner)
     }
 
-    /// When it was opened, and when an entity changed last.
+    /// The time of the open, and of the last change of an entity.
     pub fn times(&self) -> (Timestamp, Timestamp) {
         let opened = self.inner.opened_at;
         let changed = self.inner.core.queues().values().map(|entity| entity.times().1).max();
@@ -136,24 +135,23 @@ impl Namespace {
         self.inner.stores.as_ref()
     }
 
-    /// What opening a durable namespace found.
+    /// The result of recovery; `None` in memory.
     pub fn recovery(&self) -> Option<Recovery> {
         self.stores().map(Stores::recovery)
     }
 
-    /// Ends the namespace: every later call fails, and who waits learns it. In memory, the messages are gone; in a
-    /// directory, everything acknowledged is there, and others may open it.
+    /// Closes the namespace. Waiting calls and all later calls fail. Messages in memory are lost. A directory has everything that
+    /// was acknowledged, and another process may open it.
     pub fn close(&self) {
         self.inner.close(false);
     }
 
-    /// The same without snapshots, which costs time now and saves some at the next open: for who only adds messages, to
-    /// journals that have little else.
-    pub fn close_as_it_is(&self) {
+    /// Closes the namespace without snapshots: a faster close, and a slower next open. Suits a process that only appended messages.
+    pub fn close_without_snapshots(&self) {
         self.inner.close(true);
     }
 
-    /// Writes a snapshot of every healthy partition and lets go of the journals before it.
+    /// Writes a snapshot of every healthy partition and removes the journal before it.
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.core.check_open()?;
         self.inner.forget_seen();
@@ -192,19 +190,19 @@ impl Namespace {
         Reservations::new(entity, sub_queue)
     }
 
-    /// Accepts a session of a queue or a subscription. `owner` names the receiver.
+    /// An acceptor of sessions of a queue or a subscription. `owner` names the receiver.
     pub fn acceptor(&self, path: &str, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Acceptor> {
         let entity = self.entity(path)?;
         entity.check_receivable()?;
         Acceptor::new(entity, wanted, options, owner)
     }
 
-    /// Sends that are staged and committed in two steps.
+    /// Staged sends: stage, then commit.
     pub fn stages(&self) -> Stages {
         Stages::new(&self.inner.registry)
     }
 
-    /// A transaction in which nothing was done. It may touch several entities when `cross_entity` says so.
+    /// Begins a transaction. With `cross_entity` it may include several entities.
     pub fn transaction(&self, cross_entity: bool) -> Result<Transaction> {
         self.inner.core.check_open()?;
         self.inner.core.plan().check_transactions()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics, subscriptions and rules, as management changes them (B-343 … B-360).
+//! Management of topics, subscriptions and rules (B-343 … B-360).
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{EntityKind, Error, ErrorKind, Result};
 
 use super::Namespace;
-use super::entities::check_all_serve;
+use super::entities::check_all_in_service;
 use crate::catalog::EntityRole;
 use crate::entity::Entity;
 use crate::entity::kind::{CompiledRule, count_filters};
 
-/// Name of the rule that a subscription is created with (B-021).
+/// Name of the default rule of a new subscription (B-021).
 pub const DEFAULT_RULE: &str = "$Default";
 
-/// What only a topic has.
+/// Settings that only a topic has.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicOptions {
-    /// Kept and shown: a partition keeps its order anyway (B-354).
+    /// Stored and returned, without effect: a partition always keeps its order (B-354).
     pub support_ordering: bool,
 }
 
-/// What only a subscription has.
+/// Settings that only a subscription has.
 #[derive(Debug, Clone, Copy)]
 pub struct SubscriptionOptions {
-    /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
+    /// Messages that make a rule fail go to the dead-letter queue (B-358).
     pub dead_letter_failed: bool,
 }
 
@@ -71,7 +71,7 @@ impl Namespace {
         let subscriptions = topic.subscriptions();
         if subscriptions.len() >= SUBSCRIPTIONS_MAX && subscriptions.iter().all(|it| it.name().key() != path.key()) {
             let detail = format!(
-                "the topic has {SUBSCRIPTIONS_MAX} subscriptions, which is the most; delete one, or use another topic: `{}`",
+                "the topic is at its limit of {SUBSCRIPTIONS_MAX} subscriptions; delete one, or use another topic: `{}`",
                 topic.name().as_str()
             );
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
@@ -84,10 +84,10 @@ impl Namespace {
         });
         let first = [compile(&rule)?];
         self.check_filters(&topic, &[], &first)?;
-        // What was due before is not its own (B-241).
+        // Messages that are due already are not copied to it (B-241).
         topic.tick(self.clock().moment(), wait);
         let settings = QueueSettings {
-            // A subscription lives with its topic (B-009).
+            // A subscription has the partitions of its topic (B-009).
             enable_partitioning: topic.is_partitioned(),
             ..settings
         };
@@ -139,7 +139,7 @@ impl Namespace {
         found.ok_or_else(|| no_rule((topic, subscription), name))
     }
 
-    /// Puts another rule in place of the one of its name.
+    /// Replaces the rule of the same name.
     pub fn update_rule(&self, topic: &str, subscription: &str, rule: &RuleSettings, wait: &Wait<'_>) -> Result<()> {
         compile(rule)?;
         self.update_rules(
@@ -178,7 +178,7 @@ impl Namespace {
         Ok(rules)
     }
 
-    /// Changes the rules of a subscription; `change` edits a copy of those that hold.
+    /// Changes the rules of a subscription; `change` edits a copy of the current ones.
     fn update_rules(
         &self,
         topic: &str,
@@ -188,12 +188,12 @@ impl Namespace {
     ) -> Result<()> {
         let topic = self.topic(topic)?;
         let entity = self.subscription(topic.name().as_str(), subscription)?;
-        // What was due before goes by the rules that held then (B-241).
+        // Messages that are due already use the old rules (B-241).
         topic.tick(self.clock().moment(), wait);
-        // Taken for writing, so that two changes do not undo each other.
+        // Write access, so that concurrent changes do not overwrite each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
-        check_all_serve(&entity, "update")?;
+        check_all_in_service(&entity, "update")?;
         let before = entity.compiled_rules();
         let mut rules = before.clone();
         change(&mut rules)?;
@@ -215,7 +215,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Refuses more filters than a topic may have; `before` are the rules that `next` replaces (B-042).
+    /// Fails when the topic would exceed its limit of filters; `next` replaces the rules `before` (B-042).
     fn check_filters(&self, topic: &Entity, before: &[CompiledRule], next: &[CompiledRule]) -> Result<()> {
         let plan = self.plan();
         if plan.tier.is_none() {
@@ -231,7 +231,7 @@ impl Namespace {
     }
 }
 
-/// Names of rules compare without case (B-018).
+/// The position of a rule by name, case-insensitive (B-018).
 fn position(rules: &[CompiledRule], name: &str) -> Option<usize> {
     rules
         .iter()
@@ -243,7 +243,7 @@ fn no_rule((topic, subscription): (&str, &str), name: &str) -> Error {
     Error::entity_not_found(&path, "Check its name, or create the rule with create_rule.")
 }
 
-/// Compiles a rule, or says why its name or its text cannot be.
+/// Compiles a rule; the error names the invalid part.
 fn compile(rule: &RuleSettings) -> Result<CompiledRule> {
     if rule.name != DEFAULT_RULE {
         EntityName::check_part(&rule.name)?;

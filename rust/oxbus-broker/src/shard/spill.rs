@@ -83,7 +83,7 @@ impl Buried {
         pending: &Pending,
     ) -> Option<Self> {
         let record = record.in_memory()?;
-        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_tight() {
+        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_under_pressure() {
             return None;
         }
         Some(Self {

@@ -147,7 +147,7 @@ impl StageRegistry {
             self.verify(&found, wait)?;
             &found
         };
-        let bytes = named.iter().map(|stage| stage.content.sums().1).sum();
+        let bytes = named.iter().map(|stage| stage.content.totals().1).sum();
         let attach = |(queue, target): &(Arc<Entity>, &Target), wait: &Wait<'_>| {
             self.attach((queue, target), named, intent.piece_bytes, &name, wait)
         };

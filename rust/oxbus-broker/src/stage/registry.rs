@@ -163,7 +163,7 @@ impl StageRegistry {
         let now = self.core.clock().now();
         for number in names.finished {
             let (id, stage) = open_stage(files, number, now);
-            let bytes = stage.content().map_or(0, |content| content.sums().1);
+            let bytes = stage.content().map_or(0, |content| content.totals().1);
             self.core.staged_bytes().fetch_add(bytes, Ordering::Relaxed);
             self.table().stages.entry(id).or_insert(stage);
         }
@@ -261,7 +261,7 @@ impl StageRegistry {
             let Some(content) = taken.and_then(|stage| stage.content().cloned()) else {
                 continue;
             };
-            let bytes = content.sums().1;
+            let bytes = content.totals().1;
             self.core.staged_bytes().fetch_sub(bytes, Ordering::Relaxed);
             let path = match (&*content, &self.files) {
                 (StageContent::File(file), _) => file.path().to_owned(),
@@ -436,7 +436,7 @@ impl Stage {
     }
 
     fn info(&self, id: &str) -> StageInfo {
-        let (rows, bytes) = self.content().map_or((0, 0), |content| content.sums());
+        let (rows, bytes) = self.content().map_or((0, 0), |content| content.totals());
         let state = match (&self.phase, self.content().map(|content| &**content)) {
             (_, Some(StageContent::Unreadable { why, .. })) => StageState::Damaged(why.clone()),
             (StagePhase::Open, _) => StageState::Open,

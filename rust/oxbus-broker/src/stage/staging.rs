@@ -210,7 +210,7 @@ impl Staging {
         };
         // From here on the stage counts with the bytes that its removal subtracts.
         let staged = self.registry.core.staged_bytes();
-        staged.fetch_add(content.sums().1, Ordering::Relaxed);
+        staged.fetch_add(content.totals().1, Ordering::Relaxed);
         staged.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(stage) = self.registry.table().stages.get_mut(&self.id) {
             stage.phase = StagePhase::Ready(Arc::new(content));

@@ -126,7 +126,7 @@ impl Cell {
         let journal = self.shard.journal()?;
         // A message that is to leave memory is read back from the entry, so that holds all of it; unless a full disk has no
         // room for that.
-        let leaves_memory = self.shard.memory.is_tight() && !journal.is_full();
+        let leaves_memory = self.shard.memory.is_under_pressure() && !journal.is_full();
         let record = if leaves_memory {
             Changed::Whole(record)
         } else {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A namespace on a disk in memory, and calls after each of which its journals stand still.
+//! A namespace on an in-memory disk, and calls that leave its journals synced.
 //!
-//! The threads of a namespace sync what nobody waits for whenever they look. A call here appends at most one entry to each
-//! journal that nobody waits for, and after it `settle` syncs all journals: which thread writes a frame and when does not
-//! show in the files.
+//! The threads of a namespace sync entries for which no call waits, at any time. A call here appends at most one such entry per
+//! journal, and then `settle` syncs all journals. So the files do not depend on which thread writes a frame, or when.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(crate) const PARTITIONS: u16 = 4;
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 pub(crate) const WAIT: Wait<'static> = Wait::FOREVER;
 
-/// Opens the namespace on a disk; `owned` are the partitions to own, all of them without it.
+/// Opens the namespace on a disk. `owned` are the partitions to own; `None` for all.
 pub(crate) fn open(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, owned: Option<u64>) -> Namespace {
     let options = NamespaceOptions {
         store: Some(StoreOptions {
@@ -34,7 +33,7 @@ pub(crate) fn open(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, owned:
             durability: Durability::Fsync,
             owned,
             disk: Some(Arc::new(disk.clone())),
-            // So small that the files are, and that there are several segments.
+            // Small, so that the files are small and there are several segments.
             segment_bytes: Some((8 << 10, 16 << 10)),
         }),
         partitions: Some(PARTITIONS),
@@ -42,24 +41,24 @@ pub(crate) fn open(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, owned:
         randomness: Randomness::seeded(seed),
         ..NamespaceOptions::default()
     };
-    Namespace::open(options).expect("nothing is wrong with the directory")
+    Namespace::open(options).expect("the directory is intact")
 }
 
-/// A key, or the id of a session, that belongs to a partition.
+/// A key, or a session id, of a partition.
 pub(crate) fn key_of(partition: u16) -> String {
     let mut keys = (0..).map(|number| format!("key-{number}"));
     let belongs = |key: &String| partition_of(key.as_bytes(), PARTITIONS.into()) == u32::from(partition);
     keys.find(belongs).expect("each partition has keys")
 }
 
-/// What a round is done with.
+/// The namespace and the clock of a round.
 pub(crate) struct Bus {
     pub(crate) namespace: Namespace,
     pub(crate) clock: Arc<ManualClock>,
 }
 
 impl Bus {
-    /// Syncs all that was appended.
+    /// Syncs all appended entries.
     pub(crate) fn settle(&self) {
         let stores = self.namespace.stores().expect("it is in a directory");
         for partition in 0..PARTITIONS {
@@ -69,7 +68,7 @@ impl Bus {
         }
     }
 
-    /// Moves the clock, so that times differ.
+    /// Advances the clock, so that times differ.
     pub(crate) fn advance(&self, ms: u64) {
         self.clock.advance(ms);
     }
@@ -83,7 +82,7 @@ impl Bus {
         number
     }
 
-    /// Sends a message with a body and an id of its own to a partition.
+    /// Sends a message to a partition; `body` is its body and its id.
     pub(crate) fn send_to(&self, path: &str, partition: u16, body: &str) -> SequenceNumber {
         self.send(path, &text(body, &key_of(partition)))
     }
@@ -106,7 +105,7 @@ impl Bus {
         (receiver, key)
     }
 
-    /// The same by a receiver that is there.
+    /// The same with an existing receiver.
     pub(crate) fn receive_by(&self, receiver: &Receiver) -> SettleKey {
         self.advance(1);
         let received = receiver.receive_now(1, &WAIT).expect("the partition works");
@@ -119,7 +118,7 @@ impl Bus {
         self.receive_and_settle_in(path, partition, SubQueue::Main, settlement)
     }
 
-    /// The same in the queue or its dead-letter queue.
+    /// The same in a sub-queue.
     pub(crate) fn receive_and_settle_in(
         &self,
         path: &str,
@@ -139,7 +138,7 @@ impl Bus {
         self.settle();
     }
 
-    /// Has an entity look at its times: messages are due.
+    /// Makes an entity process due and expired messages.
     pub(crate) fn tick(&self, path: &str) {
         self.namespace.entity(path).expect("it is there").counts(&WAIT);
         self.settle();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the next owner does with the directory: it knows all that the one before knew.
+//! Uses the directory as its next owner: it must know everything that the previous owner knew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use oxbus_store::fault::FaultDisk;
 use super::bus::{Bus, PARTITIONS, WAIT, key_of, text};
 use super::{rows, script};
 
-/// Active and scheduled messages and dead letters, and of the active ones those deferred.
+/// Active, deferred, scheduled and dead-lettered messages. Deferred ones are active too.
 fn counts(namespace: &Namespace, path: &str) -> [u64; 4] {
     let total = namespace.entity(path).expect("it is there").counts(&WAIT).total;
     [total.active, total.deferred, total.scheduled, total.dead_letter]
 }
 
-/// Opens it and goes on.
+/// Opens the directory and uses it.
 pub(crate) fn check(disk: &FaultDisk, which: &str) {
     let clock = script::at_end();
-    // Only a closed directory has rows that wait.
+    // Only the closed directory has attached rows to take over.
     let loaded = if which == "closed" { 8 } else { 0 };
     let bus = Bus {
         namespace: super::open(disk),
@@ -47,11 +47,11 @@ pub(crate) fn check(disk: &FaultDisk, which: &str) {
     }
 }
 
-/// By the script: each of two rounds leaves as many of each kind.
+/// Each of the script's two rounds leaves the same number of messages of each kind.
 fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
     for (path, expected) in [
-        // Partition 0: 4 and one of a transaction in each round, and one of the first owner; 1: 1 out, 3 deferred; 2: 1 that
-        // was due, 1 scheduled; 3: 3 dead letters.
+        // Partition 0: 4 and one of a transaction in each round, and one of the first owner; 1: 1 locked, 3 deferred; 2: 1
+        // activated, 1 scheduled; 3: 3 dead letters.
         ("orders", [1 + 2 * (4 + 1 + 1 + 3 + 1), 2 * 3, 2, 2 * 3]),
         ("once", [2, 0, 0, 0]),
         ("talks", [2 * 3, 0, 0, 0]),
@@ -61,7 +61,7 @@ fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
         ("ledger", [2, 0, 2, 0]),
         // A bulk load, and a commit in each round.
         ("loaded", [8 + 2 * 4 + loaded, 0, 0, 0]),
-        // Of 6 in each round 5 are completed in the first, and 3 in the second: 2 and its first.
+        // Of 6 in each round, 5 are completed in the first round and 3 in the second: 2, and one by itself.
         ("reserved", [12 - 5 - 3, 0, 0, 0]),
         ("closed", [0, 0, 0, 0]),
         ("events/Subscriptions/all", [2 * 2, 0, 0, 0]),
@@ -175,7 +175,7 @@ fn check_stages(bus: &Bus, loaded: u64, which: &str) {
     assert_eq!(left, ["late waiting"], "{which}: of the others");
 }
 
-/// Deferred messages and dead letters are received and completed.
+/// Receives and completes deferred messages and dead letters.
 fn check_deferred_and_dead_letters(bus: &Bus, which: &str) {
     let receiver = bus.receiver("orders", ReceiverOptions::default());
     let browsed = receiver.browse(250, None, &WAIT).expect("open");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory as it is kept beside the tests: each file without the zeros at its end, and `lengths` with the bytes that
-//! each had. So a file comes back whole, and room without content takes none here.
+//! The format of golden directories: each file without its trailing zeros, and a file `lengths` with the original lengths. So
+//! files are restored exactly, and preallocated space is not stored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use oxbus_store::fault::FaultDisk;
 
 use super::bus::DIRECTORY;
 
-/// The name of the list of lengths.
+/// Name of the list of lengths.
 const LENGTHS: &str = "lengths";
 
-/// Files by their paths in the directory.
+/// Files by their path in the directory.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// All files of a directory on a disk in memory.
+/// All files of the directory on an in-memory disk.
 pub(crate) fn files_of(disk: &FaultDisk) -> Files {
     let file = |path: PathBuf| {
         let name = path.strip_prefix(DIRECTORY).expect("there is nothing else").to_owned();
@@ -28,7 +28,7 @@ pub(crate) fn files_of(disk: &FaultDisk) -> Files {
     disk.paths().into_iter().map(file).collect()
 }
 
-/// A disk in memory with these files.
+/// An in-memory disk with these files.
 pub(crate) fn disk_of(files: &Files) -> FaultDisk {
     let disk = FaultDisk::new();
     for (name, bytes) in files {
@@ -45,7 +45,7 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// Keeps the files in a folder, in place of what was there.
+/// Writes the files to a folder, replacing its content.
 pub(crate) fn write_to(files: &Files, folder: &Path) {
     if folder.exists() {
         fs::remove_dir_all(folder).expect("the folder can be removed");
@@ -60,7 +60,7 @@ pub(crate) fn write_to(files: &Files, folder: &Path) {
     fs::write(folder.join(LENGTHS), lengths).expect("the file can be written");
 }
 
-/// The files that a folder keeps.
+/// Reads the files of a folder.
 pub(crate) fn read_from(folder: &Path) -> Files {
     let lengths = fs::read_to_string(folder.join(LENGTHS)).expect("the folder has a list");
     let file = |line: &str| {
@@ -69,7 +69,7 @@ pub(crate) fn read_from(folder: &Path) -> Files {
         let len = len.parse().expect("a length");
         assert!(
             bytes.len() <= len && without_zeros(&bytes) == bytes,
-            "{name}: it was kept without zeros"
+            "{name}: the folder has it without trailing zeros"
         );
         bytes.resize(len, 0);
         (name.to_owned(), bytes)

@@ -16,12 +16,12 @@ fn partitioned() -> QueueSettings {
     }
 }
 
-/// Creates all of them.
+/// Creates all entities.
 pub(crate) fn create(namespace: &Namespace) {
     with_rights(namespace);
     queues(namespace);
     topic(namespace);
-    // A number and events that nobody has any more.
+    // The number and the events of a deleted entity.
     let gone = namespace.create_queue("gone", partitioned(), &WAIT).expect("valid");
     let sender = namespace.sender("gone").expect("it is there");
     sender
@@ -30,7 +30,7 @@ pub(crate) fn create(namespace: &Namespace) {
     namespace.delete(&gone).expect("it is there");
 }
 
-/// A queue whose settings all differ from the usual ones.
+/// A queue whose settings all differ from the defaults.
 fn with_rights(namespace: &Namespace) {
     let rule = |key_name: &str, key: Option<&str>, rights: &[AccessRight]| AuthorizationRuleUpdate {
         key_name: key_name.to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which kinds of events the journals and snapshots of a directory have.
+//! The kinds of events in the journals and snapshots of a directory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Replay for Kinds {
     }
 }
 
-/// The first byte of each event, each once.
+/// The distinct first bytes of the events.
 pub(crate) fn of(disk: &FaultDisk) -> Vec<u8> {
     let mut kinds = Kinds::default();
     for partition in 0..PARTITIONS {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A directory with every kind of content, as the broker writes it (docs/format.md, "Golden files").
+//! Golden files: a directory with every kind of content as the broker writes it (docs/format.md, "Golden files").
 //!
-//! `golden/v1/closed` is the directory after a close, `golden/v1/killed` the one that a kill leaves; `directory` says how
-//! their files are kept. `closed.txt` and `killed.txt` are what a namespace shows that opens them. A change of these files is
-//! a change of the format, or of what is shown. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker --test golden_directory`
-//! writes them again.
+//! `golden/v1/closed` is the directory after a close, `golden/v1/killed` the directory after a kill; `directory` documents their
+//! format. `closed.txt` and `killed.txt` describe the namespace that opens them. A change of these files is a change of the
+//! format, or of the description. To write them again: `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker --test golden_directory`.
 //!
-//! Read in this order: `script` (what is done), `entities`, `orders`, `others`, `rows` (to what), `bus` (and how so that the
-//! bytes are the same each time), `found` and `continues` (what the next owner has). A directory in memory has no files `owner`:
-//! those hold the number of a process.
+//! Read in this order: `script` (the steps), `entities`, `orders`, `others`, `rows` (the content), `bus` (how the bytes stay
+//! reproducible), `description` and `continues` (the next owner). An in-memory disk has no `owner` files: those contain a process id.
 
 mod bus;
 mod continues;
+mod description;
 mod directory;
 mod entities;
-mod found;
 mod kinds;
 mod orders;
 mod others;
@@ -34,24 +32,24 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
 }
 
-/// True when the golden files are written now: they cannot be read at the same time.
+/// True when the golden files are being rewritten: other tests must not read them.
 fn rewrites_golden_files() -> bool {
     std::env::var_os("OXBUS_WRITE_GOLDEN").is_some()
 }
 
-/// Opens a directory as the next owner does, after the script's end.
+/// Opens a directory as its next owner, after the end of the script.
 fn open(disk: &FaultDisk) -> Namespace {
     bus::open(disk, &script::at_end(), SEED_OF_THE_NEXT_OWNER, None)
 }
 
-/// What the next owner of a directory finds.
+/// The description of a directory by its next owner.
 fn shown(files: &Files) -> String {
     let namespace = open(&directory::disk_of(files));
     let recovery = namespace.recovery().expect("it is in a directory");
     assert!(recovery.corrupt_partitions.is_empty(), "{recovery:?}");
     assert!(recovery.waiting_loads.is_empty(), "{recovery:?}");
-    assert_eq!(recovery.truncated_bytes, 0, "all that was synced is there");
-    found::describe(&namespace)
+    assert_eq!(recovery.truncated_bytes, 0, "all synced entries are there");
+    description::describe(&namespace)
 }
 
 #[test]
@@ -69,7 +67,7 @@ fn the_broker_writes_the_same_bytes() {
     }
 }
 
-/// Compares line by line what the next owner finds with what was there.
+/// Compares the description by the next owner with the golden one, line by line.
 fn check_shown(which: &str) {
     if rewrites_golden_files() {
         return;
@@ -113,7 +111,7 @@ fn every_kind_of_event_is_in_the_files() {
         let disk = directory::disk_of(&directory::read_from(&folder().join(which)));
         kinds::of(&disk)
     });
-    // Keep stands in snapshots only; Packed (17) is written when a full disk has its segments folded, in no other case.
+    // Keep occurs in snapshots only. Packed (17) is missing: it is written only when segments are folded on a full disk.
     assert_eq!(
         events.concat().into_iter().collect::<std::collections::BTreeSet<_>>(),
         (1..=16).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A partitioned queue with messages in every phase: each partition of `orders` has messages of a kind.
+//! A partitioned queue with messages in every phase: each partition of `orders` has one kind.
 
 use oxbus_broker::ReceiverOptions;
 use oxbus_broker::client::Settlement;
@@ -12,7 +12,7 @@ use super::bus::{Bus, START, WAIT, key_of, text};
 
 const PATH: &str = "orders";
 
-/// Does it all once; bodies begin with `name`.
+/// One round; bodies begin with `name`.
 pub(crate) fn round(bus: &Bus, name: &str) {
     ready(bus, name);
     locked_and_deferred(bus, name);
@@ -20,7 +20,7 @@ pub(crate) fn round(bus: &Bus, name: &str) {
     removed_and_dead_lettered(bus, name);
 }
 
-/// Partition 0: messages that wait for a receiver. One has every field, others the smallest and the largest content.
+/// Partition 0: ready messages. One has every field, others have minimal or long content.
 fn ready(bus: &Bus, name: &str) {
     let (key, id) = (key_of(0), format!("{name} whole"));
     let mut properties = PropertiesBuilder::default();
@@ -33,7 +33,7 @@ fn ready(bus: &Bus, name: &str) {
     properties.push("uuid", Value::Uuid(*b"sixteen bytes it"));
     properties.push("time", Value::Time(1_600_000_000_000));
     properties.push("timespan", Value::Timespan(-10_000_000));
-    // A symbol.
+    // An AMQP symbol.
     properties.push_raw("amqp", Raw::Amqp(b"\xa3\x06symbol"));
     bus.send(
         PATH,
@@ -61,7 +61,7 @@ fn ready(bus: &Bus, name: &str) {
     bus.send(
         PATH,
         &Fields {
-            // The value "hi", and a header that says durable and priority 7.
+            // The AMQP value "hi", and a header with durable and priority 7.
             body: Body::Sections(b"\x00\x53\x77\xa1\x02hi"),
             amqp: b"\x00\x53\x70\xc0\x04\x02\x41\x50\x07",
             partition_key: Some(&key),
@@ -78,7 +78,8 @@ fn ready(bus: &Bus, name: &str) {
     );
 }
 
-/// Partition 1: one that is out for the second time, one deferred, one deferred and out; one that left the dead-letter queue.
+/// Partition 1: a message locked for the second time, deferred ones, one deferred and locked, one completed in the dead-letter
+/// queue.
 fn locked_and_deferred(bus: &Bus, name: &str) {
     let send = |what: &str| bus.send_to(PATH, 1, &format!("{name} {what}"));
     let changes = [("changed", Value::Text(name)), ("at", Value::Int(1))];
@@ -107,7 +108,7 @@ fn fetch(bus: &Bus, number: SequenceNumber) -> (oxbus_broker::Receiver, oxbus_br
     (receiver, key)
 }
 
-/// Partition 2: scheduled messages, one of which was due, and one cancelled.
+/// Partition 2: scheduled messages: one waiting, one activated, one cancelled. Partition 3: an expired message.
 fn scheduled_messages(bus: &Bus, name: &str) {
     let key = key_of(2);
     let now = bus.namespace.clock().now();
@@ -142,8 +143,8 @@ fn scheduled_messages(bus: &Bus, name: &str) {
     );
     bus.advance(2_000);
     bus.tick(PATH);
-    // The receive that finds it too late, and nothing else: an entry for the dead letter and one for a hand-out would stand in
-    // one frame or in two.
+    // This receive expires the message and delivers nothing: entries for a dead letter and for a delivery could share a frame or
+    // not.
     let nothing = bus.receiver(PATH, from(3)).receive_now(1, &WAIT);
     assert!(nothing.expect("the partition works").is_none(), "it expired");
     bus.settle();
@@ -165,7 +166,7 @@ fn dead_letter<'a>(changes: &'a [(&'a str, Value<'a>)]) -> Settlement<'a> {
     }
 }
 
-/// Partition 3: messages that are gone, and all that are dead letters.
+/// Partition 3: removed messages and dead letters.
 fn removed_and_dead_lettered(bus: &Bus, name: &str) {
     let send = |what: &str| bus.send_to(PATH, 3, &format!("{name} {what}"));
     send("dead letter");
@@ -185,6 +186,6 @@ fn removed_and_dead_lettered(bus: &Bus, name: &str) {
         },
     );
     bus.receive_by(&receiver);
-    // The first of the dead letters: once in each round.
+    // Once per round: an abandoned dead letter.
     bus.receive_and_settle_in(PATH, 3, SubQueue::DeadLetter, Settlement::Abandon(&[]));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What queues with duplicate detection and sessions hold, a topic, forwards, transactions and reservations.
+//! Duplicate detection, sessions, a topic, forwarding, transactions and reservations.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use oxbus_model::name::SubQueue;
 
 use super::bus::{Bus, PARTITIONS, START, WAIT, key_of, text};
 
-/// Does it all once; bodies begin with `name`, and reservations of round `number` follow those before.
+/// One round; bodies begin with `name`. Reservations of round `number` follow those of the round before.
 pub(crate) fn round(bus: &Bus, name: &str, number: u64) {
     duplicates(bus, name);
     sessions(bus, name);
@@ -20,7 +20,7 @@ pub(crate) fn round(bus: &Bus, name: &str, number: u64) {
     reservations(bus, name, number);
 }
 
-/// The second of two is dropped; one is remembered and gone.
+/// A duplicate is dropped; another message is completed and remembered.
 fn duplicates(bus: &Bus, name: &str) {
     let (twice, gone) = (format!("{name} twice"), format!("{name} remembered"));
     bus.send_to("once", 0, &twice);
@@ -29,7 +29,7 @@ fn duplicates(bus: &Bus, name: &str) {
     bus.receive_and_settle("once", 1, Settlement::Complete);
 }
 
-/// A session in each partition: with a state, with one that was cleared, with one set in a transaction, with none.
+/// A session in each partition: with a state, with a cleared state, with a state set in a transaction, without a state.
 fn sessions(bus: &Bus, name: &str) {
     for partition in 0..PARTITIONS {
         let (session, body) = (key_of(partition), format!("{name} in session {partition}"));
@@ -47,7 +47,7 @@ fn sessions(bus: &Bus, name: &str) {
             "golden".to_owned(),
         );
         let accepted = acceptor.and_then(|acceptor| acceptor.accept_now(&WAIT));
-        let receiver = accepted.expect("nobody has it").expect("it is named");
+        let receiver = accepted.expect("it is free").expect("it is named");
         bus.settle();
         let set = |state: Option<&[u8]>| {
             receiver.set_session_state(state, &WAIT).expect("it is accepted");
@@ -80,7 +80,7 @@ fn sessions(bus: &Bus, name: &str) {
     }
 }
 
-/// Messages that one subscription gets or both; the copy of the first is completed in one of them.
+/// Messages for one subscription or both; one copy of the first message is completed.
 fn topic(bus: &Bus, name: &str) {
     let messages: [(u16, &str, &str, Value<'_>); 3] = [
         (0, "news", "color", Value::Text("blue")),
@@ -103,7 +103,7 @@ fn topic(bus: &Bus, name: &str) {
     bus.receive_and_settle("events/Subscriptions/all", 0, Settlement::Complete);
 }
 
-/// A message is moved on, and a dead letter is.
+/// Forwards a message and a dead letter.
 fn forwards(bus: &Bus, name: &str) {
     bus.send_to("inbox", 0, &format!("{name} forwarded"));
     bus.send_to("worker", 0, &format!("{name} forwarded as a dead letter"));
@@ -117,7 +117,7 @@ fn forwards(bus: &Bus, name: &str) {
     bus.settle_by(&receiver, key, settlement);
 }
 
-/// One message is settled, others are sent in two entities, and one is scheduled, all together.
+/// A transaction that settles a message, sends messages to two entities, and schedules one.
 fn transactions(bus: &Bus, name: &str) {
     bus.send_to("ledger", 0, &format!("{name} to be settled"));
     let (receiver, key) = bus.receive("ledger", 0, SubQueue::Main);
@@ -146,7 +146,7 @@ fn transactions(bus: &Bus, name: &str) {
     bus.settle();
 }
 
-/// A consumer has completed one reservation and has another one.
+/// A consumer completes one reservation and holds another.
 fn reservations(bus: &Bus, name: &str, number: u64) {
     for partition in 0..2 {
         for message in 0..3 {
@@ -177,7 +177,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
                 .expect("it is reserved");
             bus.settle();
         } else {
-            // One of them is settled for itself.
+            // One message of the reservation is settled by itself.
             let number = plan.partitions[0].ranges[0].0;
             reservations
                 .settle(&plan.id, acquired.epoch, &[number], Settlement::Complete, &WAIT)
@@ -186,7 +186,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
         }
     }
     if number == 0 {
-        // The next round goes on behind it.
+        // The next round continues after it.
         reservations
             .complete_up_to("consumer", acquired.epoch, first + 1, &WAIT)
             .expect("it is reserved");

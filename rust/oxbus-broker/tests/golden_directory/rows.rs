@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows that came in many at once: bulk loads and staged sends.
+//! Bulk loads and staged sends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const PATH: &str = "loaded";
 pub(crate) const SINK: &str = "sink";
 pub(crate) const QUERY: &str = "query";
 
-/// Attaches rows to each partition, as a task does that owns none of them; how many are new.
+/// Attaches rows to each partition as a task that owns none of them. Returns the number of newly attached rows.
 pub(crate) fn load(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, name: &str) -> u64 {
     let namespace = open(disk, clock, seed, Some(0));
     let mut load = BulkLoad::begin(&namespace, PATH, name, None).expect("it is there");
@@ -24,11 +24,11 @@ pub(crate) fn load(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, name: 
             load.push(&text(&body, &key), PartitionId(0)).expect("it has room");
         }
     }
-    let loaded = load.finish(Duration::ZERO, &WAIT).expect("nobody has the partitions");
+    let loaded = load.finish(Duration::ZERO, &WAIT).expect("the partitions are free");
     loaded.iter().filter(|it| it.is_attached).map(|it| it.rows).sum()
 }
 
-/// A stage with a row for each partition that is not finished yet.
+/// An unfinished stage with a row for each partition.
 pub(crate) fn stage(bus: &Bus, id: &str) -> Staging {
     bus.advance(1);
     let mut staging = bus.namespace.stages().begin(PATH, id).expect("the id is new");
@@ -40,7 +40,7 @@ pub(crate) fn stage(bus: &Bus, id: &str) -> Staging {
     staging
 }
 
-/// A stage is committed as a batch, another one waits for a commit.
+/// Commits a stage as a batch, and leaves another one finished.
 pub(crate) fn round(bus: &Bus, name: &str, batch: u64) {
     let (committed, waiting) = (format!("{name} committed"), format!("{name} waiting"));
     stage(bus, &committed).finish().expect("the disk works");
@@ -49,7 +49,7 @@ pub(crate) fn round(bus: &Bus, name: &str, batch: u64) {
     let commit = || stages.commit(SINK, QUERY, batch, std::slice::from_ref(&committed), &WAIT);
     assert!(commit().expect("it is ready"), "it is new");
     bus.settle();
-    // All rows are synced by now, so this notes that the batch is done, unless the namespace itself was faster.
+    // All rows are synced by now, so this marks the batch as done, unless upkeep was faster.
     assert!(!commit().expect("it is known"), "it was committed before");
     bus.settle();
 }

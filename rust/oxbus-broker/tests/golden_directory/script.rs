@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The life of the directory: made, loaded into, opened again, used, saved, used again; then killed or closed.
+//! The steps that write the directory: create, bulk load, reopen, use, checkpoint, use; then kill or close.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use oxbus_store::fault::FaultDisk;
 use super::bus::{Bus, START, open};
 use super::{entities, orders, others, rows};
 
-/// What is written: the directory that a kill leaves, and the one after a close.
+/// The directories after a kill and after a close.
 pub(crate) struct Directories {
     pub(crate) killed: FaultDisk,
     pub(crate) closed: FaultDisk,
 }
 
-/// When the script ends.
+/// A clock at the end of the script.
 pub(crate) fn at_end() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(START.plus_ms(10_000)))
 }
 
-/// Writes both.
+/// Writes both directories.
 pub(crate) fn write() -> Directories {
     let (disk, clock) = (FaultDisk::new(), Arc::new(ManualClock::new(START)));
     let first = Bus {
@@ -38,7 +38,7 @@ pub(crate) fn write() -> Directories {
         namespace: open(&disk, &clock, 3, None),
         clock: Arc::clone(&clock),
     };
-    // The rows that were taken over.
+    // Syncs the rows that were taken over.
     second.settle();
     for (number, name) in (0..).zip(["early", "late"]) {
         orders::round(&second, name);
@@ -55,6 +55,6 @@ pub(crate) fn write() -> Directories {
     second.namespace.close();
     drop(second);
     assert_eq!(rows::load(&disk, &clock, 4, "job/1"), 8);
-    assert!(clock.now() < at_end().now(), "nobody goes back in time");
+    assert!(clock.now() < at_end().now(), "the clock of the next owner is later");
     Directories { killed, closed: disk }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold of rules, whatever their text and whatever the message. The fuzz target runs [`rules`] on inputs it
-//! invents, `tests/rules.rs` on seeded ones.
+//! Invariants of rules for any text and any message. The fuzz target runs [`rules`] on its own inputs, `tests/rules.rs` on random
+//! ones.
 //!
-//! An input is a text up to its first zero byte, and then bytes that the properties of a message are made of:
+//! An input is a text up to its first zero byte, followed by bytes from which the properties of a message are made:
 //! - no text makes the parser or an evaluation panic;
-//! - what is a filter is the same filter after it was written out and read again, and gives the same answer;
-//! - a topic of that one rule gives the answer that the filter gives alone.
+//! - a printed filter parses to the same filter and gives the same result;
+//! - a topic with only this rule gives the result of the filter.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use oxbus_model::caps::FILTER_TEXT_CHARS_MAX;
 use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_model::rules::{ActionSettings, FilterSettings, OwnedValue, RuleSettings};
 
-/// Checks all of it for one input.
+/// Checks the invariants for one input.
 pub fn rules(input: &[u8]) {
     let (text, rest) = match input.iter().position(|&byte| byte == 0) {
         Some(end) => (&input[..end], &input[end + 1..]),
@@ -50,7 +50,7 @@ fn parameters() -> Vec<(String, OwnedValue)> {
     ]
 }
 
-/// Properties `a`, `b` and `c`, of types and values that the bytes choose.
+/// Properties `a`, `b` and `c` with types and values from the bytes.
 fn properties(bytes: &[u8], text: &str) -> PropertiesBuilder {
     let mut builder = PropertiesBuilder::default();
     for (name, chunk) in ["a", "b", "c"].into_iter().zip(bytes.chunks(9)) {
@@ -73,7 +73,7 @@ fn properties(bytes: &[u8], text: &str) -> PropertiesBuilder {
 
 fn check_filter(filter: &SqlFilter, text: &str, subject: &RuleInput<'_>) {
     let answer = filter.selects(subject);
-    // A filter with `newid()` may say something else each time.
+    // The result of `newid()` differs each time.
     let is_steady = !text.to_ascii_lowercase().contains("newid");
     let shown = filter.to_string();
     if shown.chars().count() <= FILTER_TEXT_CHARS_MAX {
@@ -115,7 +115,7 @@ fn check_action(text: &str, subject: &RuleInput<'_>) {
     }
 }
 
-/// The copies that a topic of one rule makes; `None` when it is no rule.
+/// The copies of a topic with this rule; `None` when the rule is invalid.
 fn copies(filter: FilterSettings, action: Option<ActionSettings>, subject: &RuleInput<'_>) -> Option<Vec<MessageCopy>> {
     let settings = RuleSettings {
         name: "r".to_owned(),

@@ -23,7 +23,7 @@ use oxbus_model::{Clock, Timestamp};
 
 use super::BulkState;
 use super::error::{BulkError, MissingEntity};
-use crate::blocking::run_blocking;
+use crate::blocking::run_lookup;
 use crate::sas::{AccessDenied, Claims, DenialReason, log_missing_entity};
 
 /// The path of calls without an entity.
@@ -68,12 +68,9 @@ impl BulkCaller {
 }
 
 async fn identify(state: BulkState, token: Result<String, DenialReason>) -> Result<Claims, BulkError> {
-    let token = token.map_err(|why| AccessDenied::new(why, NAMESPACE, None))?;
-    if !state.namespace().may_wait() {
-        return Ok(state.authority().identify(&token, now())?);
-    }
-    // On a blocking thread: the rules of an entity may have to wait for the catalog.
-    let identified = run_blocking(move |_| Ok(state.authority().identify(&token, now())));
+    let token = token.map_err(|reason| AccessDenied::new(reason, NAMESPACE, None))?;
+    let authority = Arc::clone(&state.0.authority);
+    let identified = run_lookup(state.namespace(), move |_| Ok(authority.identify(&token, now())));
     Ok(identified.await??)
 }
 

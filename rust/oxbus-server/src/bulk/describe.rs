@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::error::BulkError;
 use super::parameters::QueryParameters;
 use super::{BulkCaller, BulkState};
-use crate::blocking::run_blocking;
+use crate::blocking::run_lookup;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,9 +26,10 @@ pub(super) async fn describe(
     QueryParameters(parameters): QueryParameters<DescribeParameters>,
 ) -> Result<Json<Value>, BulkError> {
     let may_see_counts = caller.sees_counts(&parameters.entity)?;
-    let description = run_blocking(move |wait| {
+    let namespace = state.namespace().clone();
+    let description = run_lookup(state.namespace(), move |wait| {
         let (path, sub_queue) = EntityName::split_sub_queue(&parameters.entity);
-        let entity = state.namespace().entity(path)?;
+        let entity = namespace.entity(path)?;
         let settings = entity.settings();
         let (created_at, _, _) = entity.times();
         let mut description = json!({

@@ -28,7 +28,7 @@ use super::error::BulkError;
 use super::parameters::QueryParameters;
 use super::rows::response;
 use super::{BulkCaller, BulkState, entity};
-use crate::blocking::run_blocking;
+use crate::blocking::{run_blocking, run_lookup};
 use crate::pending::{self, PendingDeliveries};
 
 #[derive(Deserialize)]
@@ -114,8 +114,10 @@ pub(super) async fn receive(
         "ms",
     )?;
     let receiver = {
-        let state = state.clone();
-        let receiver = run_blocking(move |_| entity::receiver(state.namespace(), &parameters.entity, mode, None));
+        let namespace = state.namespace().clone();
+        let receiver = run_lookup(state.namespace(), move |_| {
+            entity::receiver(&namespace, &parameters.entity, mode, None)
+        });
         Arc::new(receiver.await?)
     };
     let deadline = Deadline::after(Some(Duration::from_millis(parameters.max_wait_time_ms)));

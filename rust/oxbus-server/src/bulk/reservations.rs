@@ -24,7 +24,7 @@ use super::parameters::{JsonBody, QueryParameters};
 use super::rows::page;
 use super::settle::SettlementRequest;
 use super::{BulkCaller, BulkState, JsonResult};
-use crate::blocking::run_blocking;
+use crate::blocking::{run_blocking, run_lookup};
 use crate::wait::wait_until_found;
 
 pub(super) fn routes() -> Router<BulkState> {
@@ -111,8 +111,9 @@ async fn reserve(
         wait,
     };
     let reservations = {
-        let state = state.clone();
-        Arc::new(run_blocking(move |_| state.namespace().reservations(&request.entity)).await?)
+        let namespace = state.namespace().clone();
+        let found = run_lookup(state.namespace(), move |_| namespace.reservations(&request.entity));
+        Arc::new(found.await?)
     };
     let (consumer, number) = (request.consumer, (request.epoch, request.n));
     let found = wait_until_found(&reservations, deadline, state.stopped(), move |it, store| {

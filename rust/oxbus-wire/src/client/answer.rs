@@ -90,7 +90,7 @@ impl<'a> Answer<'a> {
     pub fn piece(&mut self, patience: &Patience<'_>) -> Result<Option<Bytes>, Failure> {
         // Half an answer is none: the lane ends with an error.
         while let Some(lane) = self.lane.take() {
-            let frame = lane.wait(patience, self.response.body_mut().frame());
+            let frame = lane.driver.wait(patience, self.response.body_mut().frame());
             match frame.map_err(|failure| failure.with_effect(self.effect))? {
                 Some(Ok(frame)) => {
                     self.lane = Some(lane);

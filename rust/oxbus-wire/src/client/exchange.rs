@@ -11,14 +11,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
 use hyper::{Response, StatusCode};
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::capture_connection;
 use oxbus_model::Result;
 use oxbus_model::caps::BULK_PIECE_BYTES;
 use tokio::sync::Notify;
 
-use super::lane::{Lane, Patience};
+use super::lane::{Driver, Lane, Outgoing, Patience};
 use super::request::Request;
 use super::{Answer, Client, Failure};
 use crate::pieces::pieces;
@@ -30,7 +29,8 @@ pub(super) struct Failed {
     pub(super) may_be_repeated: bool,
 }
 
-type Received = std::result::Result<Response<Incoming>, legacy::Error>;
+/// An answer, and what takes the next request.
+type Received = (hyper::Result<Response<Incoming>>, SendRequest<Outgoing>);
 
 /// What a server says to a stream before it has it.
 enum Said {
@@ -52,7 +52,7 @@ impl Client {
             None => (None, None),
         };
         let mut sent = request
-            .with_body(&self.base, &self.token(request), stream)
+            .with_body(&self.authority, &self.token(request), stream)
             .map_err(|error| Failed {
                 failure: error.into(),
                 may_be_repeated: false,
@@ -66,14 +66,19 @@ impl Client {
                 }
             });
         }
-        let connected = capture_connection(&mut sent);
-        let is_connected = || connected.connection_metadata().is_some();
-        // Before a server has the request, and before it asked for a stream, nothing was done.
+        let Lane {
+            mut sender,
+            driver,
+            was_used,
+        } = lane;
+        // Sent by the first poll: within the runtime, that wakes its connection without a system call.
+        let mut answering = pin!(async move { (sender.send_request(sent).await, sender) });
+        // Before the server asks for a stream it did nothing.
         let failed = |failure: Failure, has_begun: bool| {
-            let is_broken = matches!(failure, Failure::Connection(..)) && is_connected() && lane.was_used;
+            let is_broken = matches!(failure, Failure::Connection(..)) && was_used;
             Failed {
                 may_be_repeated: is_broken && (!has_begun || request.is_repeatable()),
-                failure: if has_begun && is_connected() {
+                failure: if has_begun {
                     failure.with_effect(request.effect())
                 } else {
                     failure
@@ -81,7 +86,11 @@ impl Client {
             }
         };
         let begins = !request.is_stream();
-        let mut answering = pin!(lane.request(sent));
+        // A request that was not written did nothing either.
+        let broken = |error: hyper::Error, has_begun: bool| {
+            let has_begun = has_begun && !error.is_canceled();
+            failed(self.broken(error), has_begun)
+        };
         let said = async {
             tokio::select! {
                 biased;
@@ -89,17 +98,22 @@ impl Client {
                 () = asked.notified() => Said::GoOn,
             }
         };
-        let said = lane.wait(patience, said).map_err(|failure| failed(failure, begins))?;
-        let (received, unfinished) = match (said, feeding) {
+        let said = driver.wait(patience, said).map_err(|failure| failed(failure, begins))?;
+        let ((received, sender), unfinished) = match (said, feeding) {
             (Said::GoOn, Some(feeding)) => {
-                let fed = feed(feeding, answering, &lane, patience, next);
+                let fed = feed(feeding, answering, &driver, patience, next);
                 fed.map_err(|failure| failed(failure, true))?
             }
-            (Said::Answer(Err(error)), _) => return Err(failed(self.failure_of(error), begins)),
+            (Said::Answer((Err(error), _)), _) => return Err(broken(error, begins)),
             (Said::Answer(received), feeding) => (received, feeding),
             (Said::GoOn, None) => unreachable!("only a stream is asked for"),
         };
-        let response = received.map_err(|error| failed(self.failure_of(error), true))?;
+        let response = received.map_err(|error| broken(error, true))?;
+        let lane = Lane {
+            sender,
+            driver,
+            was_used,
+        };
         Ok(Answer::new(self, lane, response, unfinished, request.effect()))
     }
 }
@@ -109,7 +123,7 @@ impl Client {
 fn feed<B: AsRef<[u8]> + Send + 'static>(
     mut feeding: Sender<Bytes>,
     mut answering: Pin<&mut impl Future<Output = Received>>,
-    lane: &Lane,
+    driver: &Driver,
     patience: &Patience<'_>,
     next: &mut impl FnMut() -> Result<Option<Vec<B>>>,
 ) -> std::result::Result<(Received, Option<Sender<Bytes>>), Failure> {
@@ -138,10 +152,10 @@ fn feed<B: AsRef<[u8]> + Send + 'static>(
                 },
             }
         };
-        if let Some(early) = lane.wait(patience, handed)? {
+        if let Some(early) = driver.wait(patience, handed)? {
             return Ok((early, Some(feeding)));
         }
     }
     drop(feeding);
-    Ok((lane.wait(patience, answering)?, None))
+    Ok((driver.wait(patience, answering)?, None))
 }

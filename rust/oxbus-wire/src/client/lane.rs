@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A lane for one call at a time: hyper's client with its connection, on a runtime without a thread.
+//! A connection for one call at a time: hyper's, on a runtime without a thread.
 //!
-//! The runtime runs on the thread of the caller while that waits in a call, and not between calls. So a forked process is left
-//! with nothing that should run, and nobody else's thread touches the caller's rows.
+//! The runtime runs on the caller's thread while the caller waits in a call, and not between calls. So a forked process has
+//! nothing left that should run, and no other thread touches the caller's rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
-use hyper::body::Incoming;
-use hyper::{Request, Response};
+use hyper::Uri;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use oxbus_model::caps::BULK_PIECE_BYTES;
 use rustls::ClientConfig;
 use tokio::runtime::{Builder, Runtime};
+use tower_service::Service;
 
 use super::Failure;
 
 /// A body: all of it, or pieces as they are made.
 pub(super) type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
 
-/// Turns of the runtime in which it takes note of what came in the meantime: one to hear of it, one to handle it.
+/// Opens sockets, with TLS where the server has it.
+pub(super) type Connector = HttpsConnector<HttpConnector>;
+
+/// Turns of the runtime in which it sees what arrived between two calls: one to read it, one to handle it.
 const TURNS: usize = 2;
 
 /// How long to wait for the network.
@@ -38,52 +40,29 @@ pub struct Patience<'a> {
     pub wants_to_leave: &'a dyn Fn() -> bool,
 }
 
-/// See above.
-pub(super) struct Lane {
-    http: legacy::Client<HttpsConnector<HttpConnector>, Outgoing>,
-    /// There until the end.
-    runtime: Option<Runtime>,
-    /// It has a connection of an earlier call, which the server may end at any moment.
-    pub(super) was_used: bool,
+/// The connector of a client.
+pub(super) fn connector(tls: &Arc<ClientConfig>) -> Connector {
+    let mut sockets = HttpConnector::new();
+    sockets.set_nodelay(true);
+    sockets.enforce_http(false);
+    HttpsConnectorBuilder::new()
+        .with_tls_config(ClientConfig::clone(tls))
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(sockets)
 }
 
-impl Lane {
-    pub(super) fn new(tls: &Arc<ClientConfig>) -> std::io::Result<Self> {
-        let mut sockets = HttpConnector::new();
-        sockets.set_nodelay(true);
-        sockets.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(ClientConfig::clone(tls))
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(sockets);
-        Ok(Self {
-            http: legacy::Client::builder(TokioExecutor::new())
-                .pool_max_idle_per_host(1)
-                // Pages and pieces come in few reads.
-                .http1_max_buf_size(BULK_PIECE_BYTES)
-                .build(connector),
-            runtime: Some(Builder::new_current_thread().enable_io().enable_time().build()?),
-            was_used: false,
-        })
+/// A runtime that runs while its caller waits.
+pub(super) struct Driver(Option<Runtime>);
+
+impl Driver {
+    fn new() -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        Ok(Self(Some(runtime)))
     }
 
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it is there until the end")
-    }
-
-    /// Sends a request, once it is known what became of the connection since the last one: a server may have ended it.
-    pub(super) fn request(
-        &self,
-        request: Request<Outgoing>,
-    ) -> impl Future<Output = Result<Response<Incoming>, legacy::Error>> + use<> {
-        let (http, turns) = (self.http.clone(), if self.was_used { TURNS } else { 0 });
-        async move {
-            for _ in 0..turns {
-                tokio::task::yield_now().await;
-            }
-            http.request(request).await
-        }
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.as_ref().expect("it is there until the end").block_on(work)
     }
 
     /// Waits in slices until `work` is done, the time is over or the caller wants to leave. The caller's own code runs between
@@ -94,7 +73,7 @@ impl Lane {
         let slice = patience.slice.min(patience.timeout).max(Duration::from_millis(1));
         loop {
             let done = async { tokio::time::timeout(slice, work.as_mut()).await };
-            if let Ok(done) = self.runtime().block_on(done) {
+            if let Ok(done) = self.block_on(done) {
                 return Ok(done);
             }
             waited += slice;
@@ -112,11 +91,59 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for Driver {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // Looking up a name may take long, and nobody waits for it any more.
+        if let Some(runtime) = self.0.take() {
+            // The lookup of a name may take long, and no caller waits for it any more.
             runtime.shutdown_background();
         }
+    }
+}
+
+/// An open connection and what drives it.
+pub(super) struct Lane {
+    pub(super) sender: SendRequest<Outgoing>,
+    pub(super) driver: Driver,
+    /// It served an earlier call: the server may have ended it since.
+    pub(super) was_used: bool,
+}
+
+impl Lane {
+    /// Connects to a server; `unreachable` makes a failure of the network's error.
+    pub(super) fn open(
+        mut connector: Connector,
+        server: Uri,
+        patience: &Patience<'_>,
+        unreachable: impl Fn(Box<dyn std::error::Error + Send + Sync>) -> Failure,
+    ) -> Result<Self, Failure> {
+        let driver = Driver::new().map_err(|error| {
+            let text = format!("this process cannot open a connection; close what is open, then try again: {error}");
+            Failure::connection_by(text, error)
+        })?;
+        let connecting = async {
+            let stream = connector.call(server).await.map_err(&unreachable)?;
+            // Pages and pieces come in few reads.
+            let handshake = http1::Builder::new().max_buf_size(BULK_PIECE_BYTES).handshake(stream);
+            let (sender, connection) = handshake.await.map_err(|error| unreachable(error.into()))?;
+            // Its errors reach the call that meets them.
+            tokio::spawn(connection);
+            Ok::<_, Failure>(sender)
+        };
+        let sender = driver.wait(patience, connecting)??;
+        Ok(Self {
+            sender,
+            driver,
+            was_used: false,
+        })
+    }
+
+    /// Sees what arrived since the last call. False when the server ended the connection.
+    pub(super) fn is_open(&mut self) -> bool {
+        self.driver.block_on(async {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            self.sender.ready().await.is_ok()
+        })
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A blocking client of one server, over hyper's client, whose connections are kept for the next calls.
+//! A blocking client of one server, over hyper, whose connections are kept for the next calls.
 //!
 //! What is ours is what a caller needs beside it: it leaves every wait for the network when a signal comes, it works in forked
 //! processes, since it holds no lock and needs no thread while it talks, and its errors say what the call did.
@@ -14,18 +14,16 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use hyper_util::client::legacy;
-use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
-use oxbus_model::sync::whole;
-use oxbus_model::{Effect, Error, Result, Source, Timestamp};
-use rustls::ClientConfig;
-
 pub use self::answer::Answer;
-use self::lane::Lane;
 pub use self::lane::Patience;
+use self::lane::{Connector, Lane};
 pub use self::request::Request;
 use crate::connection_string::ConnectionString;
 use crate::fault::Fault;
+use hyper::Uri;
+use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
+use oxbus_model::sync::whole;
+use oxbus_model::{Effect, Error, ErrorKind, Result, Source, Timestamp};
 
 /// Why a call brought nothing.
 #[derive(Debug)]
@@ -72,9 +70,10 @@ impl From<Error> for Failure {
 /// A client of one server. May be shared by threads; a forked child makes its own.
 pub struct Client {
     place: ConnectionString,
-    /// What the address of each request begins with.
-    base: String,
-    tls: Arc<ClientConfig>,
+    /// Host and port.
+    authority: String,
+    server: Uri,
+    connector: Connector,
     clock: fn() -> Timestamp,
     /// Whole after a panic: a lane is in it or dropped.
     idle: Mutex<Vec<Lane>>,
@@ -89,10 +88,16 @@ impl Client {
             tls::nobody()
         };
         let scheme = if place.tls { "https" } else { "http" };
+        let authority = place.authority();
+        let server = format!("{scheme}://{authority}/").parse::<Uri>().map_err(|error| {
+            let detail = format!("the Endpoint is not an address; correct the connection string: {error}");
+            Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
+        })?;
         Ok(Self {
-            base: format!("{scheme}://{}", place.authority()),
+            authority,
+            server,
+            connector: lane::connector(&tls),
             place,
-            tls,
             clock,
             idle: Mutex::default(),
         })
@@ -110,11 +115,11 @@ impl Client {
         patience: &Patience<'_>,
         mut next: impl FnMut() -> Result<Option<Vec<B>>>,
     ) -> std::result::Result<Answer<'_>, Failure> {
-        let tried = match self.exchange(self.lane()?, request, patience, &mut next) {
+        let tried = match self.exchange(self.lane(patience)?, request, patience, &mut next) {
             // The server ended the connection just then; the others are probably gone too.
             Err(failed) if failed.may_be_repeated => {
                 self.close_idle();
-                self.exchange(self.lane()?, request, patience, &mut next)
+                self.exchange(self.lane(patience)?, request, patience, &mut next)
             }
             tried => tried,
         };
@@ -127,16 +132,18 @@ impl Client {
             .token(request.entity(), (self.clock)().plus_ms(BULK_TOKEN_MS))
     }
 
-    /// A lane that nobody uses, or a new one.
-    fn lane(&self) -> std::result::Result<Lane, Failure> {
-        let idle = whole(self.idle.lock()).pop();
-        if let Some(lane) = idle {
-            return Ok(lane);
-        }
-        Lane::new(&self.tls).map_err(|error| {
-            let text = format!("the system lets nobody connect; close what is open, then try again: {error}");
-            Failure::connection_by(text, error)
-        })
+    /// An open connection that no call uses, or a new one.
+    fn lane(&self, patience: &Patience<'_>) -> std::result::Result<Lane, Failure> {
+        let idle = || whole(self.idle.lock()).pop();
+        let open = std::iter::from_fn(idle).find_map(|mut lane| lane.is_open().then_some(lane));
+        open.map_or_else(
+            || {
+                Lane::open(self.connector.clone(), self.server.clone(), patience, |error| {
+                    self.unreachable(error)
+                })
+            },
+            Ok,
+        )
     }
 
     fn give_back(&self, mut lane: Lane) {
@@ -153,44 +160,41 @@ impl Client {
         drop(idle);
     }
 
-    /// What hyper's client says of a request, in words for the caller.
-    fn failure_of(&self, error: legacy::Error) -> Failure {
-        if error.is_connect() {
-            let (endpoint, why) = (self.place.endpoint(), root(&error));
-            let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
-            return caused(text, error);
-        }
-        self.broken(error)
+    /// The failure of a connection that could not be made.
+    fn unreachable(&self, error: Box<dyn StdError + Send + Sync>) -> Failure {
+        let (endpoint, why) = (self.place.endpoint(), root(&*error));
+        let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
+        caused(text, error)
     }
 
-    /// What hyper says of a connection that was there.
-    fn broken(&self, error: impl StdError + Send + Sync + 'static) -> Failure {
+    /// The failure of a connection that was open.
+    fn broken(&self, error: hyper::Error) -> Failure {
         let (endpoint, why) = (self.place.endpoint(), root(&error));
-        let is_garbled = causes(&error).any(|it| it.downcast_ref().is_some_and(hyper::Error::is_parse));
-        let text = if is_garbled {
-            format!("what answers there is no server of oxbus; correct the Endpoint: {endpoint}: {why}")
+        let text = if error.is_parse() {
+            format!("the server at the Endpoint is not an oxbus server; correct the Endpoint: {endpoint}: {why}")
         } else {
             format!("the connection to the server broke; try again: {endpoint}: {why}")
         };
-        caused(text, error)
+        caused(text, error.into())
     }
 }
 
-/// An error, what made it, and so on.
+/// An error and its sources, outermost first.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |it| (*it).source())
 }
 
-/// What made an error in the end.
+/// The text of the innermost error.
 fn root(error: &(dyn StdError + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// A failure by the system's own error where there is one: what hyper puts around it says nothing more.
-fn caused(text: String, error: impl StdError + Send + Sync + 'static) -> Failure {
-    let number = causes(&error).find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
-    match number {
-        Some(number) => Failure::connection_by(text, io::Error::from_raw_os_error(number)),
-        None => Failure::connection_by(text, error),
-    }
+/// A failure with the system's own error as its source where there is one: the errors around it say nothing more.
+fn caused(text: String, error: Box<dyn StdError + Send + Sync>) -> Failure {
+    let number = causes(&*error).find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
+    let source = match number {
+        Some(number) => Arc::new(io::Error::from_raw_os_error(number)) as Source,
+        None => error.into(),
+    };
+    Failure::Connection(text, None, Some(source))
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
 use hyper::Method;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HOST};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 
 use super::lane::Outgoing;
@@ -112,13 +112,14 @@ impl Request {
     /// The request for one attempt; a stream brings its own body.
     pub(super) fn with_body(
         &self,
-        base: &str,
+        authority: &str,
         token: &str,
         stream: Option<Channel<Bytes>>,
     ) -> Result<hyper::Request<Outgoing>> {
         let mut request = hyper::Request::builder()
             .method(self.method.clone())
-            .uri(format!("{base}{}", self.target))
+            .uri(&self.target)
+            .header(HOST, authority)
             .header(AUTHORIZATION, token);
         if stream.is_some() {
             request = request

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The grammar of filters (B-361 … B-363), read top down: `condition` for what is true or false, `value` for the rest.
+//! A recursive descent parser of filters (B-361 … B-363): `condition` for conditions, `value` for expressions with a value.
 //!
-//! Conditions and values share their parentheses, so a group is read first and its sort is asked for afterwards.
+//! Both can be in parentheses, so a group is parsed first and its kind is checked afterwards.
 
 mod condition;
 mod value;
@@ -15,13 +15,13 @@ use oxbus_model::rules::OwnedValue;
 use super::sql_lexer::{Keyword, Lexer, SqlToken, syntax_error};
 use super::sql_tree::{Expression, Negation, Predicate, Property};
 
-/// What was read, before anybody asked for one of the two.
+/// A parsed condition or value.
 enum Parsed {
     Condition(Predicate),
     Value(Expression),
 }
 
-/// Reads a text, one token ahead.
+/// The parser, with one token of lookahead.
 pub(super) struct Parser<'t> {
     lexer: Lexer<'t>,
     token: SqlToken,
@@ -43,7 +43,7 @@ impl<'t> Parser<'t> {
         Ok(parser)
     }
 
-    /// A whole filter.
+    /// Parses a whole filter.
     pub(super) fn filter(mut self) -> Result<Predicate> {
         let predicate = self.condition(Self::any)?;
         if self.token == SqlToken::End {
@@ -53,12 +53,12 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A value.
+    /// Parses a value.
     pub(super) fn expression(&mut self) -> Result<Expression> {
         self.value(Self::sum)
     }
 
-    /// A property by its name, not a computed one; with its column.
+    /// Parses a named property, not a computed one; with its column.
     pub(super) fn target(&mut self) -> Result<(usize, Property)> {
         let column = self.column;
         match self.primary()? {
@@ -69,12 +69,12 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Takes that sign if it comes next.
+    /// Consumes the sign if it is next.
     pub(super) fn accept_sign(&mut self, sign: &'static str) -> Result<bool> {
         self.accept(&SqlToken::Sign(sign))
     }
 
-    /// Takes that word if it comes next; it is no keyword elsewhere.
+    /// Consumes the word if it is next; the word is not reserved.
     pub(super) fn accept_word(&mut self, word: &str) -> Result<bool> {
         let comes = matches!(&self.token, SqlToken::Name(name) if name.eq_ignore_ascii_case(word));
         if comes {
@@ -83,12 +83,12 @@ impl<'t> Parser<'t> {
         Ok(comes)
     }
 
-    /// True when all is read.
+    /// True at the end of the text.
     pub(super) fn is_at_end(&self) -> bool {
         self.token == SqlToken::End
     }
 
-    /// Says what should stand here.
+    /// The error that `what` is expected at the current token.
     pub(super) fn expected(&self, what: impl fmt::Display) -> oxbus_model::Error {
         syntax_error(self.column, format_args!("expected {what}, found {}", self.token))
     }
@@ -105,11 +105,11 @@ impl<'t> Parser<'t> {
         into_value(parsed, column)
     }
 
-    /// The condition that was read at `column`.
+    /// Requires that `parsed`, which began at `column`, is a condition.
     fn check_condition(&self, parsed: Parsed, column: usize) -> Result<Predicate> {
         match (parsed, &self.token) {
             (Parsed::Condition(predicate), _) => Ok(predicate),
-            // A word that is none of ours, in the place of a comparison.
+            // An unknown word in the place of a comparison.
             (Parsed::Value(_), SqlToken::Name(_)) => Err(self.expected("a comparison")),
             (Parsed::Value(_), _) => Err(syntax_error(
                 column,
@@ -118,7 +118,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads one level deeper.
+    /// Parses one level deeper, within the depth limit.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == EXPRESSION_DEPTH_MAX {
             return Err(syntax_error(
@@ -162,7 +162,7 @@ impl<'t> Parser<'t> {
         Ok(comes)
     }
 
-    /// The token that was next; the one behind it is next now.
+    /// Consumes and returns the next token.
     fn advance(&mut self) -> Result<SqlToken> {
         let (column, token) = self.lexer.next()?;
         self.column = column;

@@ -58,7 +58,7 @@ impl Parser<'_> {
         if !self.accept_sign("-")? {
             return self.primary();
         }
-        // A sign before digits is part of the number: the smallest integer has no positive counterpart.
+        // A minus before digits is part of the number, because the smallest integer has no positive counterpart.
         let constant = match self.token {
             SqlToken::Integer(digits) => 0i64
                 .checked_sub_unsigned(digits)
@@ -109,7 +109,7 @@ impl Parser<'_> {
         Ok(Parsed::Value(Expression::Constant(value)))
     }
 
-    /// What begins with a text, a parameter or a name.
+    /// Parses an expression that begins with a string, a parameter or a name.
     fn name_or_text(&mut self) -> Result<Expression> {
         let column = self.column;
         match self.advance()? {
@@ -134,7 +134,7 @@ impl Parser<'_> {
                 }
             }
             SqlToken::Name(name) | SqlToken::Delimited(name) => Ok(Expression::Property(Property::User(name))),
-            other => unreachable!("`primary` asks for no other token: {other}"),
+            other => unreachable!("`primary` passes no other token: {other}"),
         }
     }
 
@@ -152,7 +152,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A function behind whose name a parenthesis was opened (B-368).
+    /// Parses a function after its opening parenthesis (B-368).
     fn function(&mut self, name: &str, column: usize) -> Result<Expression> {
         let expression = if name.eq_ignore_ascii_case("newid") {
             Expression::NewId

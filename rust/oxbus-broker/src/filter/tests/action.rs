@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SET and REMOVE.
+//! SQL actions: SET and REMOVE.
 
 use std::sync::Arc;
 
 use super::super::{MessageCopy, Rule, RuleFailure, TopicRules};
 use super::*;
 
-/// The copy of the order that an action makes.
+/// The copy of the order message that an action makes.
 fn copy_after(action: &str) -> MessageCopy {
     let rule = Rule::compile(&rule("r", FilterSettings::True, Some(action)));
     let rules = [Arc::new(rule.unwrap_or_else(|error| panic!("{action}: {error}")))];
@@ -17,7 +17,7 @@ fn copy_after(action: &str) -> MessageCopy {
     out.remove(0).copy
 }
 
-/// The same copy's answers.
+/// Checks that filters select the copy.
 fn check_copy(action: &str, table: &[&str]) {
     let MessageCopy::Changed(record) = copy_after(action) else {
         panic!("{action} fails");
@@ -75,13 +75,13 @@ fn fields_of_the_broker_are_set_and_removed_b378() {
         "SET sys.To = 'x'; SET sys.Label = 'y'; SET sys.CorrelationId = quantity; SET sys.MessageId = 'm'",
         &[
             "sys.To = 'x'",
-            "sys.RuleInput = 'y'",
+            "sys.Subject = 'y'",
             "sys.CorrelationId = '10'",
             "sys.MessageId = 'm'",
         ],
     );
     check_copy(
-        "SET sys.ReplyTo = 'a'; SET sys.ReplyToSessionId = 'b'; SET sys.ContentType = 'c'; SET sys.RuleInput = 'd'",
+        "SET sys.ReplyTo = 'a'; SET sys.ReplyToSessionId = 'b'; SET sys.ContentType = 'c'; SET sys.Subject = 'd'",
         &[
             "sys.ReplyTo = 'a'",
             "sys.ReplyToSessionId = 'b'",
@@ -166,7 +166,7 @@ fn an_invalid_action_is_rejected_b043_b359() {
     ] {
         assert_eq!(
             error_text(action),
-            format!("action syntax_error: {expected}; rule=`r`"),
+            format!("invalid action: {expected}; rule=`r`"),
             "{action}"
         );
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a filter may look like, and what is said of one that is none.
+//! The grammar of filters, and the errors of invalid ones.
 
 use oxbus_model::ErrorKind;
 use oxbus_model::caps::{EXPRESSION_DEPTH_MAX, FILTER_TEXT_CHARS_MAX};
@@ -73,8 +73,8 @@ fn names_in_every_form_b363_b365_b366() {
         ("sys.Label = 'order.created'", TRUE),
         ("SYS.label = 'order.created'", TRUE),
         ("sys.[Label] = 'order.created'", TRUE),
-        ("sys.RuleInput = sys.Label", TRUE),
-        // A name is a function only before a parenthesis, a scope only before a point.
+        ("sys.Subject = sys.Label", TRUE),
+        // A name is a function only before a parenthesis, and a scope only before a period.
         ("p IS NULL", TRUE),
         ("property IS NULL", TRUE),
         ("sys IS NULL", TRUE),
@@ -177,11 +177,11 @@ fn an_error_names_the_column_and_the_expected_token_b359() {
         ("[] = 1", "column 1: expected a name between the delimiters"),
         (
             "a LIKE 'x' ESCAPE 'yz'",
-            "column 19: ESCAPE takes a text of one character: 'yz'",
+            "column 19: ESCAPE takes a string of one character: 'yz'",
         ),
         (
             "a LIKE 'x!' ESCAPE '!'",
-            "column 8: the LIKE pattern ends with its escape character; add the one it stands for",
+            "column 8: the LIKE pattern ends with its escape character; add the character to escape",
         ),
         (
             "a = 9223372036854775808",
@@ -213,7 +213,7 @@ fn a_text_has_at_most_1024_characters_b043() {
 fn depth_is_bounded_and_length_does_not_count_as_depth() {
     let nested = |open: &str, close: &str, depth: usize| format!("{}1{} = 1", open.repeat(depth), close.repeat(depth));
     for (open, close) in [("(", ")"), ("- ", ""), ("+", ""), ("p(", ")")] {
-        // The innermost minus belongs to the number.
+        // The innermost minus is part of the number.
         let depth = EXPRESSION_DEPTH_MAX;
         assert!(SqlFilter::parse(&nested(open, close, depth), &[]).is_ok(), "{open}");
         assert!(
@@ -230,7 +230,7 @@ fn depth_is_bounded_and_length_does_not_count_as_depth() {
     ] {
         assert!(SqlFilter::parse(&long, &[]).is_ok());
     }
-    // The parser itself, without the limit of a text before it.
+    // The parser alone, without the limit on the length of a text.
     let deep = format!("{}1{} = 1", "(".repeat(100_000), ")".repeat(100_000));
     assert!(
         super::super::sql_parser::Parser::new(&deep, &[])

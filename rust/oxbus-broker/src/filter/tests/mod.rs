@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Filters, actions and the index, through their public face; rule numbers are those of docs/behaviour.md.
+//! Tests of filters, actions and the index through their public interface. Rule numbers are those of docs/behaviour.md.
 
 mod action;
 mod grammar;
@@ -13,7 +13,7 @@ use oxbus_model::{Counter, PartitionId, SequenceNumber, Timestamp};
 
 use super::{RuleInput, SqlFilter};
 
-/// The message of fields, as it arrives at a topic.
+/// A message with these fields as it arrives at a topic.
 fn rule_input<'a>(fields: &'a Fields<'a>) -> RuleInput<'a> {
     RuleInput {
         fields,
@@ -33,7 +33,7 @@ fn properties(entries: &[(&str, Value<'_>)]) -> PropertiesBuilder {
     builder
 }
 
-/// The message that the tables ask about.
+/// The message of the tables.
 fn with_order<T>(see: impl FnOnce(&RuleInput<'_>) -> T) -> T {
     let properties = properties(&[
         ("Color", Value::Text("red")),
@@ -72,7 +72,7 @@ fn parameters() -> Vec<(String, OwnedValue)> {
     ]
 }
 
-/// True, false or unknown; an error of evaluation as its text.
+/// The result of an expression: true, false or unknown (`None`), or the text of an evaluation error.
 fn answer(expression: &str) -> Result<Option<bool>, String> {
     let read = |text: &str| SqlFilter::parse(text, &parameters()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let (filter, opposite) = (read(expression), read(&format!("NOT ({expression})")));

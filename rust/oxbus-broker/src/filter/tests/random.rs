@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trees and texts at random.
+//! Random trees and texts.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -113,7 +113,7 @@ fn predicate() -> impl Strategy<Value = Predicate> {
     })
 }
 
-/// Pieces of filters and actions, so that random texts get past the first word.
+/// Tokens of filters and actions, so that random texts get past the first token.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",
@@ -162,7 +162,7 @@ fn pieces() -> impl Strategy<Value = String> {
     vec(piece, 0..24).prop_map(|pieces| pieces.join(" "))
 }
 
-/// Reads the text as a filter and as an action, and evaluates what it is.
+/// Parses the text as a filter and as an action, and evaluates each that parses.
 fn try_all(text: &str) {
     if let Ok(filter) = SqlFilter::parse(text, &parameters()) {
         let _ = with_order(|order| filter.selects(order));

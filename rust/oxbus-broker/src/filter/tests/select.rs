@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copies of subscriptions: which, how many, in what order.
+//! The copies that subscriptions get, their number and their order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn compiled(settings: &[RuleSettings]) -> Vec<Arc<Rule>> {
     settings.iter().map(compile).collect()
 }
 
-/// Copies as texts that compare.
+/// Copies as comparable texts.
 fn shown(selected: &[Selection]) -> Vec<String> {
     let show = |it: &Selection| match &it.copy {
         MessageCopy::AsSent => format!("{} as sent", it.subscription),
@@ -205,7 +205,7 @@ fn a_rule_has_a_name_b016_b017() {
     );
 }
 
-/// Every rule on its own, in order.
+/// Evaluates every rule on its own, in order.
 fn naive(subscriptions: &[Vec<Arc<Rule>>], subject: &RuleInput<'_>) -> Vec<Selection> {
     let mut out = Vec::new();
     let view = MessageView::of(subject);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What filters say of values: three-valued logic, types, functions.
+//! Evaluation: three-valued logic, types, functions.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn an_unknown_system_property_is_an_error_b372() {
             "{expression}"
         );
     }
-    // What the answer does not depend on is not looked at.
+    // Parts that cannot change the result are not evaluated.
     check_answers(&[("1=2 AND sys.Color = 1", FALSE), ("1=1 OR sys.Color = 1", TRUE)]);
 }
 
@@ -103,9 +103,9 @@ fn numbers_promote_as_in_c_sharp_b373() {
         ("quantity = 10.0", TRUE),
         ("quantity > price", TRUE),
         ("quantity * price = 25.0", TRUE),
-        // Both are the same double.
+        // Both sides convert to the same double.
         ("9007199254740993 = 9007199254740992.0", TRUE),
-        // Nothing says `checked`.
+        // Arithmetic is unchecked.
         ("9223372036854775807 + 1 = smallest", TRUE),
         ("-smallest = smallest", TRUE),
         ("1.0 / 0 > 9e99", TRUE),

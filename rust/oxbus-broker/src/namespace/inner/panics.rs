@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A call that panics while it changes a partition takes that partition out of service, and no other.
+//! A call that panics while it changes a partition takes only that partition out of service.
 
 use oxbus_store::Wait;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,7 +82,7 @@ fn received(namespace: &Namespace) -> usize {
     found
 }
 
-/// Every kind of call on the partition is refused, expected_text why and does not wait; the other partition goes on.
+/// Every kind of call on the partition fails with the reason and without a wait; the other partition works.
 fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
     let [here, there] = keys(namespace);
     assert_eq!(shard(namespace).health().fault(), Some(Fault::Panicked));
@@ -97,7 +97,7 @@ fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
     }
     let healed = namespace
         .heal(PartitionId(0), &Wait::FOREVER)
-        .expect_err("nobody knows what it holds");
+        .expect_err("its content is unknown");
     assert!(healed.detail().contains(expected_text), "{healed}");
     let health = &namespace.partition_health()[0];
     assert_eq!(health.fault.map(Fault::status), Some("offline"));
@@ -108,8 +108,8 @@ fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
             .is_some_and(|reason| reason.contains(expected_text)),
         "{health:?}"
     );
-    send(namespace, &there).expect("the other partition goes on");
-    assert!(received(namespace) > 0, "the other partition goes on");
+    send(namespace, &there).expect("the other partition works");
+    assert!(received(namespace) > 0, "the other partition works");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_lock_in_a_panicked_partition_cannot_be_settled() {
 
 #[test]
 fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
-    // What a call had done when it panicked: nothing; numbers given out that no message has, under the journal's order or as
-    // it waits for its entry; half of a unit of work.
+    // The state at the panic: nothing done; numbers reserved without a message, under the append guard or while it waits for its
+    // entry; half of a mixed write.
     let steps: [fn(&Namespace); 4] = [
         |namespace| shard(namespace).panic_in_a_step(),
         |namespace| {
@@ -158,18 +158,18 @@ fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
             let journal = shard.journal().expect("there is a disk");
             let _order = journal.order(shard.health());
             queue(namespace).cell(0).expect("it has a message").main().reserve(1);
-            panic!("asked for by the test");
+            panic!("requested by the test");
         },
         |namespace| {
             let shard = shard(namespace);
             let _in_flight = shard.health().enter(shard.id()).expect("few wait");
             queue(namespace).cell(0).expect("it has a message").main().reserve(1);
-            panic!("asked for by the test");
+            panic!("requested by the test");
         },
         |namespace| {
             let queue = queue(namespace);
             let _unit = queue.cell(0).expect("it has a message").shard.unit();
-            panic!("asked for by the test");
+            panic!("requested by the test");
         },
     ];
     for step in steps {
@@ -181,7 +181,7 @@ fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
         }
         assert_panics(|| step(&namespace));
         check_out_of_service(&namespace, "open the namespace again");
-        // Nothing of it is written down, and nobody waits for what the call left undone.
+        // The partition writes no snapshot and does not heal.
         assert!(!UpkeepTarget::save(&*namespace.inner, shard(&namespace)));
         assert!(
             !UpkeepTarget::try_heal(&*namespace.inner, shard(&namespace))
@@ -193,7 +193,7 @@ fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
         let again = open(&disk);
         assert!(again.partition_health().iter().all(|it| it.fault.is_none()));
         send(&again, &here).expect("it works again");
-        // The two of here, the new one, and those of the other partition, which were received under locks.
+        // Two messages of `here` and the new one; two of `there`, which were received under locks.
         let queue = queue(&again);
         let kept = |index| {
             queue

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Closing and healing, while other threads go on.
+//! Close and heal, while other threads use the namespace.
 
 use oxbus_store::Wait;
 use std::path::PathBuf;
@@ -34,7 +34,8 @@ pub(super) fn open(disk: &FaultDisk) -> Namespace {
     opened.expect("the disk is well")
 }
 
-/// Sends to both partitions, ends the namespace and does what the upkeep does, which looked before and comes late.
+/// Sends to both partitions, closes the namespace, and then runs upkeep work that began before the close. Returns the number
+/// of messages that the next open finds.
 fn messages_after(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
     let disk = FaultDisk::default();
     let namespace = open(&disk);
@@ -82,7 +83,7 @@ fn a_snapshot_after_close_loses_nothing() {
                     .for_each(|shard| assert!(UpkeepTarget::save(inner, shard)))
             },
         );
-        assert_eq!(found, MESSAGES, "closed as it is: {without_snapshots}");
+        assert_eq!(found, MESSAGES, "without_snapshots={without_snapshots}");
     }
 }
 
@@ -111,15 +112,15 @@ fn a_closed_namespace_refuses_catalog_changes() {
 #[test]
 fn dropping_the_last_handle_closes_a_namespace_that_upkeep_still_holds() {
     let namespace = open(&FaultDisk::default());
-    let looks = Arc::clone(&namespace.inner);
+    let upkeep_handle = Arc::clone(&namespace.inner);
     let other = namespace.clone();
     drop(namespace);
     assert!(other.is_open());
     drop(other);
-    assert!(looks.core.check_open().is_err());
+    assert!(upkeep_handle.core.check_open().is_err());
 }
 
-/// Senders that learn of the failure after the partition was healed do not take it out of service again.
+/// Senders that see the failure only after the partition was healed do not take it out of service again.
 #[test]
 fn a_stale_failure_report_leaves_the_healed_partition_in_service() {
     const ROUNDS: usize = 100;

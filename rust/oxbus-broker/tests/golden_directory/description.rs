@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All that an open namespace shows, as lines of text: entities, rules, messages, sessions, reservations and stages.
+//! Describes the content of an open namespace as text: entities, rules, messages, sessions, reservations and stages.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use oxbus_model::{EntityKind, Timestamp};
 
 use super::bus::{START, WAIT};
 
-/// A body longer than this is shown by its length.
+/// A longer body is shown by its length.
 const SHOWN_BYTES: usize = 60;
 
-/// All of it.
+/// The whole description.
 pub(crate) fn describe(namespace: &Namespace) -> String {
     let mut text = String::new();
     for entity in namespace.list_entities().expect("open") {
@@ -153,7 +153,7 @@ fn describe_fields(fields: &Fields<'_>, text: &mut String) {
     }
 }
 
-/// What an accepted session has; it is given back.
+/// Describes sessions by accepting and closing each.
 fn describe_sessions(namespace: &Namespace, entity: &Entity, text: &mut String) {
     use oxbus_broker::client::Wanted;
     let path = entity.name().as_str();
@@ -161,7 +161,7 @@ fn describe_sessions(namespace: &Namespace, entity: &Entity, text: &mut String) 
         let wanted = Wanted::Named(session.id.to_string());
         let acceptor = namespace.acceptor(path, wanted, ReceiverOptions::default(), "golden".to_owned());
         let receiver = acceptor.expect("valid").accept_now(&WAIT).expect("open");
-        let receiver = receiver.expect("nobody has it");
+        let receiver = receiver.expect("it is free");
         let state = receiver.session_state(&WAIT).expect("it is accepted");
         let state = state.map(|state| state.escape_ascii().to_string());
         receiver.close(&WAIT);
