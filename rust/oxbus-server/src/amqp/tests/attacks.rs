@@ -12,7 +12,7 @@ use oxbus_amqp::message::{
 use oxbus_amqp::performative::{Coordinator, Declare, DeliveryState, Role, Target};
 use oxbus_broker::Namespace;
 use oxbus_broker::namespace::TopicOptions;
-use oxbus_broker::shard::Injected;
+use oxbus_broker::shard::InjectedFault;
 use oxbus_model::caps::{
     AMQP_CLAIMS_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX, AMQP_QUEUED_BYTES_MAX, AMQP_READ_BYTES,
     AMQP_TRANSACTIONS_MAX,
@@ -30,7 +30,7 @@ const FAR: u64 = 4_000_000_000;
 fn set_stalled(namespace: &Namespace, stalls: bool) {
     for partition in (0..namespace.partitions()).map(PartitionId) {
         let done = if stalls {
-            namespace.inject_fault(partition, Injected::parse("stall").expect("a fault"), 0)
+            namespace.inject_fault(partition, InjectedFault::parse("stall").expect("a fault"), 0)
         } else {
             namespace.heal(partition, &Wait::FOREVER)
         };
