@@ -17,7 +17,7 @@ use crate::bulk_load::WaitingLoads;
 use crate::catalog::{CatalogContents, EntityEntry, EntityRole};
 use crate::clock::random_bytes;
 use crate::durable::{ShardReplay, own, partition_of, shard_dir, storage_error};
-use crate::shard::journal::{EntityId, Image};
+use crate::shard::journal::{EntityId, ShardState};
 
 /// Bytes of a snapshot chunk; one large message may exceed it.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -144,7 +144,7 @@ fn partitions_of(from: &Path) -> Result<u16> {
 /// A catalog with a queue for each entity that has messages or attached rows.
 fn guess_contents(
     partitions: u16,
-    images: &[Image],
+    images: &[ShardState],
     waiting: &[WaitingLoads<'_>],
     store_before: Option<[u8; 16]>,
 ) -> CatalogContents {
@@ -153,13 +153,13 @@ fn guess_contents(
         // The key of the identity hash, unless the namespace itself was salvaged from another one.
         contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
     }
-    let in_images = images.iter().flat_map(Image::entities).map(|(entity, _)| entity);
+    let in_images = images.iter().flat_map(ShardState::entities).map(|(entity, _)| entity);
     let in_loads = waiting.iter().flat_map(WaitingLoads::entities).map(EntityId);
     for entity in in_images.chain(in_loads) {
         if contents.has(entity) {
             continue;
         }
-        let mut lives = images.iter().flat_map(Image::entities);
+        let mut lives = images.iter().flat_map(ShardState::entities);
         let requires_session = lives.any(|(other, queues)| other == entity && !queues.states.is_empty());
         contents.next_entity = contents.next_entity.max(entity.0 + 1);
         contents.queues.push(EntityEntry {
@@ -182,7 +182,7 @@ fn guess_contents(
 }
 
 /// Stages are not copied: rows of a decided batch that were not published yet are lost.
-fn drop_stages(image: &mut Image, report: &mut SalvagedPartition) {
+fn drop_stages(image: &mut ShardState, report: &mut SalvagedPartition) {
     for (sink, intent) in image.sinks_mut() {
         if !intent.is_done {
             report.is_whole = false;

@@ -29,8 +29,8 @@ use crate::catalog::CatalogContents;
 use crate::catalog::FencedEntry;
 use crate::clock::{Randomness, SystemClock};
 use crate::memory::MemoryBudget;
-use crate::shard::journal::{Event, Events, Image, Journal};
-use crate::shard::{Fault, Reason, Shard, offset_in};
+use crate::shard::journal::{EventReader, Journal, JournalEvent, ShardState};
+use crate::shard::{FaultReason, PartitionFault, Shard, offset_in};
 
 /// Threads that sync entries for which no call waits.
 const FLUSHERS: usize = 2;
@@ -57,7 +57,7 @@ pub struct OpenedNamespace {
     /// Its shards.
     pub shards: Vec<Arc<Shard>>,
     /// The recovered state of each shard.
-    pub images: Vec<Image>,
+    pub images: Vec<ShardState>,
     /// Its entities.
     pub contents: CatalogContents,
 }
@@ -137,7 +137,7 @@ pub fn open(
     for (partition, part) in (0..).zip(parts) {
         recovery.frames += part.replayed.frames;
         recovery.truncated_bytes += part.replayed.torn_bytes;
-        if part.shard.health().fault() == Some(Fault::Damaged) {
+        if part.shard.health().fault() == Some(PartitionFault::Damaged) {
             recovery.corrupt_partitions.push(partition);
         }
         let mut image = part.image;
@@ -251,7 +251,7 @@ struct ShardOpener<'a> {
 struct OpenedShard {
     shard: Arc<Shard>,
     store: Option<ShardStore>,
-    image: Image,
+    image: ShardState,
     replayed: Replayed,
 }
 
@@ -283,17 +283,17 @@ impl ShardOpener<'_> {
         let stopped = |fault, reason| OpenedShard {
             shard: Arc::new(Shard::stopped(id, fault, reason)),
             store: None,
-            image: Image::default(),
+            image: ShardState::default(),
             replayed: Replayed::default(),
         };
         if !is_owned {
-            return stopped(Fault::Elsewhere, Reason::default());
+            return stopped(PartitionFault::NotOwned, FaultReason::default());
         }
         let dir = shard_dir(self.dir, partition);
         let injection = Arc::new(Injection::default());
         let disk: Arc<dyn Disk> = Arc::new(InjectedDisk::new(Arc::clone(self.disk), Arc::clone(&injection)));
         match self.open_log(&disk, &dir, partition) {
-            Err(reason) => stopped(Fault::Damaged, reason),
+            Err(reason) => stopped(PartitionFault::Damaged, reason),
             Ok((log, options, image, replayed)) => {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
@@ -323,7 +323,7 @@ impl ShardOpener<'_> {
         disk: &Arc<dyn Disk>,
         dir: &Path,
         partition: u16,
-    ) -> std::result::Result<(FileLog, FileLogOptions, Image, Replayed), Reason> {
+    ) -> std::result::Result<(FileLog, FileLogOptions, ShardState, Replayed), FaultReason> {
         if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(dir, error))? {
             let text = format!(
                 "the files of the partition are missing; restore them from a copy: `{}`",
@@ -346,7 +346,7 @@ impl ShardOpener<'_> {
         options.epoch_above = replay.newest_fenced_epoch();
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
             OpenError::Io(error) => unreadable(dir, error),
-            error => Reason::of(error.to_string(), Some(Arc::new(error))),
+            error => FaultReason::of(error.to_string(), Some(Arc::new(error))),
         })?;
         match replay.wrong {
             Some(wrong) => {
@@ -361,18 +361,18 @@ impl ShardOpener<'_> {
     }
 }
 
-fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Reason {
+fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static) -> FaultReason {
     let text = format!(
         "the files of the partition cannot be read ({error}): `{}`",
         dir.display()
     );
-    Reason::of(text, Some(Arc::new(error)))
+    FaultReason::of(text, Some(Arc::new(error)))
 }
 
 /// Builds the state of a shard while its journal is read.
 #[derive(Default)]
 pub(crate) struct ShardReplay {
-    pub(crate) image: Image,
+    pub(crate) image: ShardState,
     /// The first invalid event, in words.
     pub(crate) wrong: Option<String>,
     memory: Arc<MemoryBudget>,
@@ -408,10 +408,10 @@ impl ShardReplay {
             }
             _ => Record::from_slice(bytes).into(),
         };
-        for found in Events::of(entry) {
+        for found in EventReader::of(entry) {
             let wrong = match found {
                 // The numbers that a fenced entry reserved stay reserved.
-                Ok((_, event)) if !counts && !matches!(event, Event::Number { .. }) => continue,
+                Ok((_, event)) if !counts && !matches!(event, JournalEvent::Number { .. }) => continue,
                 Ok((entity, event)) => match self.image.apply_with(entity, &event, &mut keep) {
                     Ok(()) => continue,
                     Err(misfit) => format!("{} at {at}: number {}", misfit.detail, misfit.counter.0),

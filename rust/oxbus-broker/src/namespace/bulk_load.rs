@@ -21,7 +21,7 @@ use crate::client::Sender;
 use crate::clock::Deadline;
 use crate::durable::{Stores, storage_error};
 use crate::routing::PartitionRoute;
-use crate::shard::Injected;
+use crate::shard::InjectedFault;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -92,7 +92,7 @@ impl BulkLoad {
     }
 
     /// Makes the disk of its files fail after `after` calls. For tests.
-    pub fn inject_fault(&self, fault: Injected, after: u64) -> Result<()> {
+    pub fn inject_fault(&self, fault: InjectedFault, after: u64) -> Result<()> {
         self.namespace.inject_fault_into_files(fault, after)
     }
 

@@ -18,7 +18,7 @@ use crate::entity::forward::forget;
 use crate::entity::kind::Kind;
 use crate::parallel;
 use crate::shard::Shard;
-use crate::shard::journal::{EntityId, Image, Origin};
+use crate::shard::journal::{EntityId, Origin, ShardState};
 
 impl Inner {
     /// The home shard of a topic, for its subscriptions.
@@ -62,7 +62,7 @@ impl Inner {
     }
 
     /// Builds the entities of the catalog with the messages of the journals.
-    pub(super) fn restore(&self, contents: &CatalogContents, mut images: Vec<Image>) -> Result<()> {
+    pub(super) fn restore(&self, contents: &CatalogContents, mut images: Vec<ShardState>) -> Result<()> {
         for (shard, image) in self.shards.iter().zip(&mut images) {
             shard.restore_intents(std::mem::take(image.sinks_mut()));
         }
@@ -186,7 +186,7 @@ fn forget_stale_origins(entities: &[Arc<Entity>]) {
         })
     };
     for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
-        let gone = cell.arrived().into_iter().filter(|origin| !is_there(origin));
+        let gone = cell.origins().into_iter().filter(|origin| !is_there(origin));
         forget(cell, gone.collect(), &Wait::FOREVER);
     }
 }

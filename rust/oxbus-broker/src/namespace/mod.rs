@@ -162,7 +162,7 @@ impl Namespace {
             .shards
             .iter()
             .filter(healthy)
-            .try_for_each(|shard| shard.save(|| self.inner.cells_of(shard), false))
+            .try_for_each(|shard| shard.write_snapshot(|| self.inner.cells_of(shard), false))
     }
 
     /// Counts of a queue.

@@ -20,8 +20,8 @@ use crate::client::{attach_committed, is_attached};
 use crate::clock::with_timeout;
 use crate::entity::Entity;
 use crate::parallel;
-use crate::shard::journal::{Intent, Target};
-use crate::shard::{Deed, Shard};
+use crate::shard::journal::{Intent, IntentTarget};
+use crate::shard::{CallKind, Shard};
 
 /// Splits runs into pieces, one per journal entry: consecutive runs of at most `max` bytes in total, or a single larger
 /// run.
@@ -82,7 +82,7 @@ impl StageRegistry {
             }
             let synced = pending
                 .iter()
-                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, Deed::Send, wait));
+                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, CallKind::Send, wait));
             if let Err(error) = synced {
                 // Attach again once the store works; rows that are there are skipped.
                 self.table().unpublished.insert(sink.to_owned(), None);
@@ -113,7 +113,7 @@ impl StageRegistry {
 
     /// The last journal entry of each shard to which the batch went.
     fn pending_of(&self, intent: &Intent) -> PendingSyncs {
-        let shard_of = |target: &Target| {
+        let shard_of = |target: &IntentTarget| {
             let queue = self.core.entity_of(target.entity)?;
             Some(Arc::clone(queue.shard(target.index.into())))
         };
@@ -127,7 +127,7 @@ impl StageRegistry {
     /// others. Returns the first error.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| attach_name(sink, &intent.query, intent.batch, piece);
-        let mut left: Vec<(Arc<Entity>, &Target)> = Vec::new();
+        let mut left: Vec<(Arc<Entity>, &IntentTarget)> = Vec::new();
         for target in &intent.targets {
             // The rows of a deleted entity are dropped.
             let Some(queue) = self.core.entity_of(target.entity) else {
@@ -150,7 +150,7 @@ impl StageRegistry {
             &found
         };
         let bytes = named.iter().map(|stage| stage.content.totals().1).sum();
-        let attach = |(queue, target): &(Arc<Entity>, &Target), wait: &Wait<'_>| {
+        let attach = |(queue, target): &(Arc<Entity>, &IntentTarget), wait: &Wait<'_>| {
             self.attach((queue, target), named, intent.piece_bytes, &name, wait)
         };
         parallel::for_each(&left, self.threads_for(bytes), wait, attach)
@@ -171,7 +171,7 @@ impl StageRegistry {
     /// Attaches the pieces of one target that are not attached yet.
     pub(super) fn attach(
         &self,
-        (queue, target): (&Arc<Entity>, &Target),
+        (queue, target): (&Arc<Entity>, &IntentTarget),
         named: &[NamedStage],
         piece_bytes: u64,
         name: &(dyn Fn(usize) -> String + Sync),
@@ -263,7 +263,7 @@ impl StageRegistry {
 
     /// Sets in the namespace the time of its oldest unpublished batch.
     pub(crate) fn note_unpublished(&self) {
-        let since = self.shards.iter().filter_map(|shard| shard.undone_since());
+        let since = self.shards.iter().filter_map(|shard| shard.unpublished_since());
         self.core.set_undone_since(since.min());
     }
 

@@ -26,7 +26,7 @@ use super::{StageInfo, StageState};
 use crate::durable::Stores;
 use crate::entity::Core;
 use crate::shard::Shard;
-use crate::shard::journal::{EntityId, Intent, Pending};
+use crate::shard::journal::{EntityId, Intent, PendingEntry};
 
 /// Interval between two checks whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -61,7 +61,7 @@ pub(crate) struct StageFiles {
 }
 
 /// The last journal entry of each shard to which a batch went.
-pub(super) type PendingSyncs = Vec<(Arc<Shard>, Pending)>;
+pub(super) type PendingSyncs = Vec<(Arc<Shard>, PendingEntry)>;
 
 #[derive(Default)]
 pub(super) struct StageTable {

@@ -14,7 +14,7 @@ use oxbus_store::injected::DiskFault;
 
 use super::Inner;
 use crate::durable::{StoreOptions, UpkeepTarget};
-use crate::shard::Injected;
+use crate::shard::InjectedFault;
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
 const MESSAGES: usize = 20;
@@ -133,7 +133,7 @@ fn a_stale_failure_report_leaves_the_healed_partition_in_service() {
     for round in 0..ROUNDS {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let fault = Injected::Disk(DiskFault::Write);
+            let fault = InjectedFault::Disk(DiskFault::Write);
             namespace
                 .inject_fault(PartitionId(0), fault, 20)
                 .expect("there is a disk");

@@ -39,11 +39,11 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::Claimed;
 use oxbus_store::extent::check_of;
 
-use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::intent::Intent;
-use super::packed::Packed;
+use super::packed::PackedEvents;
 use super::ranges::Ranges;
+use super::record_change::RecordChange;
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +51,7 @@ pub struct EntityId(pub u64);
 
 /// A message that came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Appended<'a> {
+pub struct AppendedMessage<'a> {
     /// When it expires.
     pub expires_at: Timestamp,
     /// Its record.
@@ -60,7 +60,7 @@ pub struct Appended<'a> {
 
 /// A message that went out under a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandedOut {
+pub struct DeliveryRecord {
     /// Which message.
     pub counter: Counter,
     /// The hold.
@@ -71,7 +71,7 @@ pub struct HandedOut {
     pub deferred: bool,
 }
 
-impl From<&Claimed> for HandedOut {
+impl From<&Claimed> for DeliveryRecord {
     fn from(claimed: &Claimed) -> Self {
         Self {
             counter: claimed.key.counter,
@@ -85,7 +85,7 @@ impl From<&Claimed> for HandedOut {
 
 /// Where a message is when nobody holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum StoredPhase {
     /// It waits for a receiver.
     Ready,
     /// It waits to be fetched by number.
@@ -101,7 +101,7 @@ pub enum Rest {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum JournalEvent<'a> {
     /// Messages came in under consecutive numbers.
     Append {
         /// Number of the first.
@@ -109,7 +109,7 @@ pub enum Event<'a> {
         /// When they were accepted.
         enqueued_at: Timestamp,
         /// The messages, in order.
-        messages: Vec<Appended<'a>>,
+        messages: Vec<AppendedMessage<'a>>,
     },
     /// A message came in that waits for its time.
     Schedule {
@@ -142,7 +142,7 @@ pub enum Event<'a> {
         /// From where.
         sub_queue: SubQueue,
         /// Which.
-        messages: Vec<HandedOut>,
+        messages: Vec<DeliveryRecord>,
     },
     /// A hold ended and the message stays: abandoned, deferred, released, or its lock is over.
     Return {
@@ -157,7 +157,7 @@ pub enum Event<'a> {
         /// It is deferred from now on.
         deferred: bool,
         /// Its record, when that changed.
-        record: Option<Changed<'a>>,
+        record: Option<RecordChange<'a>>,
     },
     /// Messages are gone: completed, received and deleted, cancelled, expired.
     Remove {
@@ -177,7 +177,7 @@ pub enum Event<'a> {
         /// Its delivery count.
         delivery_count: u32,
         /// Its record with the reason.
-        record: Changed<'a>,
+        record: RecordChange<'a>,
     },
     /// A message as it is, in a snapshot.
     Keep {
@@ -196,7 +196,7 @@ pub enum Event<'a> {
         /// The hold that stored its record; 0 for none.
         record_generation: u32,
         /// Where it rests.
-        rest: Rest,
+        phase: StoredPhase,
         /// Its record.
         bytes: &'a [u8],
     },
@@ -240,7 +240,7 @@ pub enum Event<'a> {
         /// Its record.
         bytes: &'a [u8],
         /// Its copies.
-        copies: Vec<FannedOut>,
+        copies: Vec<FanOutCopy>,
     },
     /// Messages were forwarded from another shard, and may be there still; or they are not any more.
     Arrived {
@@ -257,7 +257,7 @@ pub enum Event<'a> {
         intent: Intent,
     },
     /// Other events, in less room. Of no entity.
-    Packed(Packed<'a>),
+    Packed(PackedEvents<'a>),
 }
 
 /// A message where it was forwarded from.
@@ -275,7 +275,7 @@ pub struct Origin {
 
 /// A copy of a message in a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FannedOut {
+pub struct FanOutCopy {
     /// The subscription.
     pub entity: EntityId,
     /// Its number there.
@@ -319,12 +319,12 @@ pub(super) fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&check_of(bytes));
 }
 
-fn push_rest(out: &mut Vec<u8>, rest: Rest) {
-    match rest {
-        Rest::Ready => out.push(READY),
-        Rest::Deferred => out.push(DEFERRED),
-        Rest::Fetched => out.push(FETCHED),
-        Rest::Scheduled { due } => {
+fn push_rest(out: &mut Vec<u8>, phase: StoredPhase) {
+    match phase {
+        StoredPhase::Ready => out.push(READY),
+        StoredPhase::Deferred => out.push(DEFERRED),
+        StoredPhase::Fetched => out.push(FETCHED),
+        StoredPhase::Scheduled { due } => {
             out.push(SCHEDULED);
             varint::push(out, due.0);
         }
@@ -348,7 +348,7 @@ fn push_state(out: &mut Vec<u8>, id: &str, set_at: Timestamp, state: Option<&[u8
     }
 }
 
-fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies: &[FannedOut]) {
+fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies: &[FanOutCopy]) {
     varint::push(out, enqueued_at.0);
     push_record(out, bytes);
     varint::push(out, copies.len() as u64);
@@ -357,7 +357,7 @@ fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies:
     }
 }
 
-fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[HandedOut]) {
+fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
     push_sub_queue(out, sub_queue);
     varint::push(out, messages.len() as u64);
     for message in messages {
@@ -387,7 +387,7 @@ fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
     out.push(u8::from(sub_queue == SubQueue::DeadLetter));
 }
 
-impl Event<'_> {
+impl JournalEvent<'_> {
     /// Adds the event of an entity to an entry.
     pub fn encode(&self, entity: EntityId, out: &mut Vec<u8>) {
         if let Self::Append {
@@ -463,14 +463,14 @@ impl Event<'_> {
                 delivery_count,
                 generation,
                 record_generation,
-                rest,
+                phase,
                 bytes,
             } => {
                 push_sub_queue(out, *sub_queue);
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0]);
                 let generations = [(*generation).into(), (*record_generation).into()];
                 push_all(out, &[(*delivery_count).into(), generations[0], generations[1]]);
-                push_rest(out, *rest);
+                push_rest(out, *phase);
                 push_record(out, bytes);
             }
             Self::Number { next } => varint::push(out, next.0),
