@@ -17,8 +17,8 @@ const RECOUNTS_PER_LIMIT: u64 = 64;
 /// Shorter messages never spill: their location on disk would take about as much memory.
 pub const SPILL_BYTES_MIN: usize = 24;
 
-/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1 MiB and
-/// 16 partitions.
+/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1 MiB
+/// and 16 partitions.
 const BUFFER_BYTES: u64 = 24 << 20;
 
 /// Bytes up to which messages stay in memory. The other half of the limit is for the slots of spilled messages.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bulk load on a disk that fails at every call with every fault. After a retry each row is there once, also if the partitions
-//! were opened in between.
+//! A bulk load on a disk that fails at every call with every fault. After a retry each row is there once, also if the
+//! partitions were opened in between.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;

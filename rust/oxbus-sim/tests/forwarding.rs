@@ -18,7 +18,8 @@ use oxbus_store::fault::{Fault, FaultDisk};
 
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
-/// Each entity forwards to the one before it. Partitioned (true) and not, so that forwards stay in a partition and cross them.
+/// Each entity forwards to the one before it. Partitioned (true) and not, so that forwards stay in a partition and cross
+/// them.
 const CHAIN: [(&str, bool); 4] = [("end", false), ("second", true), ("first", false), ("start", true)];
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// The queue whose dead letters are forwarded to `end`.

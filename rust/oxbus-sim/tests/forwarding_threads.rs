@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many threads send into entities that forward to each other. Every message arrives within some sender's call, and the messages
-//! of one thread with one key stay in order.
+//! Many threads send into entities that forward to each other. Every message arrives within some sender's call, and the
+//! messages of one thread with one key stay in order.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;

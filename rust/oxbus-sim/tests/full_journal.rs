@@ -35,8 +35,8 @@ fn open(disk: &FaultDisk) -> Namespace {
     Namespace::open(options).expect("an intact directory")
 }
 
-/// A queue with messages on a full disk: it recorded as many deliveries as fit, and folded them until even the folded form has no
-/// space.
+/// A queue with messages on a full disk: it recorded as many deliveries as fit, and folded them until even the folded form
+/// has no space.
 fn full(disk: &FaultDisk) -> (Namespace, Receiver, Vec<SettleKey>) {
     let namespace = open(disk);
     let settings = QueueSettings {

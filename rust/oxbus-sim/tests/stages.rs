@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Staged sends on a disk that fails at every call with every fault. After a fault between any two steps of a commit the batch is
-//! published completely or not at all. After a retry each row is there once.
+//! Staged sends on a disk that fails at every call with every fault. After a fault between any two steps of a commit the
+//! batch is published completely or not at all. After a retry each row is there once.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commits a batch: runs every check that can reject it, then decides it by one record.
 //!
-//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a batch
-//! that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id. Then a
-//! repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
+//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a
+//! batch that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id.
+//! Then a repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

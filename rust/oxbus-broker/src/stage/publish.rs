@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishes a decided batch, at once or after a crash: partition by partition, each exactly once.
 //!
-//! The rows of a partition are attached under a name that contains the batch, in one journal entry with that name, so repeating
-//! it has no effect. The stages are removed once all rows are synced; until then a recovery may need them.
+//! The rows of a partition are attached under a name that contains the batch, in one journal entry with that name, so
+//! repeating it has no effect. The stages are removed once all rows are synced; until then a recovery may need them.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ use crate::parallel;
 use crate::shard::journal::{Intent, IntentTarget};
 use crate::shard::{CallKind, Shard};
 
-/// Splits runs into pieces, one per journal entry: consecutive runs of at most `max` bytes in total, or a single larger run.
+/// Splits runs into pieces, one per journal entry: consecutive runs of at most `max` bytes in total, or a single larger
+/// run.
 pub(super) fn split_into_pieces(runs: impl Iterator<Item = usize>, max: u64) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes_so_far = 0;
@@ -48,8 +49,8 @@ pub(super) fn attach_name(sink: &str, query: &str, batch: u64, piece: usize) -> 
 }
 
 impl StageRegistry {
-    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the attached rows
-    /// are synced, otherwise a later call finishes the batch.
+    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the attached
+    /// rows are synced, otherwise a later call finishes the batch.
     pub(super) fn publish(&self, sink: &str, waits: bool, wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, waits, None, wait)
     }
@@ -98,7 +99,8 @@ impl StageRegistry {
     fn finish(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let done = Intent {
             is_done: true,
-            // The retention of the intent starts now: publishing may have taken long, and the committer may not know the result.
+            // The retention of the intent starts now: publishing may have taken long, and the committer may not know the
+            // result.
             at: self.core.clock().now().max(intent.at),
             targets: Vec::new(),
             ..intent
@@ -121,8 +123,8 @@ impl StageRegistry {
         by_id.into_values().filter_map(last).collect()
     }
 
-    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop the others.
-    /// Returns the first error.
+    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop the
+    /// others. Returns the first error.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| attach_name(sink, &intent.query, intent.batch, piece);
         let mut left: Vec<(Arc<Entity>, &IntentTarget)> = Vec::new();
@@ -224,8 +226,8 @@ impl StageRegistry {
         }
     }
 
-    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may have tried
-    /// before the fault ended.
+    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may have
+    /// tried before the fault ended.
     pub(crate) fn resume_waiting(&self, wait: &Wait<'_>) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
         with_timeout(STORE_SUSPECT_MS, wait, |wait| {
@@ -238,7 +240,8 @@ impl StageRegistry {
         });
     }
 
-    /// Publishes decided batches after a partition was healed. Attaches again, because the old journal's entries may be lost.
+    /// Publishes decided batches after a partition was healed. Attaches again, because the old journal's entries may be
+    /// lost.
     pub(crate) fn resume_after_heal(&self) {
         self.table()
             .unpublished

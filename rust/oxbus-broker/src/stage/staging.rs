@@ -97,8 +97,8 @@ impl Staging {
         self.sender.queue()
     }
 
-    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the stage: some
-    /// of the rows may be in it.
+    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the
+    /// stage: some of the rows may be in it.
     pub fn push(&mut self, partition: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.registry.check()?;
         if self.failed {

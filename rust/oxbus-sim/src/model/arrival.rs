@@ -48,8 +48,8 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why a message that was delivered too often is dead-lettered (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come first, and the
-/// others are dropped. So it may also be one of the dropped ones, at this entity or further along its forwards.
+/// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come first,
+/// and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its forwards.
 fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
         return Some(it.clone());

@@ -68,7 +68,8 @@ impl World {
         refusals
     }
 
-    /// Records a delivery to a receiver without a session. Returns the lock of each message; `None` in receive-and-delete mode.
+    /// Records a delivery to a receiver without a session. Returns the lock of each message; `None` in receive-and-delete
+    /// mode.
     ///
     /// # Panics
     /// When the delivery is not allowed, or is empty although messages are ready.
@@ -188,8 +189,8 @@ impl World {
         }
     }
 
-    /// Returns a message to its entity and counts the delivery if `charged`. A deferred message was counted when it was fetched
-    /// (B-281, B-282).
+    /// Returns a message to its entity and counts the delivery if `charged`. A deferred message was counted when it was
+    /// fetched (B-281, B-282).
     pub(super) fn end_delivery(&mut self, at: StreamAt, number: u64, charged: bool) {
         let (entity, sub_queue) = at;
         let max = self.entities[entity].settings.max_delivery_count;

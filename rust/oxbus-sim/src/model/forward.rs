@@ -116,7 +116,8 @@ impl World {
         ForwardResult::Moved(to)
     }
 
-    /// The key by the rules of the destination, else by those of the source (B-086). A subscription uses those of its topic.
+    /// The key by the rules of the destination, else by those of the source (B-086). A subscription uses those of its
+    /// topic.
     fn key_at(&self, (from, to): (usize, usize), content: &Content) -> Option<String> {
         let from = match self.entities[from].kind {
             Kind::Subscription(topic) => topic,

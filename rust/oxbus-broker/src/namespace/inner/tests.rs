@@ -34,8 +34,8 @@ pub(super) fn open(disk: &FaultDisk) -> Namespace {
     opened.expect("the disk is well")
 }
 
-/// Sends to both partitions, closes the namespace, and then runs upkeep work that began before the close. Returns the number
-/// of messages that the next open finds.
+/// Sends to both partitions, closes the namespace, and then runs upkeep work that began before the close. Returns the
+/// number of messages that the next open finds.
 fn messages_after(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
     let disk = FaultDisk::default();
     let namespace = open(&disk);
