@@ -57,7 +57,7 @@ pub struct OpenedNamespace {
     /// Its shards.
     pub shards: Vec<Arc<Shard>>,
     /// The recovered state of each shard.
-    pub images: Vec<ShardState>,
+    pub states: Vec<ShardState>,
     /// Its entities.
     pub contents: CatalogContents,
 }
@@ -133,19 +133,19 @@ pub fn open(
         seconds: 0.0,
         ..Recovery::default()
     };
-    let (mut shards, mut stores, mut images) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut shards, mut stores, mut states) = (Vec::new(), Vec::new(), Vec::new());
     for (partition, part) in (0..).zip(parts) {
         recovery.frames += part.replayed.frames;
         recovery.truncated_bytes += part.replayed.torn_bytes;
         if part.shard.health().fault() == Some(PartitionFault::Damaged) {
             recovery.corrupt_partitions.push(partition);
         }
-        let mut image = part.image;
+        let mut state = part.state;
         // Drops the messages of deleted entities.
-        image.retain(|entity| contents.has(entity));
+        state.retain(|entity| contents.has(entity));
         shards.push(part.shard);
         stores.push(part.store);
-        images.push(image);
+        states.push(state);
     }
     recovery.seconds = (clock.ticks().0 - began.0) as f64 / 1e3;
     let injection = Arc::new(Injection::default());
@@ -165,7 +165,7 @@ pub fn open(
             waiting_loads: OnceLock::new(),
         },
         shards,
-        images,
+        states,
         contents,
     })
 }
@@ -251,7 +251,7 @@ struct ShardOpener<'a> {
 struct OpenedShard {
     shard: Arc<Shard>,
     store: Option<ShardStore>,
-    image: ShardState,
+    state: ShardState,
     replayed: Replayed,
 }
 
@@ -283,7 +283,7 @@ impl ShardOpener<'_> {
         let stopped = |fault, reason| OpenedShard {
             shard: Arc::new(Shard::stopped(id, fault, reason)),
             store: None,
-            image: ShardState::default(),
+            state: ShardState::default(),
             replayed: Replayed::default(),
         };
         if !is_owned {
@@ -294,7 +294,7 @@ impl ShardOpener<'_> {
         let disk: Arc<dyn Disk> = Arc::new(InjectedDisk::new(Arc::clone(self.disk), Arc::clone(&injection)));
         match self.open_log(&disk, &dir, partition) {
             Err(reason) => stopped(PartitionFault::Damaged, reason),
-            Ok((log, options, image, replayed)) => {
+            Ok((log, options, state, replayed)) => {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
                 OpenedShard {
@@ -311,7 +311,7 @@ impl ShardOpener<'_> {
                         injection,
                         closed: AtomicBool::new(false),
                     }),
-                    image,
+                    state,
                     replayed,
                 }
             }
@@ -356,7 +356,7 @@ impl ShardOpener<'_> {
                 );
                 Err(text.into())
             }
-            None => Ok((opened.log, options, replay.image, opened.replayed)),
+            None => Ok((opened.log, options, replay.state, opened.replayed)),
         }
     }
 }
@@ -372,7 +372,7 @@ fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static)
 /// Builds the state of a shard while its journal is read.
 #[derive(Default)]
 pub(crate) struct ShardReplay {
-    pub(crate) image: ShardState,
+    pub(crate) state: ShardState,
     /// The first invalid event, in words.
     pub(crate) wrong: Option<String>,
     memory: Arc<MemoryBudget>,
@@ -412,7 +412,7 @@ impl ShardReplay {
             let wrong = match found {
                 // The numbers that a fenced entry reserved stay reserved.
                 Ok((_, event)) if !counts && !matches!(event, JournalEvent::Number { .. }) => continue,
-                Ok((entity, event)) => match self.image.apply_with(entity, &event, &mut keep) {
+                Ok((entity, event)) => match self.state.apply_with(entity, &event, &mut keep) {
                     Ok(()) => continue,
                     Err(misfit) => format!("{} at {at}: number {}", misfit.detail, misfit.counter.0),
                 },

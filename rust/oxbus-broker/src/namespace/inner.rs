@@ -120,7 +120,7 @@ impl Inner {
                 if !opened.stores.owns_all() {
                     core.share();
                 }
-                found = Some((opened.contents, opened.images));
+                found = Some((opened.contents, opened.states));
                 let journals = opened.shards.iter().filter_map(|shard| shard.journal());
                 journals.for_each(|journal| journal.set_slow_call_ms(slow_call_ms));
                 (opened.shards.into(), Some(opened.stores))
@@ -138,14 +138,14 @@ impl Inner {
             registry,
             _on_advance: on_advance,
         });
-        if let Some((contents, images)) = found {
+        if let Some((contents, states)) = found {
             let stores = Arc::downgrade(&inner);
             inner.core.set_fences(Box::new(move |partition, late| {
                 let inner = stores.upgrade();
                 let stores = inner.as_ref().and_then(|inner| inner.stores.as_ref());
                 stores.map_or(Ok(()), |stores| stores.fence(partition.0, late))
             }));
-            inner.restore(&contents, images)?;
+            inner.restore(&contents, states)?;
             inner.take_over_loads();
             for shard in &*inner.shards {
                 if let Some(log) = durable::UpkeepTarget::log(&*inner, shard) {

@@ -9,10 +9,8 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
 use super::consumer::ConsumerRecord;
-use super::event::{
-    APPEND, AppendedMessage, DEFERRED, DeliveryRecord, EntityId, FETCHED, FanOutCopy, JournalEvent, Origin, READY,
-    SCHEDULED, StoredPhase,
-};
+use super::encode::{APPEND, DEFERRED, FETCHED, READY, SCHEDULED};
+use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
 use super::intent::Intent;
 use super::packed::PackedEvents;
 use super::ranges::Ranges;

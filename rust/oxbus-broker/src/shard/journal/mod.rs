@@ -8,6 +8,7 @@ mod chunks;
 mod consumer;
 mod counter_map;
 mod decode;
+mod encode;
 mod event;
 mod fold;
 #[cfg(test)]
@@ -24,9 +25,8 @@ mod writer;
 pub use consumer::{ConsumerRecord, ReservationRecord};
 pub use counter_map::CounterMap;
 pub use decode::{EventReader, MalformedEntry};
-pub use event::{
-    AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, SEEN_MAX, StoredPhase, push_append,
-};
+pub use encode::push_append;
+pub use event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, SEEN_MAX, StoredPhase};
 pub use fold::fold;
 pub use intent::{Intent, IntentTarget, push_intent};
 pub use packed::PackedEvents;

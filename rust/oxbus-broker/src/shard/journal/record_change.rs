@@ -14,7 +14,7 @@ use oxbus_model::message::Fields;
 use oxbus_model::varint::{self, Reader};
 use oxbus_store::{Record, Stored};
 
-use super::event::push_record;
+use super::encode::push_record;
 
 /// The first bytes of a record: its kind, and which fields it has.
 const FRONT: usize = 3;

@@ -58,7 +58,7 @@ fn intent([batch, at, entity, piece_bytes]: [u64; 4], pieces: u32, is_done: bool
 
 #[test]
 fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
-    let mut image = ShardState::default();
+    let mut state = ShardState::default();
     let first = intent([1, 2, 3, 4], 5, false);
     let last = Intent {
         batch: 2,
@@ -67,19 +67,19 @@ fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
     };
     for (sink, intent) in [("one", &first), ("two", &first), ("one", &last)] {
         let intent = intent.clone();
-        image
+        state
             .apply(EntityId(0), &JournalEvent::Intent { sink, intent })
             .expect("fits");
     }
-    assert_eq!(image.entities().count(), 0);
+    assert_eq!(state.entities().count(), 0);
     let mut again = ShardState::default();
-    for chunk in image.chunks(1) {
+    for chunk in state.chunks(1) {
         for event in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = event.expect("an event");
             again.apply(entity, &event).expect("fits");
         }
     }
-    assert_eq!(again, image);
+    assert_eq!(again, state);
     let known = |sink: &str| again.sinks().get(sink).cloned();
     assert_eq!((known("one"), known("two")), (Some(last), Some(first)));
 }
@@ -194,11 +194,11 @@ proptest! {
 
     #[test]
     fn any_bytes_are_events_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
-        let mut image = ShardState::default();
+        let mut state = ShardState::default();
         for found in EventReader::of(&bytes) {
             let Ok((entity, event)) = found else { break };
             // A misfit is told and changes nothing that matters: the shard does not open.
-            let _ = image.apply(entity, &event);
+            let _ = state.apply(entity, &event);
         }
     }
 }
@@ -445,8 +445,8 @@ impl Plain {
     }
 }
 
-fn check(image: &ShardState, model: &Model) {
-    let queues = image
+fn check(state: &ShardState, model: &Model) {
+    let queues = state
         .entities()
         .next()
         .map(|(_, queues)| queues.clone())
@@ -482,10 +482,10 @@ fn entries_of(steps: &[Step]) -> (Model, Vec<Vec<u8>>) {
     (model, entries)
 }
 
-fn apply_all(image: &mut ShardState, entries: &[Vec<u8>]) {
+fn apply_all(state: &mut ShardState, entries: &[Vec<u8>]) {
     for found in entries.iter().flat_map(|entry| EventReader::of(entry)) {
         let (entity, event) = found.expect("we wrote it");
-        image.apply(entity, &event).expect("it fits");
+        state.apply(entity, &event).expect("it fits");
     }
 }
 
@@ -501,8 +501,8 @@ proptest! {
         let mut snapshot = ShardState::default();
         // A moved message may be seen in both places, never in none; so the walk takes the later state of a number that
         // it knows, and numbers that only the later state has.
-        for (image, wanted) in [(&early, 0), (&late, 1)] {
-            for chunk in image.chunks(1) {
+        for (state, wanted) in [(&early, 0), (&late, 1)] {
+            for chunk in state.chunks(1) {
                 for found in EventReader::of(&chunk.expect("in memory").bytes) {
                     let (entity, event) = found.expect("we wrote it");
                     let JournalEvent::Keep { counter, .. } = &event else { continue };
@@ -528,57 +528,57 @@ proptest! {
         let again = fold(std::slice::from_ref(&sum)).expect("events");
         let next = JournalEvent::Number { next: Counter(model.last + 1) };
         for tail in [vec![sum.clone()], vec![again], [folded, std::slice::from_ref(&sum)].concat(), vec![sum.clone(), sum]] {
-            let mut image = ShardState::default();
-            apply_all(&mut image, before);
-            apply_all(&mut image, &tail);
-            image.apply(ENTITY, &next).expect("it fits");
-            check(&image, &model);
+            let mut state = ShardState::default();
+            apply_all(&mut state, before);
+            apply_all(&mut state, &tail);
+            state.apply(ENTITY, &next).expect("it fits");
+            check(&state, &model);
         }
     }
 
     #[test]
     fn the_image_is_what_happened(steps in steps(), chunk_bytes in 1usize..200) {
-        let (mut model, mut image) = (Model::default(), ShardState::default());
+        let (mut model, mut state) = (Model::default(), ShardState::default());
         for step in &steps {
             model.take(step);
             let entry = std::mem::take(&mut model.entry);
             for found in EventReader::of(&entry) {
                 let (entity, event) = found.expect("we wrote it");
-                image.apply(entity, &event).expect("it fits");
+                state.apply(entity, &event).expect("it fits");
             }
             if matches!(step, Step::Reopen) {
                 let mut again = ShardState::default();
-                for chunk in image.chunks(chunk_bytes) {
+                for chunk in state.chunks(chunk_bytes) {
                     for found in EventReader::of(&chunk.expect("in memory").bytes) {
                         let (entity, event) = found.expect("we wrote it");
                         again.apply(entity, &event).expect("it fits");
                     }
                 }
-                prop_assert_eq!(&again, &image);
-                image = again;
+                prop_assert_eq!(&again, &state);
+                state = again;
             }
-            check(&image, &model);
+            check(&state, &model);
         }
     }
 }
 
 #[test]
 fn identities_are_kept_with_their_last_time() {
-    let mut image = ShardState::default();
+    let mut state = ShardState::default();
     let seen = |at: u64, numbers: std::ops::Range<u128>| JournalEvent::Seen {
         identities: numbers.map(|number| (Timestamp(at), Identity(number))).collect(),
     };
     for event in [seen(5, 0..10_000), seen(9, 5..6), seen(5, 0..10)] {
-        image.apply(ENTITY, &event).expect("it fits");
+        state.apply(ENTITY, &event).expect("it fits");
     }
     let mut again = ShardState::default();
-    for chunk in image.chunks(100) {
+    for chunk in state.chunks(100) {
         for found in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = found.expect("we wrote it");
             again.apply(entity, &event).expect("it fits");
         }
     }
-    assert_eq!(again, image);
+    assert_eq!(again, state);
     let seen = again.take(ENTITY).expect("there").seen;
     assert_eq!(seen.len(), 10_000);
     assert_eq!((seen[&Identity(5)], seen[&Identity(6)]), (Timestamp(9), Timestamp(5)));
@@ -586,7 +586,7 @@ fn identities_are_kept_with_their_last_time() {
 
 #[test]
 fn states_are_kept_as_they_were_set_last() {
-    let mut image = ShardState::default();
+    let mut state = ShardState::default();
     let set = |id, at, state| JournalEvent::SessionState {
         id,
         set_at: Timestamp(at),
@@ -601,16 +601,16 @@ fn states_are_kept_as_they_were_set_last() {
     ];
     // A snapshot may know events that come after it: all of them may happen twice.
     for event in events.iter().chain(&events) {
-        image.apply(ENTITY, event).expect("it fits");
+        state.apply(ENTITY, event).expect("it fits");
     }
     let mut again = ShardState::default();
-    for chunk in image.chunks(1) {
+    for chunk in state.chunks(1) {
         for found in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = found.expect("we wrote it");
             again.apply(entity, &event).expect("it fits");
         }
     }
-    assert_eq!(again, image);
+    assert_eq!(again, state);
     let states = again.take(ENTITY).expect("there").states;
     let expected = [("", (Timestamp(3), &b""[..])), ("a", (Timestamp(4), b"last"))];
     assert_eq!(states.len(), expected.len());
@@ -621,7 +621,7 @@ fn states_are_kept_as_they_were_set_last() {
 
 #[test]
 fn what_cannot_be_is_told() {
-    let mut image = ShardState::default();
+    let mut state = ShardState::default();
     for first in [0, 1 << 48] {
         let append = JournalEvent::Append {
             first: Counter(first),
@@ -631,11 +631,11 @@ fn what_cannot_be_is_told() {
                 bytes: b"x",
             }],
         };
-        let invalid_event = image.apply(ENTITY, &append).expect_err("no such number");
+        let invalid_event = state.apply(ENTITY, &append).expect_err("no such number");
         assert_eq!((invalid_event.entity, invalid_event.counter), (ENTITY, Counter(first)));
     }
-    image.retain(|entity| entity != ENTITY);
-    assert_eq!(image.entities().count(), 0);
+    state.retain(|entity| entity != ENTITY);
+    assert_eq!(state.entities().count(), 0);
 }
 
 #[test]
@@ -665,7 +665,7 @@ fn a_fold_of_a_drained_queue_is_short() {
 
 #[test]
 fn a_change_of_more_bytes_than_there_are_is_told() {
-    let mut image = ShardState::default();
+    let mut state = ShardState::default();
     let append = JournalEvent::Append {
         first: Counter(1),
         enqueued_at: Timestamp(1),
@@ -674,7 +674,7 @@ fn a_change_of_more_bytes_than_there_are_is_told() {
             bytes: b"four",
         }],
     };
-    image.apply(ENTITY, &append).expect("fits");
+    state.apply(ENTITY, &append).expect("fits");
     let dead = JournalEvent::DeadLetter {
         counter: Counter(1),
         enqueued_at: Timestamp(1),
@@ -687,5 +687,5 @@ fn a_change_of_more_bytes_than_there_are_is_told() {
             tail: 1,
         },
     };
-    assert!(image.apply(ENTITY, &dead).is_err());
+    assert!(state.apply(ENTITY, &dead).is_err());
 }

@@ -13,6 +13,7 @@
 //!   and nobody accepts a session while its messages are on their way back;
 //! - order of the mutexes: `intake`, `index`, the journal's order.
 
+mod session;
 mod session_index;
 #[cfg(test)]
 mod tests;
@@ -23,9 +24,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{Claimed, Hold, LockKey};
 
+pub use self::session::{AcceptedSession, SessionState};
 use self::session_index::SessionIndex;
 pub(crate) use self::session_index::SessionWakeUps;
-pub use self::session_index::{AcceptedSession, SessionInfo, SessionLost, SessionState};
+pub use self::session_index::{SessionInfo, SessionLost};
 use super::Shard;
 use super::guarded::{Guarded, StateGuard};
 

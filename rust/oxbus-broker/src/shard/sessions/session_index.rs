@@ -1,89 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which session each ready message belongs to, who holds which session, and whose turn is next.
+//! The sessions of a cell by id: which messages are ready, who holds which session, and which is next.
 //!
 //! Holds always
 //! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
-//! - a session is in `available` under its turn while nobody holds it and it has ready messages, and only then;
+//! - a session is in `available` exactly while it has ready messages and neither a holder nor an end in progress;
 //! - `deadlines` has one entry for each session that is held;
-//! - a session whose holder left stays as it is, and nobody's, while a unit of work is under way in it;
-//! - a session without messages, state and holder is not here: there is nothing to it (B-186).
+//! - a pinned session whose holder left keeps its messages, and nobody can accept it, until the last pin is gone;
+//! - a session without messages, state and holder is not here (B-186).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, LockKey, WaitQueue};
+use oxbus_model::{Ticks, Timestamp};
+use oxbus_store::{Claimed, LockKey};
 
 use super::SessionEnd;
-
-/// A session in the hands of a receiver.
-#[derive(Debug)]
-pub struct AcceptedSession {
-    id: Arc<str>,
-    /// The name of the receiver, for people.
-    owner: String,
-    /// Notified when the session has a message to receive, and when it is over.
-    wait_queue: WaitQueue,
-    /// Moves under the mutex of the index.
-    deadline: AtomicU64,
-    is_over: AtomicBool,
-}
-
-impl AcceptedSession {
-    /// The session.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Notified when the session has a message to receive, and when it is over.
-    pub fn wait_queue(&self) -> &WaitQueue {
-        &self.wait_queue
-    }
-
-    /// First tick at which the lock no longer holds.
-    pub fn deadline(&self) -> Ticks {
-        Ticks(self.deadline.load(Ordering::Acquire))
-    }
-
-    fn holds(&self, ticks: Ticks) -> bool {
-        !self.is_over.load(Ordering::Acquire) && ticks < self.deadline()
-    }
-}
-
-/// A message that the holder of its session has.
-#[derive(Debug, Clone, Copy)]
-struct LockedMessage {
-    generation: u32,
-    enqueued_at: Timestamp,
-}
-
-/// What an application keeps with a session.
-#[derive(Debug, Clone)]
-pub struct SessionState {
-    /// Its bytes.
-    pub bytes: Arc<[u8]>,
-    /// When it was set.
-    pub set_at: Timestamp,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct SessionEntry {
-    ready: VecDeque<Claimed>,
-    /// Not later than the expiry of any ready message.
-    earliest_expiry: Option<Timestamp>,
-    locked: BTreeMap<Counter, LockedMessage>,
-    state: Option<SessionState>,
-    holder: Option<Arc<AcceptedSession>>,
-    /// Its holder is gone and its messages are on their way back.
-    is_ending: bool,
-    /// Units of work that are under way in it.
-    pins: u32,
-    /// How its holder left while they were.
-    pending_end: Option<SessionEnd>,
-    /// Its place among those that may be accepted.
-    queue_position: Option<u64>,
-}
+use super::session::{AcceptedSession, LockedMessage, SessionEntry, SessionState};
 
 /// A session as management shows it.
 #[derive(Debug, Clone)]
@@ -129,57 +61,6 @@ impl SessionWakeUps {
         if !self.holders.iter().any(|known| Arc::ptr_eq(known, holder)) {
             self.holders.push(Arc::clone(holder));
         }
-    }
-}
-
-impl SessionEntry {
-    fn is_vacant(&self) -> bool {
-        self.ready.is_empty()
-            && self.locked.is_empty()
-            && self.state.is_none()
-            && self.holder.is_none()
-            && !self.is_ending
-    }
-
-    fn insert(&mut self, message: Claimed) {
-        let expires_at = message.expires_at;
-        self.earliest_expiry = Some(self.earliest_expiry.map_or(expires_at, |it| it.min(expires_at)));
-        let counter = message.key.counter;
-        let is_last = self.ready.back().is_none_or(|last| last.key.counter < counter);
-        if is_last {
-            self.ready.push_back(message);
-        } else {
-            let place = self.ready.partition_point(|other| other.key.counter < counter);
-            self.ready.insert(place, message);
-        }
-    }
-
-    /// The holds of its holder, who has them no more.
-    fn take_locked(&mut self) -> Vec<LockKey> {
-        let key = |(counter, locked): (Counter, LockedMessage)| LockKey {
-            counter,
-            generation: locked.generation,
-        };
-        std::mem::take(&mut self.locked).into_iter().map(key).collect()
-    }
-
-    fn all_expired(&self, now: Timestamp) -> bool {
-        self.earliest_expiry.is_some_and(|earliest| earliest <= now)
-            && self.ready.iter().all(|message| message.expires_at <= now)
-    }
-
-    /// Takes out the ready messages whose time is over; all of them when one is enough for the whole session (B-209).
-    fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<Claimed> {
-        if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
-            return Vec::new();
-        }
-        // It may be the expiry of a message that was received since.
-        let whole = whole && self.ready.iter().any(|message| message.expires_at <= now);
-        let all = std::mem::take(&mut self.ready);
-        let (expired, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| whole || message.expires_at <= now);
-        self.ready = kept.into();
-        self.earliest_expiry = self.ready.iter().map(|message| message.expires_at).min();
-        expired
     }
 }
 
@@ -262,13 +143,7 @@ impl SessionIndex {
         if let Some(queue_position) = session.queue_position.take() {
             self.available.remove(&queue_position);
         }
-        let accepted = Arc::new(AcceptedSession {
-            id: Arc::clone(&id),
-            owner: owner.to_owned(),
-            wait_queue: WaitQueue::new(),
-            deadline: AtomicU64::new(deadline.0),
-            is_over: AtomicBool::new(false),
-        });
+        let accepted = Arc::new(AcceptedSession::new(Arc::clone(&id), owner.to_owned(), deadline));
         session.holder = Some(Arc::clone(&accepted));
         self.deadlines.insert((deadline, id));
         Some(accepted)
@@ -408,14 +283,14 @@ impl SessionIndex {
         let before = accepted.deadline();
         self.deadlines.remove(&(before, Arc::clone(&accepted.id)));
         self.deadlines.insert((deadline, Arc::clone(&accepted.id)));
-        accepted.deadline.store(deadline.0, Ordering::Release);
+        accepted.set_deadline(deadline);
         Ok(())
     }
 
     /// Takes a session from its holder; what the holder has. The session is ending until [`SessionIndex::ended`]. `None` when
     /// somebody took it before, or while a unit of work is under way in it: then [`SessionIndex::unpin`] goes on.
     pub(crate) fn end(&mut self, accepted: &Arc<AcceptedSession>, end: SessionEnd) -> Option<Vec<LockKey>> {
-        if accepted.is_over.swap(true, Ordering::AcqRel) {
+        if !accepted.mark_over() {
             return None;
         }
         self.deadlines.remove(&(accepted.deadline(), Arc::clone(&accepted.id)));
