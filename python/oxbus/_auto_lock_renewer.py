@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from oxbus._exit_hook import run_before_pools_join
-from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
+from oxbus._lock_renewal import (
+    CHECK_INTERVAL_SECONDS,
+    is_committing,
+    is_settled,
+    lock_end,
+    next_renewal,
+    renewal_failed,
+    renewal_timed_out,
+)
 from oxbus._manual_renewal import ManualRenewals
 from oxbus._options import explains_options
 from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSession
@@ -33,14 +41,14 @@ _open_renewers: WeakSet[AutoLockRenewer] = WeakSet()
 
 
 @dataclass(slots=True)
-class _Renewal:
+class _ThreadRenewal:
     """A registered lock."""
 
     receiver: ServiceBusReceiver
     renewable: ServiceBusReceivedMessage | ServiceBusSession
     due: datetime
     """When to renew next."""
-    last: datetime
+    deadline: datetime
     """When to stop renewing."""
     duration: float
     on_failure: LockRenewFailureCallback | None
@@ -85,12 +93,12 @@ class AutoLockRenewer:
         self._on_lock_renew_failure = on_lock_renew_failure
         self._executor = executor
         self._max_workers = max_workers
-        self._renewals: list[_Renewal] = []
-        self._by_hand: ManualRenewals[_Renewal] = ManualRenewals(_renew_now, self._report_lost)
+        self._renewals: list[_ThreadRenewal] = []
+        self._manual_renewals: ManualRenewals[_ThreadRenewal] = ManualRenewals(_renew_now, self._report_lost)
         self._in_pool = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._own = threading.local()
+        self._worker_local = threading.local()
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -130,11 +138,11 @@ class AutoLockRenewer:
         locked_until = lock_end(renewable, ServiceBusSession)
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
-        renewal = _Renewal(
+        renewal = _ThreadRenewal(
             receiver=receiver,
             renewable=renewable,
-            due=renew_at(locked_until, now),
-            last=now + timedelta(seconds=duration),
+            due=next_renewal(locked_until, now),
+            deadline=now + timedelta(seconds=duration),
             duration=duration,
             on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
         )
@@ -143,7 +151,7 @@ class AutoLockRenewer:
             if receiver._clock is None:
                 self._renewals.append(renewal)
             else:
-                self._by_hand.add(renewal, receiver._clock)
+                self._manual_renewals.add(renewal, receiver._clock)
             self._start()
             self._changed.notify_all()
 
@@ -153,11 +161,11 @@ class AutoLockRenewer:
         Args:
             wait: Whether to wait until renewals under way have ended; a callback of the renewer never waits.
         """
-        wait = wait and not getattr(self._own, "thread", False)
+        wait = wait and not getattr(self._worker_local, "thread", False)
         with self._changed:
             self._closed = True
             self._renewals.clear()
-            self._by_hand.clear()
+            self._manual_renewals.clear()
             self._changed.notify_all()
             thread, executor = self._thread, self._executor
         if thread is not None and wait:
@@ -184,27 +192,27 @@ class AutoLockRenewer:
     def _watch(self) -> None:
         """Look at the locks until there is none left."""
         with self._changed:
-            while not self._closed and (self._renewals or self._by_hand or self._in_pool):
-                self._changed.wait(self._look())
+            while not self._closed and (self._renewals or self._manual_renewals or self._in_pool):
+                self._changed.wait(self._submit_due())
             self._thread = None
 
-    def _look(self) -> float:
+    def _submit_due(self) -> float:
         """Hand every lock that is due to the pool; return the seconds until the next look."""
-        self._by_hand.look()
+        self._manual_renewals.renew_due()
         watched = []
-        wait = LOOK_EVERY_SECONDS
+        wait = CHECK_INTERVAL_SECONDS
         for renewal in self._renewals:
             if is_committing(renewal.renewable):
                 watched.append(renewal)
             elif _is_live(renewal):
-                seconds = (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds()
+                seconds = (min(renewal.due, renewal.deadline) - renewal.receiver._now()).total_seconds()
                 if seconds <= 0:
                     self._submit(self._renew, renewal)
                 else:
                     watched.append(renewal)
                     wait = min(wait, seconds)
             elif renewal.renewable._lock_expired:
-                self._submit(self._call_back, renewal, None)
+                self._submit(self._run_callback, renewal, None)
         self._renewals = watched
         return wait
 
@@ -215,22 +223,22 @@ class AutoLockRenewer:
         self._in_pool += 1
 
     def _run(self, task: Callable[..., None], *arguments: object) -> None:
-        self._own.thread = True
+        self._worker_local.thread = True
         try:
             task(*arguments)
         finally:
-            self._own.thread = False
+            self._worker_local.thread = False
             with self._changed:
                 self._in_pool -= 1
                 self._changed.notify_all()
 
-    def _renew(self, renewal: _Renewal) -> None:
+    def _renew(self, renewal: _ThreadRenewal) -> None:
         """Renew one lock and watch it again, or tell why not."""
         renewable = renewal.renewable
         # Read before the lock is renewed: what happens to the clock afterwards does not make the lock shorter.
         now = renewal.receiver._now()
-        if now >= renewal.last:
-            renewable.auto_renew_error = timed_out(renewal.duration)
+        if now >= renewal.deadline:
+            renewable.auto_renew_error = renewal_timed_out(renewal.duration)
             return
         try:
             locked_until = _renew_now(renewal)
@@ -238,27 +246,27 @@ class AutoLockRenewer:
             if is_settled(renewable) or renewal.receiver.closed:
                 return  # While the renewal was under way.
             if is_committing(renewable):
-                self._watch_again(renewal)
+                self._requeue(renewal)
                 return
-            renewable.auto_renew_error = failed(error)
-            self._call_back(renewal, renewable.auto_renew_error)
+            renewable.auto_renew_error = renewal_failed(error)
+            self._run_callback(renewal, renewable.auto_renew_error)
             return
-        renewal.due = renew_at(locked_until, now)
-        self._watch_again(renewal)
+        renewal.due = next_renewal(locked_until, now)
+        self._requeue(renewal)
 
-    def _watch_again(self, renewal: _Renewal) -> None:
+    def _requeue(self, renewal: _ThreadRenewal) -> None:
         with self._changed:
             if not self._closed:
                 self._renewals.append(renewal)
 
-    def _report_lost(self, renewal: _Renewal, error: Exception | None) -> None:
+    def _report_lost(self, renewal: _ThreadRenewal, error: Exception | None) -> None:
         """Have somebody else call back."""
         with self._changed:
             if not self._closed:
-                self._submit(self._call_back, renewal, error)
+                self._submit(self._run_callback, renewal, error)
 
     @staticmethod
-    def _call_back(renewal: _Renewal, error: Exception | None) -> None:
+    def _run_callback(renewal: _ThreadRenewal, error: Exception | None) -> None:
         if renewal.on_failure is None:
             return
         try:
@@ -269,14 +277,14 @@ class AutoLockRenewer:
             logging.getLogger("oxbus").exception("on_lock_renew_failure raised")
 
 
-def _renew_now(renewal: _Renewal) -> datetime:
+def _renew_now(renewal: _ThreadRenewal) -> datetime:
     """Renew a lock; when it ends now."""
     if isinstance(renewal.renewable, ServiceBusSession):
         return renewal.renewable.renew_lock()
     return renewal.receiver.renew_message_lock(renewal.renewable)
 
 
-def _is_live(renewal: _Renewal) -> bool:
+def _is_live(renewal: _ThreadRenewal) -> bool:
     renewable = renewal.renewable
     return not (renewal.receiver.closed or is_settled(renewable) or renewable._lock_expired)
 

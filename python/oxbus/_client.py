@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from oxbus._client_receivers import Receivers
-from oxbus._client_sessions import SessionLists
+from oxbus._client_receivers import ReceiverFactory
+from oxbus._client_sessions import SessionListing
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @explains_options
-class ServiceBusClient(Receivers, SessionLists):
+class ServiceBusClient(ReceiverFactory, SessionListing):
     """Makes senders and receivers for the entities of one namespace.
 
     The namespace stays open when the client closes; the senders and receivers that it made do not.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from oxbus._entity_path import subscription_path
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus._exit_hook import run_before_pools_join
-from oxbus._handles import Handles
+from oxbus._handles import ClientHandles
 from oxbus._oxbus import _wake_waiting
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ServiceBusReceiver
 
 
-class Receivers(Handles):
+class ReceiverFactory(ClientHandles):
     """Makes the receivers of a client."""
 
     def get_queue_receiver(
@@ -162,13 +162,15 @@ class Receivers(Handles):
             lock_policy=lock_policy,
             partition_id=partition_id,
             client_identifier=client_identifier,
-            session=_wanted(session_id),
+            session=_native_session(session_id),
         )
         self._keep(receiver)
         return receiver
 
 
-def _wanted(session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None) -> tuple[str | None] | None:
+def _native_session(
+    session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None,
+) -> tuple[str | None] | None:
     """The session to accept as the native part takes it: none, any, or one."""
     if session_id is None:
         return None

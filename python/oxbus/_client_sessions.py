@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from oxbus._entity_path import subscription_path
-from oxbus._handles import Handles
+from oxbus._handles import ClientHandles
 from oxbus._paging import ItemPaged
 from oxbus._sessions import list_sessions
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oxbus._sessions import ServiceBusSessionInfo
 
 
-class SessionLists(Handles):
+class SessionListing(ClientHandles):
     """Lists sessions for a client."""
 
     @overload

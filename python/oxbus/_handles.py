@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import Namespace, ServiceBusReceiver, ServiceBusSender
 
 
-class Handles:
+class ClientHandles:
     """The senders and receivers that a client made."""
 
     _namespace: Namespace

@@ -11,10 +11,10 @@ from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout
 if TYPE_CHECKING:
     from datetime import datetime
 
-LOOK_EVERY_SECONDS = 0.25
+CHECK_INTERVAL_SECONDS = 0.25
 
 
-def renew_at(locked_until: datetime, now: datetime) -> datetime:
+def next_renewal(locked_until: datetime, now: datetime) -> datetime:
     """When to renew a lock that ends then: when half of it is over, so that a late look still finds it."""
     return now + (locked_until - now) / 2
 
@@ -50,7 +50,7 @@ def is_committing(renewable: object) -> bool:
     return isinstance(renewable, ServiceBusReceivedMessage) and renewable._committing
 
 
-def timed_out(seconds: float) -> AutoLockRenewTimeout:
+def renewal_timed_out(seconds: float) -> AutoLockRenewTimeout:
     """The error of a lock that was kept for as long as was allowed."""
     return AutoLockRenewTimeout(
         f"the {seconds} seconds allowed for renewing the lock are over: "
@@ -58,6 +58,6 @@ def timed_out(seconds: float) -> AutoLockRenewTimeout:
     )
 
 
-def failed(error: Exception) -> AutoLockRenewFailed:
+def renewal_failed(error: Exception) -> AutoLockRenewFailed:
     """The error of a lock that could not be renewed."""
     return AutoLockRenewFailed(f"the lock could not be renewed: {error}. Receive the message again.", error=error)

@@ -107,7 +107,7 @@ class _WakeUps:
 
 @final
 class _Waiter:
-    def leave(self) -> None: ...
+    def cancel(self) -> None: ...
 
 def _close_durable() -> None:
     """Close the durable namespaces that are still open: the process ends."""

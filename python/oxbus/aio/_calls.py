@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the native part from an event loop: at once in memory, in its thread pool when they may wait for a store."""
+"""Calls of the native module from an event loop: inline in memory, in the thread pool when they may wait for a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Calls:
+class CallRunner:
     """How the handles of one namespace make their calls."""
 
     def __init__(self, namespace: Namespace) -> None:
@@ -26,9 +26,9 @@ class Calls:
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
         """Make a call. One that is cancelled while it waits for a store ends all the same; its result is lost."""
-        return await self.call_keeping(None, function, *args, **options)
+        return await self.call_or_keep(None, function, *args, **options)
 
-    async def call_keeping(
+    async def call_or_keep(
         self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
         """Make a call; hand its result to `keep` when who waits for it is cancelled."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus._options import explains_options
-from oxbus.aio._calls import Calls
+from oxbus.aio._calls import CallRunner
 from oxbus.aio._paging import AsyncItemPaged
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
@@ -48,7 +48,7 @@ class ServiceBusClient:
             retry_backoff_max=retry_backoff_max,
             retry_mode=retry_mode,
         )
-        self._calls = Calls(namespace)
+        self._calls = CallRunner(namespace)
         self._receivers: list[ServiceBusReceiver] = []
 
     @classmethod

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from oxbus._paging import ItemPaged
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class AsyncItemPaged(Generic[T]):
     """An asynchronous iterator over items that are fetched when the first of them is asked for."""
 
-    def __init__(self, items: ItemPaged[T], calls: Calls) -> None:
+    def __init__(self, items: ItemPaged[T], calls: CallRunner) -> None:
         """Make a list of what `items` fetches."""
         self._items = items
         self._calls = calls

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import ArrowTable, ManualClock, _Waiter
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 Found = TypeVar("Found")
@@ -41,7 +41,7 @@ class ServiceBusReceiver:
     def __init__(
         self,
         receiver: NativeReceiver,
-        calls: Calls,
+        calls: CallRunner,
         *,
         max_wait_time: float | None,
         max_message_count: int,
@@ -58,9 +58,9 @@ class ServiceBusReceiver:
         self._auto_lock_renewer = auto_lock_renewer if locks or self._session is not None else None
         self._accepting = asyncio.Lock()
         self._is_open = self._session is None
-        self._kept: list[ServiceBusReceivedMessage] = []
+        self._undelivered: list[ServiceBusReceivedMessage] = []
         """Received and deleted for a call that was cancelled; for the next one."""
-        self._kept_tables: list[ArrowTable] = []
+        self._undelivered_tables: list[ArrowTable] = []
 
     async def __aenter__(self) -> Self:
         """Return the receiver, open."""
@@ -114,7 +114,7 @@ class ServiceBusReceiver:
 
     async def _accept_first(self) -> None:
         seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
-        is_open: bool = await self._until_found(self._open, seconds)
+        is_open: bool = await self._wait_until_found(self._open, seconds)
         if not is_open:
             self._receiver._raise_timed_out()
         self._is_open = True
@@ -130,13 +130,13 @@ class ServiceBusReceiver:
 
     async def _receive(self, count: int, seconds: float | None) -> list[ServiceBusReceivedMessage]:
         await self._accept()
-        messages = await self._until_found(partial(self._take, count), seconds)
+        messages = await self._wait_until_found(partial(self._take, count), seconds)
         if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
                 self._auto_lock_renewer.register(self, message)
         return messages
 
-    async def _until_found(
+    async def _wait_until_found(
         self, look: Callable[[_Waiter | None], Awaitable[Found | float]], seconds: float | None
     ) -> Found:
         """Take what there is, or wait until there is something; nothing when the wait ends."""
@@ -145,7 +145,7 @@ class ServiceBusReceiver:
         found = await look(None)
         if not isinstance(found, float) and (found or seconds == 0):
             return found
-        return await wake_ups().until_found(look, seconds)
+        return await wake_ups().wait_until_found(look, seconds)
 
     async def _open(self, waiter: _Waiter | None) -> bool | float:
         """Accept the session: true when it is there, false when it is not, or for how long to sleep."""
@@ -155,36 +155,38 @@ class ServiceBusReceiver:
 
     async def _take(self, count: int, waiter: _Waiter | None) -> list[ServiceBusReceivedMessage] | float:
         """Receive what is there, or join those who wait: for how long to sleep."""
-        if self._kept and not self._receiver.closed and count > 0:
-            messages, self._kept = self._kept[:count], self._kept[count:]
+        if self._undelivered and not self._receiver.closed and count > 0:
+            messages, self._undelivered = self._undelivered[:count], self._undelivered[count:]
             return messages
         if waiter is None:
-            return await self._calls.call_keeping(self._keep, self._receiver.receive_messages, count, max_wait_time=0)
-        return await self._calls.call_keeping(self._keep, self._receiver._receive_or_wait, count, waiter)
+            return await self._calls.call_or_keep(
+                self._requeue, self._receiver.receive_messages, count, max_wait_time=0
+            )
+        return await self._calls.call_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
 
     async def _take_table(self, count: int, waiter: _Waiter | None) -> ArrowTable | float:
         """The same as a table."""
-        if self._kept_tables and not self._receiver.closed:
-            return self._kept_tables.pop(0)
-        keep = self._keep_table
+        if self._undelivered_tables and not self._receiver.closed:
+            return self._undelivered_tables.pop(0)
+        keep = self._requeue_table
         if waiter is None:
-            return await self._calls.call_keeping(keep, self._receiver.receive_arrow, count, max_wait_time=0)
-        return await self._calls.call_keeping(keep, self._receiver._receive_arrow_or_wait, count, waiter)
+            return await self._calls.call_or_keep(keep, self._receiver.receive_arrow, count, max_wait_time=0)
+        return await self._calls.call_or_keep(keep, self._receiver._receive_arrow_or_wait, count, waiter)
 
-    def _keep(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
+    def _requeue(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
         """Give back what came for a call that was cancelled; what is gone from the queue is for the next call."""
         if isinstance(messages, float):
             return
         if not self._locks:
-            self._kept += messages
+            self._undelivered += messages
         elif not self._receiver.closed:
             with contextlib.suppress(ServiceBusError):  # Their locks end by themselves.
                 self._receiver._release(messages)
 
-    def _keep_table(self, table: ArrowTable | float) -> None:
+    def _requeue_table(self, table: ArrowTable | float) -> None:
         """Keep what came for a call that was cancelled for the next one."""
         if not isinstance(table, float) and table:
-            self._kept_tables.append(table)
+            self._undelivered_tables.append(table)
 
     async def receive_deferred_messages(
         self,
@@ -194,8 +196,8 @@ class ServiceBusReceiver:
     ) -> list[ServiceBusReceivedMessage]:
         """Fetch deferred messages by number: all of them, or none."""
         await self._accept()
-        messages = await self._calls.call_keeping(
-            self._keep, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
+        messages = await self._calls.call_or_keep(
+            self._requeue, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
         )
         if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
@@ -329,7 +331,7 @@ class ServiceBusReceiver:
         """Receive messages as an Arrow table; wait for the first one as `receive_messages` does."""
         seconds = self._max_wait_time if max_wait_time is None else max_wait_time
         await self._accept()
-        return await self._until_found(partial(self._take_table, max_message_count), seconds)
+        return await self._wait_until_found(partial(self._take_table, max_message_count), seconds)
 
     async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
         """Settle the messages of a table."""

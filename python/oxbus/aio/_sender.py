@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from oxbus import ServiceBusMessage, ServiceBusMessageBatch
     from oxbus import ServiceBusSender as NativeSender
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ServiceBusSender:
     """Sends to one queue; for one event loop. Made by `ServiceBusClient.get_queue_sender`."""
 
-    def __init__(self, sender: NativeSender, calls: Calls) -> None:
+    def __init__(self, sender: NativeSender, calls: CallRunner) -> None:
         """Wrap a sender."""
         self._sender = sender
         self._calls = calls

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from oxbus._oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import ServiceBusSession as NativeSession
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 
 class ServiceBusSession:
-    """The session of a receiver; `ServiceBusReceiver.session` makes it. Calls accept the session if nobody has yet."""
+    """The session of a receiver; `ServiceBusReceiver.session` makes it. The first call accepts the session."""
 
-    def __init__(self, receiver: NativeReceiver, calls: Calls, accept: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, receiver: NativeReceiver, calls: CallRunner, accept: Callable[[], Awaitable[None]]) -> None:
         """Wrap the session of a receiver, which `accept` accepts."""
         self._receiver = receiver
         self._calls = calls

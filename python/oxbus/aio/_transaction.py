@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from oxbus._oxbus import Namespace
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
 
 
 class Transaction(TransactionScopes):
@@ -20,7 +20,7 @@ class Transaction(TransactionScopes):
     Arguments and errors are those of `oxbus.Transaction`. Use it with ``async with``.
     """
 
-    def __init__(self, namespace: Namespace, calls: Calls, *, cross_entity: bool = False) -> None:
+    def __init__(self, namespace: Namespace, calls: CallRunner, *, cross_entity: bool = False) -> None:
         """Make a transaction; it begins with its first operation."""
         super().__init__(namespace, cross_entity=cross_entity)
         self._calls = calls

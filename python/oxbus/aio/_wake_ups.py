@@ -29,7 +29,9 @@ class WakeUps:
         self._waiting: dict[int, asyncio.Future[None]] = {}
         loop.add_reader(self._native.fileno(), self._wake)
 
-    async def until_found(self, step: Callable[[_Waiter], Awaitable[Found | float]], seconds: float | None) -> Found:
+    async def wait_until_found(
+        self, step: Callable[[_Waiter], Awaitable[Found | float]], seconds: float | None
+    ) -> Found:
         """Take steps until one brings something else than for how long to sleep; no longer than so many seconds.
 
         A wait that is cancelled leaves: a notification that it did not take goes to the next one who waits.
@@ -45,7 +47,7 @@ class WakeUps:
                     return found
                 await asyncio.wait((notified,), timeout=None if math.isinf(found) else found)
         finally:
-            waiter.leave()
+            waiter.cancel()
             del self._waiting[number]
 
     def _wake(self) -> None:

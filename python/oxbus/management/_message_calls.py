@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import Namespace
 
 
-LOOK_EVERY_SECONDS = 0.05
+POLL_INTERVAL_SECONDS = 0.05
 """How long a call with a rate sleeps at most before it looks at the clock, which may be moved by hand."""
 
 
@@ -58,7 +58,7 @@ class MessageCalls:
 
         Source: docs/behaviour.md B-401 to B-406.
         """
-        expression, parameters = _read(where)
+        expression, parameters = _filter_parts(where)
         named = None if sub_queue is None else ServiceBusSubQueue(sub_queue).value
         _check_limit(limit)
         return self._namespace._purge(entity, named, expression, parameters, before_enqueued_time_utc, limit)
@@ -92,7 +92,7 @@ class MessageCalls:
 
         Source: docs/behaviour.md B-270.
         """
-        expression, parameters = _read(where)
+        expression, parameters = _filter_parts(where)
         _check_limit(limit)
         if rate is not None and not (rate > 0 and math.isfinite(rate)):
             raise ValueError(f"rate must be more than 0 messages per second, or None: {rate=}")
@@ -111,12 +111,12 @@ class MessageCalls:
                 return sent
             due = 0
             while due == 0:
-                time.sleep(min(1 / rate, LOOK_EVERY_SECONDS))
+                time.sleep(min(1 / rate, POLL_INTERVAL_SECONDS))
                 passed = (self._namespace._clock_ms() - begun) / 1000
                 due = min(left, int(passed * rate) + 1) - sent
 
 
-def _read(where: SqlRuleFilter | None) -> tuple[str | None, dict[str, object]]:
+def _filter_parts(where: SqlRuleFilter | None) -> tuple[str | None, dict[str, object]]:
     if where is None:
         return None, {}
     if not isinstance(where, SqlRuleFilter):

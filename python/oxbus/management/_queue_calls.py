@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from oxbus._paging import ItemPaged
 from oxbus.management._queues import QueueProperties, QueueRuntimeProperties
-from oxbus.management._translation import changed_options, native_options, runtime_values, shown_values, text
+from oxbus.management._translation import (
+    changed_options,
+    native_options,
+    property_values,
+    required_text,
+    runtime_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +120,9 @@ class QueueCalls:
             "status": status,
             "expire_whole_sessions": expire_whole_sessions,
         }
-        return _properties(self._namespace._create_queue(text("queue_name", queue_name), native_options(options)))
+        return _properties(
+            self._namespace._create_queue(required_text("queue_name", queue_name), native_options(options))
+        )
 
     def get_queue(self, queue_name: str) -> QueueProperties:
         """Return the options of a queue.
@@ -122,7 +130,7 @@ class QueueCalls:
         Raises:
             MessagingEntityNotFoundError: There is no such queue.
         """
-        return _properties(self._namespace._get_queue(text("queue_name", queue_name)))
+        return _properties(self._namespace._get_queue(required_text("queue_name", queue_name)))
 
     def get_queue_runtime_properties(self, queue_name: str) -> QueueRuntimeProperties:
         """Return what a queue holds now, summed over its partitions and for each of them.
@@ -132,7 +140,7 @@ class QueueCalls:
 
         Source: docs/behaviour.md B-097, B-389 to B-394.
         """
-        return _runtime(self._namespace._queue_runtime(text("queue_name", queue_name)))
+        return _runtime(self._namespace._queue_runtime(required_text("queue_name", queue_name)))
 
     def update_queue(self, queue: QueueProperties | Mapping[str, Any]) -> None:
         """Change the options of a queue.
@@ -162,7 +170,7 @@ class QueueCalls:
             MessagingEntityNotFoundError: There is no such queue.
             PartitionUnavailableError: A partition is out of service.
         """
-        self._namespace._delete_queue(text("queue_name", queue_name))
+        self._namespace._delete_queue(required_text("queue_name", queue_name))
 
     def list_queues(self) -> ItemPaged[QueueProperties]:
         """Return the options of all queues, by name, as an iterator with `by_page`."""
@@ -178,7 +186,7 @@ class QueueCalls:
 
 
 def _properties(native: Mapping[str, Any]) -> QueueProperties:
-    return QueueProperties(**shown_values(QueueProperties, native))
+    return QueueProperties(**property_values(QueueProperties, native))
 
 
 def _runtime(native: Mapping[str, Any]) -> QueueRuntimeProperties:

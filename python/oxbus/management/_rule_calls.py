@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from oxbus._paging import ItemPaged
-from oxbus.management._rule_translation import native_rule, shown_rule
+from oxbus.management._rule_translation import native_rule, rule_properties
 from oxbus.management._rules import CorrelationRuleFilter, RuleProperties, SqlRuleAction, SqlRuleFilter, TrueRuleFilter
-from oxbus.management._translation import text
+from oxbus.management._translation import required_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +55,8 @@ class RuleCalls:
 
         Source: docs/behaviour.md B-042, B-043, B-345 to B-351, B-355 to B-360.
         """
-        rule = RuleProperties(text("rule_name", rule_name), filter=filter, action=action, created_at_utc=None)
-        return shown_rule(self._namespace._create_rule(*_names(topic_name, subscription_name), native_rule(rule)))
+        rule = RuleProperties(required_text("rule_name", rule_name), filter=filter, action=action, created_at_utc=None)
+        return rule_properties(self._namespace._create_rule(*_names(topic_name, subscription_name), native_rule(rule)))
 
     def get_rule(self, topic_name: str, subscription_name: str, rule_name: str) -> RuleProperties:
         """Return a rule.
@@ -65,7 +65,7 @@ class RuleCalls:
             MessagingEntityNotFoundError: There is no such topic, subscription or rule.
         """
         names = _names(topic_name, subscription_name)
-        return shown_rule(self._namespace._get_rule(*names, text("rule_name", rule_name)))
+        return rule_properties(self._namespace._get_rule(*names, required_text("rule_name", rule_name)))
 
     def update_rule(self, topic_name: str, subscription_name: str, rule: RuleProperties | Mapping[str, Any]) -> None:
         """Replace the filter and the action of a rule, for the messages that are sent from now on.
@@ -93,7 +93,7 @@ class RuleCalls:
 
         Source: docs/behaviour.md B-346.
         """
-        self._namespace._delete_rule(*_names(topic_name, subscription_name), text("rule_name", rule_name))
+        self._namespace._delete_rule(*_names(topic_name, subscription_name), required_text("rule_name", rule_name))
 
     def list_rules(self, topic_name: str, subscription_name: str) -> ItemPaged[RuleProperties]:
         """Return the rules of a subscription, by name, as an iterator with `by_page`.
@@ -102,8 +102,8 @@ class RuleCalls:
             MessagingEntityNotFoundError: There is no such topic or subscription; raised at the first item.
         """
         names = _names(topic_name, subscription_name)
-        return ItemPaged(lambda: [shown_rule(native) for native in self._namespace._list_rules(*names)])
+        return ItemPaged(lambda: [rule_properties(native) for native in self._namespace._list_rules(*names)])
 
 
 def _names(topic_name: str, subscription_name: str) -> tuple[str, str]:
-    return text("topic_name", topic_name), text("subscription_name", subscription_name)
+    return required_text("topic_name", topic_name), required_text("subscription_name", subscription_name)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from oxbus._paging import ItemPaged
 from oxbus.management._rule_translation import native_rule
 from oxbus.management._subscriptions import SubscriptionProperties, SubscriptionRuntimeProperties
-from oxbus.management._translation import changed_options, native_options, runtime_values, shown_values, text
+from oxbus.management._translation import (
+    changed_options,
+    native_options,
+    property_values,
+    required_text,
+    runtime_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +169,7 @@ class SubscriptionCalls:
         Raises:
             MessagingEntityNotFoundError: There is no such topic; raised at the first item.
         """
-        topic = text("topic_name", topic_name)
+        topic = required_text("topic_name", topic_name)
         return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_subscriptions(topic)])
 
     def list_subscriptions_runtime_properties(self, topic_name: str) -> ItemPaged[SubscriptionRuntimeProperties]:
@@ -172,7 +178,7 @@ class SubscriptionCalls:
         Raises:
             MessagingEntityNotFoundError: There is no such topic; raised at the first item.
         """
-        topic = text("topic_name", topic_name)
+        topic = required_text("topic_name", topic_name)
         return ItemPaged(
             lambda: [
                 _runtime(self._namespace._subscription_runtime(topic, native["name"]))
@@ -182,11 +188,11 @@ class SubscriptionCalls:
 
 
 def _names(topic_name: str, subscription_name: str) -> tuple[str, str]:
-    return text("topic_name", topic_name), text("subscription_name", subscription_name)
+    return required_text("topic_name", topic_name), required_text("subscription_name", subscription_name)
 
 
 def _properties(native: Mapping[str, Any]) -> SubscriptionProperties:
-    return SubscriptionProperties(**shown_values(SubscriptionProperties, native))
+    return SubscriptionProperties(**property_values(SubscriptionProperties, native))
 
 
 def _runtime(native: Mapping[str, Any]) -> SubscriptionRuntimeProperties:

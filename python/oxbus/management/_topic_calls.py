@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxbus._paging import ItemPaged
 from oxbus.management._topics import TopicProperties, TopicRuntimeProperties
-from oxbus.management._translation import native_options, runtime_values, shown_values, text
+from oxbus.management._translation import native_options, property_values, required_text, runtime_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,9 @@ class TopicCalls:
             "max_message_size_in_kilobytes": max_message_size_in_kilobytes,
             "status": status,
         }
-        return _properties(self._namespace._create_topic(text("topic_name", topic_name), native_options(options)))
+        return _properties(
+            self._namespace._create_topic(required_text("topic_name", topic_name), native_options(options))
+        )
 
     def get_topic(self, topic_name: str) -> TopicProperties:
         """Return the options of a topic.
@@ -108,7 +110,7 @@ class TopicCalls:
         Raises:
             MessagingEntityNotFoundError: There is no such topic.
         """
-        return _properties(self._namespace._get_topic(text("topic_name", topic_name)))
+        return _properties(self._namespace._get_topic(required_text("topic_name", topic_name)))
 
     def get_topic_runtime_properties(self, topic_name: str) -> TopicRuntimeProperties:
         """Return what a topic holds now, summed over its partitions and for each of them.
@@ -118,7 +120,7 @@ class TopicCalls:
 
         Source: docs/behaviour.md B-097, B-389, B-392.
         """
-        return _runtime(self._namespace._topic_runtime(text("topic_name", topic_name)))
+        return _runtime(self._namespace._topic_runtime(required_text("topic_name", topic_name)))
 
     def update_topic(self, topic: TopicProperties | Mapping[str, Any]) -> None:
         """Change the options of a topic.
@@ -147,7 +149,7 @@ class TopicCalls:
             MessagingEntityNotFoundError: There is no such topic.
             PartitionUnavailableError: A partition is out of service.
         """
-        self._namespace._delete_topic(text("topic_name", topic_name))
+        self._namespace._delete_topic(required_text("topic_name", topic_name))
 
     def list_topics(self) -> ItemPaged[TopicProperties]:
         """Return the options of all topics, by name, as an iterator with `by_page`."""
@@ -163,7 +165,7 @@ class TopicCalls:
 
 
 def _properties(native: Mapping[str, Any]) -> TopicProperties:
-    return TopicProperties(**shown_values(TopicProperties, native))
+    return TopicProperties(**property_values(TopicProperties, native))
 
 
 def _runtime(native: Mapping[str, Any]) -> TopicRuntimeProperties:

@@ -46,7 +46,7 @@ def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return native | {name: "" for name in FORWARD_OPTIONS if name in options and options[name] is None}
 
 
-def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
+def property_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
     """Turn the broker's options into the values of a data class; one that the broker does not give is None."""
     values = {name: native.get(name) for name in _names(model)}
     for name in DURATION_OPTIONS:
@@ -55,11 +55,11 @@ def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
     values["status"] = EntityStatus(values["status"])
     values["availability_status"] = EntityAvailabilityStatus(values["availability_status"])
     if "authorization_rules" in values:
-        values["authorization_rules"] = [shown_authorization_rule(rule) for rule in values["authorization_rules"] or ()]
+        values["authorization_rules"] = [to_authorization_rule(rule) for rule in values["authorization_rules"] or ()]
     return values
 
 
-def shown_authorization_rule(native: Mapping[str, Any]) -> AuthorizationRule:
+def to_authorization_rule(native: Mapping[str, Any]) -> AuthorizationRule:
     """Turn an authorization rule of the broker into what the user sees."""
     values = dict(native)
     created, modified = values.pop("created_at_ms"), values.pop("modified_at_ms")
@@ -81,7 +81,7 @@ def utc(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def text(what: str, value: object) -> str:
+def required_text(what: str, value: object) -> str:
     """Return a name that is text.
 
     Raises:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from oxbus._options import explains_options
-from oxbus.aio._calls import Calls
+from oxbus.aio._calls import CallRunner
 from oxbus.aio.management._awaited import awaited, listed
 from oxbus.management import ServiceBusAdministrationClient as _Client
 from oxbus.management._enums import ApiVersion
@@ -28,7 +28,7 @@ class ServiceBusAdministrationClient:
     def __init__(self, namespace: Namespace, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> None:
         """Make a client; arguments and errors are those of `oxbus.management.ServiceBusAdministrationClient`."""
         self._client = _Client(namespace, api_version=api_version)
-        self._calls = Calls(namespace)
+        self._calls = CallRunner(namespace)
 
     @classmethod
     def from_connection_string(cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> Self:
