@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renewing locks under clocks that are moved by hand.
+"""Lock renewal under clocks that are moved by hand.
 
-The thread that moves such a clock renews what is due before `ManualClock.advance` returns, so nobody has to wait. No
-code of the user runs there. A failure goes to the renewer, which calls back from a thread or a task of its own. So a
-callback may move the clock, close the renewer, or wait for a lock that the moving thread holds.
+The thread that moves such a clock renews due locks before `ManualClock.advance` returns, so no caller has to wait.
+No user code runs in that thread: the renewer runs failure callbacks in a thread or task of its own. A callback may
+therefore move the clock, close the renewer, or wait for a lock that the moving thread holds.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ R = TypeVar("R", bound=LockRenewal)
 
 
 class ManualRenewals(Generic[R]):
-    """The locks of one renewer that are under clocks moved by hand. May be used by several threads.
+    """The locks of one renewer that follow manual clocks. Thread-safe.
 
     Args:
-        renew: Renews a lock and returns when it ends now.
-        report_lost: Calls back, elsewhere and later, that a lock is lost, with the error or None.
+        renew: Renews a lock and returns its new end.
+        report_lost: Schedules the callback for a lost lock, with the error or None.
     """
 
     def __init__(self, renew: Callable[[R], datetime], report_lost: Callable[[R, Exception | None], None]) -> None:
@@ -49,16 +49,16 @@ class ManualRenewals(Generic[R]):
         self._report_lost = report_lost
         self._renewals: list[R] = []
         self._clocks: list[ManualClock] = []
-        # Reentrant: what the garbage collector runs in between may move a clock, too.
+        # Reentrant: a finalizer that the garbage collector runs in between may move a clock, too.
         self._lock = threading.RLock()
         self._process = os.getpid()
 
     def __bool__(self) -> bool:
-        """True while there is a lock to renew."""
+        """Whether there is a lock to renew."""
         return bool(self._renewals)
 
     def add(self, renewal: R, clock: ManualClock) -> None:
-        """Renew a lock from now on whenever that is due by its clock."""
+        """Renew a lock from now on whenever its clock says so."""
         with self._lock:
             self._renewals.append(renewal)
             if not any(known is clock for known in self._clocks):
@@ -66,14 +66,14 @@ class ManualRenewals(Generic[R]):
                 clock._follow(self)
 
     def clear(self) -> None:
-        """Renew nothing any more."""
+        """Renew no lock from now on."""
         with self._lock:
             self._renewals.clear()
 
     def renew_due(self) -> None:
-        """Renew what is due, and forget what is settled, closed or lost."""
+        """Renew due locks, and drop those whose message is settled, receiver closed or lock lost."""
         if os.getpid() != self._process:
-            return  # What a forked child has belongs to its parent.
+            return  # The locks belong to the parent process.
         lost: list[tuple[R, Exception | None]] = []
         with self._lock:
             ended = {id(renewal) for renewal in tuple(self._renewals) if not self._renew_if_due(renewal, lost)}
@@ -82,7 +82,7 @@ class ManualRenewals(Generic[R]):
             self._report_lost(renewal, error)
 
     def _renew_if_due(self, renewal: R, lost: list[tuple[R, Exception | None]]) -> bool:
-        """Renew a lock if it is due; whether to go on with it."""
+        """Renew a due lock; return whether to keep it."""
         renewable = renewal.renewable
         if is_settled(renewable) or renewal.receiver.closed:
             return False
@@ -98,12 +98,12 @@ class ManualRenewals(Generic[R]):
         return now < renewal.due or self._renew_now(renewal, now, lost)
 
     def _renew_now(self, renewal: R, now: datetime, lost: list[tuple[R, Exception | None]]) -> bool:
-        """Renew a lock; whether to go on with it."""
+        """Renew a lock; return whether to keep it."""
         renewable = renewal.renewable
         try:
             renewal.due = next_renewal(self._renew(renewal), now)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
-            # It may have been settled, or its receiver closed, while the renewal was under way.
+        except Exception as error:  # noqa: BLE001 (the message must report any error)
+            # The message may have been settled, or its receiver closed, during the renewal.
             if is_committing(renewable):
                 return True
             if not (is_settled(renewable) or renewal.receiver.closed):

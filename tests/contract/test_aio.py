@@ -204,7 +204,7 @@ def test_a_wait_that_was_left_during_a_step_is_not_in_the_queue(namespace: Names
     sender, wake_ups = namespace._sender(queue_name), _WakeUps()
     with ServiceBusClient(namespace).get_queue_receiver(queue_name)._receiver as receiver:
         left, staying = wake_ups.waiter(1, None), wake_ups.waiter(2, None)
-        left.leave()
+        left.cancel()
         for waiter in (left, staying):
             assert isinstance(receiver._receive_or_wait(1, waiter), float)
         sender.send_messages(ServiceBusMessage("x"))

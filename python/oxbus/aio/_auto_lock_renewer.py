@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renewing locks while a slow handler works, for asyncio: one task per renewer, none without locks."""
+"""Lock renewal for asyncio while a slow handler runs: one task per renewer, and no task without locks."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class _TaskRenewal:
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
-    A lock is renewed when half of it is over; under a `ManualClock`, before `advance` returns.
+    A lock is renewed once half of its duration has passed; under a `ManualClock`, before `advance` returns.
     Times are those of the namespace.
     For one event loop; usable as an asynchronous context manager.
 
-    Source: Service Bus client libraries; differences in docs/compat.md.
+    Source: `azure.servicebus.aio.AutoLockRenewer`; differences in docs/compat.md.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class AutoLockRenewer:
         on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Make a renewer; no task starts yet.
+        """Create a renewer; no task starts yet.
 
         Args:
             max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
-            on_lock_renew_failure: Awaited with the message or session and the error when a lock was lost;
-                the error is None when the lock ran out before it could be renewed.
-            loop: The event loop to work in; the running one when missing.
+            on_lock_renew_failure: Awaited with the message or session and the error when a lock was lost; the error is
+                None when the lock expired before its renewal.
+            loop: The event loop to run in. None: the running one.
 
         Raises:
-            ValueError: The duration is not more than 0.
+            ValueError: `max_lock_renewal_duration` is not more than 0.
         """
         if max_lock_renewal_duration <= 0:
             raise ValueError(f"max_lock_renewal_duration must be more than 0 seconds: {max_lock_renewal_duration=}")
@@ -106,18 +106,25 @@ class AutoLockRenewer:
         max_lock_renewal_duration: float | None = None,
         on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
     ) -> None:
-        """Keep the lock of a message or session alive; an error that ends this is also its `auto_renew_error`.
+        """Keep the lock of a message or session alive.
+
+        When renewal ends with an error, `auto_renew_error` of the message or session holds it.
 
         Args:
-            receiver: The receiver that the message came from, or that holds the session.
+            receiver: The receiver that returned the message, or that holds the session.
             renewable: The locked message, or the session of the receiver.
-            max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
-            on_lock_renew_failure: Awaited when the lock was lost; the renewer's own when missing.
+            max_lock_renewal_duration: Seconds to keep the lock alive. None: the renewer's own value.
+            on_lock_renew_failure: Awaited when the lock was lost. None: the renewer's own callback.
 
         Raises:
-            TypeError: `renewable` is something else.
-            ValueError: The message has no lock.
             ServiceBusError: The renewer is closed.
+            TypeError: `renewable` is neither a received message nor a session.
+            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or belongs
+                to a session.
+            RuntimeError: No event loop is running, and the renewer was created without one.
+            ForkedProcessError: The receiver was created before the process forked.
+
+        Source: `azure.servicebus.aio.AutoLockRenewer.register`.
         """
         self._check_open()
         locked_until = lock_end(renewable, ServiceBusSession)
@@ -140,7 +147,7 @@ class AutoLockRenewer:
             self._task = loop.create_task(self._watch(), name="oxbus-lock-renewer")
 
     async def close(self) -> None:
-        """Stop renewing; locks then run out by themselves. A renewal under way ends first."""
+        """Stop renewing; locks then expire. A renewal in progress finishes first. Raises nothing."""
         self._closed = True
         self._renewals.clear()
         self._manual_renewals.clear()
@@ -153,7 +160,7 @@ class AutoLockRenewer:
             raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
 
     async def _watch(self) -> None:
-        """Look at the locks until there is none left."""
+        """Renew due locks until none is left."""
         while self._renewals or self._manual_renewals:
             self._manual_renewals.renew_due()
             checked, self._renewals = self._renewals, []
@@ -165,19 +172,19 @@ class AutoLockRenewer:
                 await asyncio.sleep(min((CHECK_INTERVAL_SECONDS, *map(_seconds_left, self._renewals))))
 
     def _report_lost(self, renewal: _TaskRenewal, error: Exception | None) -> None:
-        """Have the event loop call back, be this its thread or another one."""
+        """Schedule the callback in the event loop, from any thread."""
         loop = self._running_loop
         if loop is not None and not loop.is_closed() and not self._closed:
             loop.call_soon_threadsafe(self._start_callback, renewal, error)
 
     def _start_callback(self, renewal: _TaskRenewal, error: Exception | None) -> None:
         task = asyncio.get_running_loop().create_task(_run_callback(renewal, error))
-        # A loop keeps its tasks by weak references only.
+        # The loop holds only weak references to its tasks.
         self._callback_tasks.add(task)
         task.add_done_callback(self._callback_tasks.discard)
 
     async def _renew_if_due(self, renewal: _TaskRenewal) -> bool:
-        """Renew a lock that is due; whether to go on with it."""
+        """Renew a due lock; return whether to keep watching it."""
         renewable = renewal.renewable
         if is_settled(renewable) or renewal.receiver.closed or self._closed:
             return False
@@ -190,7 +197,7 @@ class AutoLockRenewer:
 
 
 def _renew_now(renewal: _TaskRenewal) -> datetime:
-    """Renew a lock in this thread; when it ends now."""
+    """Renew a lock in this thread and return its new end."""
     if isinstance(renewal.renewable, ServiceBusSession):
         return renewal.renewable._renew_now()
     return renewal.receiver._receiver.renew_message_lock(renewal.renewable)
@@ -201,7 +208,7 @@ def _seconds_left(renewal: _TaskRenewal) -> float:
 
 
 async def _renew(renewal: _TaskRenewal) -> bool:
-    """Renew a lock; whether to go on with it."""
+    """Renew a lock; return whether to keep watching it."""
     renewable = renewal.renewable
     now = renewal.receiver._now()
     if now >= renewal.deadline:
@@ -212,7 +219,7 @@ async def _renew(renewal: _TaskRenewal) -> bool:
             locked_until = await renewable.renew_lock()
         else:
             locked_until = await renewal.receiver.renew_message_lock(renewable)
-    except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
+    except Exception as error:  # noqa: BLE001 (the message must report any error)
         if is_committing(renewable):
             return _postpone(renewal)
         await _report_failure(renewal, error)
@@ -222,13 +229,13 @@ async def _renew(renewal: _TaskRenewal) -> bool:
 
 
 def _postpone(renewal: _TaskRenewal) -> bool:
-    """Look at a lock again after a while: a commit has it now."""
+    """Check a lock again later: a commit holds it now."""
     renewal.due = renewal.receiver._now() + timedelta(seconds=CHECK_INTERVAL_SECONDS)
     return True
 
 
 async def _report_failure(renewal: _TaskRenewal, error: Exception) -> None:
-    """Tell why a lock could not be renewed, unless that is over: while the renewal was under way."""
+    """Report why a lock could not be renewed, unless the message was settled or the receiver closed by then."""
     renewable = renewal.renewable
     if is_settled(renewable) or renewal.receiver.closed:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules between the user's classes and what the broker takes and gives."""
+"""Conversion of rules between the public classes and the native dicts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SYSTEM_PROPERTIES: Final = tuple(field.name for field in fields(CorrelationRule
 
 
 def native_rule(rule: RuleProperties | Mapping[str, Any]) -> dict[str, Any]:
-    """Turn a rule, as the user writes it, into what the broker takes.
+    """Convert a rule to a native dict.
 
     Raises:
-        TypeError: A part of it is of the wrong type; or a mapping lacks a part or has an unknown one.
+        TypeError: A value has the wrong type, or a mapping lacks a name or has an unknown one.
     """
     properties = rule if isinstance(rule, RuleProperties) else RuleProperties(**rule)
     return {
@@ -42,7 +42,7 @@ def native_rule(rule: RuleProperties | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rule_properties(native: Mapping[str, Any]) -> RuleProperties:
-    """Turn a rule of the broker into what the user sees."""
+    """Convert a native dict to a rule."""
     action = native["action"]
     return RuleProperties(
         native["name"],
