@@ -188,9 +188,9 @@ def test_each_refusal_says_what_is_wrong(server: Server) -> None:
     """401 in the form of bulk routes, before the body is read; the old tokens name the new ones."""
     refused = {
         None: ("MissingToken", "Unauthenticated"),
-        "Basic x": ("another scheme", "Unauthenticated"),
+        "Basic x": ("an unknown scheme", "Unauthenticated"),
         "Bearer eyJ0": ("InvalidIssuer", "Unauthenticated"),
-        "Bearer oxbus1.6b.1.00": ("oxbus1. are no longer taken; use SharedAccessSignature", "Unauthenticated"),
+        "Bearer oxbus1.6b.1.00": ("oxbus1. are no longer accepted; use SharedAccessSignature", "Unauthenticated"),
         token("sb://h", "nobody"): ("no rule has that key name", "Unauthenticated"),
         token("sb://h", seconds=-1): ("ExpiredToken", "Unauthenticated"),
         token("sb://h/others"): ("InvalidAudience", "Unauthorized"),

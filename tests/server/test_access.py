@@ -31,7 +31,7 @@ SECRET = "a secret of the tests"  # noqa: S105 (it opens nothing else)
         (lambda: None, 40102, "MissingToken"),
         (lambda: "Basic abc", 40102, "MalformedToken"),
         (lambda: "Bearer eyJ0", 40102, "InvalidIssuer"),
-        (lambda: "Bearer oxbus1.6b.1.00", 40102, "oxbus1. are no longer taken; use SharedAccessSignature"),
+        (lambda: "Bearer oxbus1.6b.1.00", 40102, "oxbus1. are no longer accepted; use SharedAccessSignature"),
         (lambda: token("sb://h", "nobody"), 40103, "key name"),
         (lambda: token("sb://h", KEY_NAME, "another key, wrong"), 40103, "invalid signature"),
         (lambda: token("sb://h", seconds=-1), 40103, "ExpiredToken"),

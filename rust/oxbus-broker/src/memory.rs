@@ -17,8 +17,8 @@ const RECOUNTS_PER_LIMIT: u64 = 64;
 /// Shorter messages never spill: their location on disk would take about as much memory.
 pub const SPILL_BYTES_MIN: usize = 24;
 
-/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1 MiB and
-/// 16 partitions.
+/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1 MiB
+/// and 16 partitions.
 const BUFFER_BYTES: u64 = 24 << 20;
 
 /// Bytes up to which messages stay in memory. The other half of the limit is for the slots of spilled messages.
@@ -119,7 +119,7 @@ impl MemoryBudget {
     }
 
     /// True when messages that can be read back should be dropped from memory.
-    pub fn is_tight(&self) -> bool {
+    pub fn is_under_pressure(&self) -> bool {
         self.spills() || !self.has_room()
     }
 

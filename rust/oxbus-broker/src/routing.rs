@@ -47,12 +47,13 @@ impl RoundRobin {
     }
 
     /// All partitions in the order in which to try them, beginning with the next one.
-    pub fn turn(&self, partitions: u16) -> impl Iterator<Item = PartitionId> + use<> {
+    pub fn next_order(&self, partitions: u16) -> impl Iterator<Item = PartitionId> + use<> {
         let partitions = u64::from(partitions);
-        // A load and a store instead of one atomic addition: threads that share a sender may get the same turn, which is harmless.
-        let turn = self.0.load(Ordering::Relaxed);
-        self.0.store(turn.wrapping_add(1), Ordering::Relaxed);
-        let first = turn % partitions;
+        // A load and a store instead of one atomic addition: threads that share a sender may get the same order, which is
+        // harmless.
+        let next = self.0.load(Ordering::Relaxed);
+        self.0.store(next.wrapping_add(1), Ordering::Relaxed);
+        let first = next % partitions;
         (first..partitions).chain(0..first).map(|it| PartitionId(it as u16))
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copies the intact content of a damaged namespace into a new one.
 //!
-//! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the journals name
-//! becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over when the copy is opened.
-//! A lost journal entry has no effect: a message whose completion is lost returns.
+//! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the journals
+//! name becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over when the copy is
+//! opened. A lost journal entry has no effect: a message whose completion is lost returns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::bulk_load::WaitingLoads;
 use crate::catalog::{CatalogContents, EntityEntry, EntityRole};
 use crate::clock::random_bytes;
 use crate::durable::{ShardReplay, own, partition_of, shard_dir, storage_error};
-use crate::shard::journal::{EntityId, Image};
+use crate::shard::journal::{EntityId, ShardState};
 
 /// Bytes of a snapshot chunk; one large message may exceed it.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -56,14 +56,15 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
         let mut contents = CatalogContents::decode(&catalog.content).ok()?;
         let key = u128::from_be_bytes(contents.identity_key(catalog.store).0);
         contents.identity_key = Some(format!("{key:032x}"));
-        // The copy has new journals, so the fences do not apply. A message that was stored in another partition may be there twice.
+        // The copy has new journals, so the fences do not apply. A message that was stored in another partition may be
+        // there twice.
         contents.fenced.clear();
         Some(contents)
     });
     let store = random_bytes()?;
     let failed = |error: std::io::Error| storage_error(to, "written", error);
     let mut found = Vec::new();
-    let mut images = Vec::new();
+    let mut states = Vec::new();
     for partition in 0..partitions {
         let mut replay = ShardReplay::default();
         let dir = shard_dir(from, partition);
@@ -75,7 +76,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             }
             Err(error) => vec![format!("it cannot be read: {error}")],
         };
-        images.push(replay.image);
+        states.push(replay.state);
         found.push(SalvagedPartition {
             partition,
             messages: 0,
@@ -92,13 +93,13 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             (0..partitions).map(find).collect::<Result<Vec<_>>>()
         },
     )?;
-    let contents = contents.unwrap_or_else(|| guess_contents(partitions, &images, &waiting, store_before));
+    let contents = contents.unwrap_or_else(|| guess_contents(partitions, &states, &waiting, store_before));
     let mut waiting = waiting.into_iter();
-    for (report, mut image) in found.iter_mut().zip(images) {
-        image.retain(|entity| contents.has(entity));
-        drop_stages(&mut image, report);
+    for (report, mut state) in found.iter_mut().zip(states) {
+        state.retain(|entity| contents.has(entity));
+        drop_stages(&mut state, report);
         let count = |messages: usize| messages as u64;
-        report.messages = image
+        report.messages = state
             .entities()
             .map(|(_, queues)| count(queues.main.len()) + count(queues.dead_letters.len()))
             .sum();
@@ -107,7 +108,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Vec<SalvagedPartition>> {
             shard: report.partition,
         };
         let dir = shard_dir(to, report.partition);
-        FileLog::create(&*disk, &dir, id, &mut image.chunks(CHUNK_BYTES)).map_err(failed)?;
+        FileLog::create(&*disk, &dir, id, &mut state.chunks(CHUNK_BYTES)).map_err(failed)?;
         if let Some(loads) = waiting.next() {
             let has = |entity| contents.has(EntityId(entity));
             let copied = loads.copy(&disk, to, store, has).map_err(failed)?;
@@ -143,7 +144,7 @@ fn partitions_of(from: &Path) -> Result<u16> {
 /// A catalog with a queue for each entity that has messages or attached rows.
 fn guess_contents(
     partitions: u16,
-    images: &[Image],
+    states: &[ShardState],
     waiting: &[WaitingLoads<'_>],
     store_before: Option<[u8; 16]>,
 ) -> CatalogContents {
@@ -152,13 +153,13 @@ fn guess_contents(
         // The key of the identity hash, unless the namespace itself was salvaged from another one.
         contents.identity_key = Some(format!("{:032x}", u128::from_be_bytes(store)));
     }
-    let in_images = images.iter().flat_map(Image::entities).map(|(entity, _)| entity);
+    let in_states = states.iter().flat_map(ShardState::entities).map(|(entity, _)| entity);
     let in_loads = waiting.iter().flat_map(WaitingLoads::entities).map(EntityId);
-    for entity in in_images.chain(in_loads) {
+    for entity in in_states.chain(in_loads) {
         if contents.has(entity) {
             continue;
         }
-        let mut lives = images.iter().flat_map(Image::entities);
+        let mut lives = states.iter().flat_map(ShardState::entities);
         let requires_session = lives.any(|(other, queues)| other == entity && !queues.states.is_empty());
         contents.next_entity = contents.next_entity.max(entity.0 + 1);
         contents.queues.push(EntityEntry {
@@ -181,8 +182,8 @@ fn guess_contents(
 }
 
 /// Stages are not copied: rows of a decided batch that were not published yet are lost.
-fn drop_stages(image: &mut Image, report: &mut SalvagedPartition) {
-    for (sink, intent) in image.sinks_mut() {
+fn drop_stages(state: &mut ShardState, report: &mut SalvagedPartition) {
+    for (sink, intent) in state.sinks_mut() {
         if !intent.is_done {
             report.is_whole = false;
             let loss = format!(

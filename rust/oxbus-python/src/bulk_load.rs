@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use oxbus_broker::shard::Injected;
+use oxbus_broker::shard::InjectedFault;
 use oxbus_broker::{BulkLoad, Namespace};
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, PartitionId};
@@ -69,7 +69,7 @@ impl _BulkLoad {
             let detail = "the files of a load are of no partition yet; pass None as partition_id";
             return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
         }
-        let fault = Injected::parse(fault).or_raise()?;
+        let fault = InjectedFault::parse(fault).or_raise()?;
         let loading = whole(self.loading.get()?.lock());
         loading
             .as_ref()

@@ -5,7 +5,7 @@ use oxbus_store::Wait;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_broker::client::Wanted;
-use oxbus_broker::shard::{Fault, Injected};
+use oxbus_broker::shard::{InjectedFault, PartitionFault};
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{EntityKind, Error, ErrorKind, PartitionId};
@@ -196,7 +196,7 @@ impl Namespace {
     /// See `oxbus.spark.owned`.
     fn _close_as_it_is(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        py.detach(|| namespace.close_as_it_is());
+        py.detach(|| namespace.close_without_snapshots());
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Namespace {
         let health = self.namespace.get()?.partition_health();
         let show = |it: oxbus_broker::namespace::PartitionHealth| PartitionHealth {
             partition_id: it.partition.0,
-            status: it.fault.map_or("healthy", Fault::status),
+            status: it.fault.map_or("healthy", PartitionFault::status),
             reason: it.reason,
         };
         Ok(health.into_iter().map(show).collect())
@@ -278,7 +278,7 @@ impl Namespace {
 
     fn _inject_fault(&self, py: Python<'_>, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        let fault = Injected::parse(fault).or_raise()?;
+        let fault = InjectedFault::parse(fault).or_raise()?;
         logging::look(py)?;
         match partition_id {
             Some(id) => namespace.inject_fault(partition(id), fault, after),

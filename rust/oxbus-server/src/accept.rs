@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accepting connections: how many there may be, and waiting for their end.
+//! Accepting connections: their limit, and waiting until all have closed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-/// After the system refused a connection for want of files or memory.
+/// The pause after `accept` failed for want of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The places of all connections of a server.
+/// One permit for each connection of a server.
 #[derive(Clone)]
 pub(crate) struct ConnectionPermits {
     semaphore: Arc<Semaphore>,
@@ -23,17 +23,17 @@ impl ConnectionPermits {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             semaphore: Arc::new(Semaphore::new(max)),
-            max: u32::try_from(max).expect("few"),
+            max: u32::try_from(max).expect("the limit fits into 32 bits"),
         }
     }
 
-    /// Returns when no connection is left. None may be accepted afterwards.
+    /// Returns when all connections are closed. No connection may be accepted afterwards.
     pub(crate) async fn wait_until_all_closed(&self) {
         let _ended = self.semaphore.acquire_many(self.max).await;
     }
 }
 
-/// Accepts connections until `stopped`; each is handled by a task of its own.
+/// Accepts connections until `stopped`; each runs in its own task.
 pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     permits: ConnectionPermits,
@@ -42,9 +42,9 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
 ) {
     loop {
         let accepted = async {
-            // Who comes when all places are taken waits in the system's queue.
+            // Without a free permit, new connections wait in the system's accept queue.
             let semaphore = Arc::clone(&permits.semaphore);
-            let permit = semaphore.acquire_owned().await.expect("it is never closed");
+            let permit = semaphore.acquire_owned().await.expect("the semaphore is never closed");
             (listener.accept().await, permit)
         };
         let (accepted, permit) = tokio::select! {
@@ -62,13 +62,13 @@ pub(crate) async fn accept<F: Future<Output = ()> + Send + 'static>(
             drop(permit);
         });
     }
-    // A forked child may have the same socket still; this ends it for all.
+    // A forked child may still hold the socket; `shutdown` closes it for both.
     let _ = shutdown(&listener, Shutdown::Both);
 }
 
-/// Returns when the server is to end.
+/// Returns when the server stops.
 pub(crate) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
-    // An error says that the server is gone, which is an end too.
+    // An error means that the sender is dropped: the server has stopped.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
@@ -83,8 +83,8 @@ mod tests {
     use super::{ConnectionPermits, accept};
 
     #[tokio::test]
-    async fn who_comes_when_all_places_are_taken_waits_for_one() {
-        // B-044, SERVER_CONNECTIONS_MAX: a flood of connections takes no more than the places that there are.
+    async fn connections_beyond_the_limit_wait_for_a_permit() {
+        // B-044, SERVER_CONNECTIONS_MAX: a flood of connections cannot exceed the limit.
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = watch::channel(false);
@@ -97,7 +97,7 @@ mod tests {
         let mut first = TcpStream::connect(address).await.expect("connected");
         let mut second = TcpStream::connect(address).await.expect("connected");
         second.write_u8(2).await.expect("written");
-        // Nobody can tell that something will never come; a moment shows what has not come.
+        // A short timeout stands in for "never": the second connection gets no answer yet.
         let early = tokio::time::timeout(Duration::from_millis(50), second.read_u8()).await;
         assert!(early.is_err());
         first.write_u8(1).await.expect("written");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of the broker, on threads that may wait.
+//! Broker calls that may block, with a timeout.
 
 use oxbus_broker::Namespace;
 use oxbus_broker::clock::with_timeout;
@@ -7,25 +7,25 @@ use oxbus_model::caps::CALL_MS_DEFAULT;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-/// Runs `work` with a wait that leaves a store which does not answer.
+/// Runs `work` with a wait that gives up on a store that does not answer within `CALL_MS_DEFAULT`.
 pub(crate) fn with_call_timeout<T>(work: impl FnOnce(&Wait<'_>) -> T) -> T {
     with_timeout(CALL_MS_DEFAULT, &Wait::FOREVER, work)
 }
 
-/// Runs `work` on a thread that may wait for a store; it leaves one that does not answer.
+/// Runs `work` on a blocking thread, with the timeout of [`with_call_timeout`].
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(|| with_call_timeout(work)).await;
     done.unwrap_or_else(|_| {
-        // The panic was told where it happened; whoever called learns that nothing is known of the call.
-        let detail = "the server failed within the call; look at its error output";
+        // The panic hook has already reported it. The effect of the call is unknown.
+        let detail = "the server panicked during the call; see its error output";
         Err(Error::new(ErrorKind::Storage, detail).with_effect(Effect::Unknown))
     })
 }
 
-/// Runs a short `work` that may wait for the catalog of a namespace: in place when the namespace is in memory, else on a thread
-/// that may wait.
+/// Runs a short `work` that may wait for the namespace's catalog: in place for a namespace in memory, else on a
+/// blocking thread.
 pub(crate) async fn run_lookup<T: Send + 'static>(
     namespace: &Namespace,
     work: impl FnOnce(&Wait<'_>) -> Result<T> + Send + 'static,

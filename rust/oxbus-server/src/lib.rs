@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server of a namespace: AMQP, HTTP and the bulk routes on each of its ports.
 //!
-//! `front` accepts connections and finds out what they speak, `amqp`, `http` and `bulk` speak it, and `sas` says who may do
-//! what with the rights that shared access signatures give.
-//! Knows no Python. Handlers run on the threads of a runtime of the server's own; whatever may wait for a store runs on
-//! threads for that (`work`).
+//! `front` accepts connections and detects their protocol. `amqp`, `http` and `bulk` implement the protocols. `sas`
+//! checks access with shared access signatures. This crate does not depend on Python. Handlers run on the threads of
+//! the server's own runtime; calls that may wait for a store run on its blocking threads (`blocking`).
 
 mod accept;
 mod amqp;

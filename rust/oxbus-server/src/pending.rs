@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that were taken for a client and are not on their way yet, and waiting for them.
+//! Messages received for a client and not sent to it yet, and waiting for them.
 //!
-//! Waiting takes no thread. What could not be sent to the end goes back at once, nothing charged: nobody can settle what did
-//! not arrive.
+//! Waiting does not occupy a thread. Messages that could not be sent completely are released without a charge: a client
+//! cannot settle a message that it did not get.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::wait::wait_until_found;
 
-/// Messages that go back when this is dropped before [`PendingDeliveries::mark_sent`].
+/// Messages that are released when this is dropped before [`PendingDeliveries::mark_sent`].
 pub(crate) struct PendingDeliveries {
     receiver: Arc<Receiver>,
     deliveries: Deliveries,
@@ -32,7 +32,7 @@ impl PendingDeliveries {
         }
     }
 
-    /// Takes up to `max` messages without waiting; `None` when there is none.
+    /// Receives up to `max` messages without waiting; `None` when there is none.
     pub(crate) fn receive_now(receiver: &Arc<Receiver>, max: usize, store: &Wait<'_>) -> Result<Option<Self>> {
         let found = receiver.receive_now(max, store)?;
         Ok(found.map(|deliveries| Self::new(receiver, deliveries)))
@@ -46,12 +46,12 @@ impl PendingDeliveries {
         &self.deliveries
     }
 
-    /// Gives them out: they are the caller's to send or to give back.
+    /// Moves the deliveries to the caller, which must send or release them.
     pub(crate) fn take_deliveries(&mut self) -> Deliveries {
         std::mem::take(&mut self.deliveries)
     }
 
-    /// They are the client's now.
+    /// Marks all messages as sent: dropping this no longer releases them.
     pub(crate) fn mark_sent(&mut self) {
         self.is_sent = true;
     }
@@ -79,7 +79,8 @@ impl Drop for PendingDeliveries {
     }
 }
 
-/// Takes messages; waits for the first until the deadline, or until the server is to end. `None` when none came.
+/// Receives messages; waits for the first one until the deadline or until the server stops. Returns `None` when none
+/// arrived.
 pub(crate) async fn receive(
     receiver: &Arc<Receiver>,
     max: usize,

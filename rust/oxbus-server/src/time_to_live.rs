@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long a message lives, as clients are told.
+//! The time to live that clients see.
 
 use oxbus_model::Timestamp;
 use oxbus_model::message::Fields;
 
-/// Milliseconds from when it could first be received: its own, or those of its entity where they are fewer (B-247).
+/// Milliseconds from the time at which the message became receivable: the message's own time to live, or that of its
+/// entity if it is shorter (B-247).
 ///
-/// What does not expire, as in a dead-letter queue, shows what its sender said.
+/// A message that does not expire, such as a dead letter, shows the sender's value.
 pub(crate) fn effective_ms(fields: &Fields<'_>, enqueued_at: Timestamp, expires_at: Timestamp) -> Option<u64> {
     if expires_at == Timestamp::NEVER {
         return fields.time_to_live_ms;

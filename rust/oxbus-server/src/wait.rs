@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting in a task: the steps run on threads that may wait for a store, and the sleep between them takes none.
+//! Waiting in a task: each attempt runs on a blocking thread; the wait between attempts occupies none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,10 @@ use tokio::sync::{Notify, watch};
 use crate::accept::until_stopped;
 use crate::blocking::run_blocking;
 
-/// Looks until there is something; `None` when the deadline is over, or the server is to end.
+/// Calls `attempt` until it finds something. Returns `None` at the deadline or when the server stops.
 ///
-/// What a look finds must go back when it is dropped: nobody is there to take it when the caller left in the meantime.
+/// A found value must undo itself when it is dropped: nobody receives it if the caller was cancelled during the
+/// attempt.
 pub(crate) async fn wait_until_found<S, T, F>(
     source: &Arc<S>,
     deadline: Deadline,
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn task_gets_what_comes_while_it_waits() {
+    async fn waiting_task_receives_a_message_that_arrives_later() {
         let (namespace, receiver) = namespace();
         let (_stop, stopped) = watch::channel(false);
         let registration = tokio::spawn({
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deadline_and_the_end_of_the_server_end_a_wait() {
+    async fn deadline_and_server_stop_end_a_wait() {
         let (_namespace, receiver) = namespace();
         let (stop, stopped) = watch::channel(false);
         let soon = Deadline::after(Some(Duration::from_millis(5)));
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn client_that_leaves_hands_its_notification_on() {
+    async fn cancelled_waiter_passes_its_notification_on() {
         let (namespace, receiver) = namespace();
         let (_stop, stopped) = watch::channel(false);
         let start = || {
@@ -145,7 +146,7 @@ mod tests {
         until_waiters(&receiver, 1).await;
         let staying = start();
         until_waiters(&receiver, 2).await;
-        // One thread runs all tasks here: the first is notified, and aborted before it can attempt.
+        // All tasks share one thread: the first is notified, then aborted before it can receive.
         send(&namespace);
         leaving.abort();
         let mut pending = staying.await.expect("no panic").expect("no fault").expect("a message");

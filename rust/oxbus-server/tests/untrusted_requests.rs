@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests of strangers on inputs from a seed: those of clients in use, damaged, cut and put together anew.
+//! Untrusted HTTP requests on seeded inputs: requests of real clients, damaged, cut and recombined.
 
 #[path = "support/untrusted_requests.rs"]
 pub mod support;
@@ -29,13 +29,13 @@ const SEEDS: [&str; 11] = [
      {\"entity\":\"orders\",\"lock_tokens\":\"\",\"outcome\":\"complete\"}",
 ];
 
-/// The first byte: known by a token, and the server is asked afterwards whether it is well.
+/// Prepends the first byte, which selects whether the request has a token and whether health is checked afterwards.
 fn input(choice: u8, bytes: &[u8]) -> Vec<u8> {
     [&[choice][..], bytes].concat()
 }
 
 #[test]
-fn requests_of_clients_are_answered() {
+fn valid_requests_are_answered() {
     for seed in SEEDS {
         support::http(&input(0, seed.as_bytes()));
         support::http(&input(1, seed.as_bytes()));

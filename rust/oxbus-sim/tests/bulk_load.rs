@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bulk load on a disk that fails at every call, in every way: after it is tried again, and whoever opens the partitions
-//! in between, each row is there once.
+//! A bulk load on a disk that fails at every call with every fault. After a retry each row is there once, also if the
+//! partitions were opened in between.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn new_disk() -> FaultDisk {
     disk
 }
 
-/// What a task does, and how many rows it attached now.
+/// Runs a task and returns the number of rows that it attached.
 fn load(disk: &FaultDisk) -> oxbus_model::Result<u64> {
     let namespace = open(disk, Some(0))?;
     let mut load = BulkLoad::begin(&namespace, "q", "job/0", None)?;
@@ -63,7 +63,7 @@ fn load(disk: &FaultDisk) -> oxbus_model::Result<u64> {
     Ok(loaded.iter().filter(|it| it.is_attached).map(|it| it.rows).sum())
 }
 
-/// How often each row is in the queue.
+/// The number of copies of each row in the queue.
 fn found(disk: &FaultDisk) -> BTreeMap<u64, usize> {
     let namespace = open(disk, None).expect("nothing fails any more");
     let waiting = namespace.recovery().expect("it is in a directory").waiting_loads;
@@ -88,7 +88,7 @@ fn once() -> BTreeMap<u64, usize> {
     (0..ROWS).map(|number| (number, 1)).collect()
 }
 
-/// Runs `script` with every fault at every call of it; what each leaves behind.
+/// Runs `script` with every fault at every disk call, and checks the disk after a kill and after a power cut.
 fn each_fault(before: &FaultDisk, script: impl Fn(&FaultDisk) -> bool, check: impl Fn(FaultDisk, bool, &str)) {
     let calls = {
         let disk = before.after_kill();
@@ -123,7 +123,7 @@ fn a_load_that_fails_anywhere_is_whole_once_it_is_tried_again() {
         if done {
             assert_eq!(found(&disk.after_kill()), once(), "{context}: attached and not there");
         }
-        // Some partitions may have theirs already, and somebody may have opened them meanwhile.
+        // Some partitions may have their rows, and may have been opened since.
         let opened = disk.after_kill();
         assert!(found(&opened).values().all(|count| *count == 1), "{context}: twice");
         for disk in [disk, opened] {

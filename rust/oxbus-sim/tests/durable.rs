@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A durable namespace whose disk fails at every call of a script, in every way.
+//! A durable namespace whose disk fails at every call of a script with every fault.
 //!
-//! The script notes what was tried and what was acknowledged; the next namespace on what is left of the disk must hold
-//! all of the second and nothing beyond the first.
+//! The script records the attempted and the acknowledged operations. The next namespace on the remaining disk must have the
+//! effects of all acknowledged operations, and of no operation that was not attempted.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
             durability: Durability::Fsync,
             owned: None,
             disk: Some(Arc::new(disk.clone())),
-            // So small that the script needs several.
+            // Small, so that the script needs several.
             segment_bytes: Some((4 << 10, 8 << 10)),
         }),
         partitions: Some(PARTITIONS),
@@ -38,29 +38,28 @@ fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Names
     })
 }
 
-/// What may be true of a message.
+/// What a check expects of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expectation {
-    /// It is there.
+    /// It must be there.
     There,
-    /// It is there or not.
+    /// It may be there or not.
     Unknown,
-    /// It is gone.
+    /// It must not be there.
     Gone,
 }
 
 #[derive(Default)]
 struct Script {
     expected: BTreeMap<u64, Expectation>,
-    /// Sequence numbers that were seen, by message.
+    /// Known sequence numbers, by message.
     numbers: BTreeMap<u64, u64>,
     next: u64,
     queue: bool,
 }
 
 fn body_of(delivery: &Delivery) -> u64 {
-    let fields =
-        Fields::decode(delivery.claimed.record.in_memory().expect("handed out")).expect("stored by the sender");
+    let fields = Fields::decode(delivery.claimed.record.in_memory().expect("delivered")).expect("stored by the sender");
     u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"))
 }
 
@@ -91,7 +90,7 @@ impl Script {
         };
         let receiver = namespace.receiver("q", options).ok()?;
         if mode == ReceiveMode::ReceiveAndDelete {
-            // Whatever is received may be gone, whether we learn of it or not.
+            // Any message may be removed, also if the call fails.
             for expectation in self
                 .expected
                 .values_mut()
@@ -134,7 +133,7 @@ impl Script {
         Some(())
     }
 
-    /// Goes on until something fails.
+    /// Runs until a call fails.
     fn run(&mut self, namespace: &Namespace, clock: &ManualClock) -> Option<()> {
         let settings = QueueSettings {
             enable_partitioning: true,
@@ -171,7 +170,7 @@ impl Script {
         namespace.delete(&namespace.queue("other").ok()?).ok()
     }
 
-    /// Compares what a namespace holds with what it may hold.
+    /// Checks the messages of a namespace against the expectations.
     fn check(&self, namespace: &Namespace, context: &str) {
         if namespace.queue("q").is_err() {
             assert!(!self.queue, "{context}: the queue is lost");
@@ -211,7 +210,7 @@ impl Script {
         assert_eq!(numbers.len(), found.len(), "{context}: a number is there twice");
     }
 
-    /// Numbers that were shown are not given out again.
+    /// Checks that known numbers are not assigned again.
     fn check_numbers(&self, namespace: &Namespace, context: &str) {
         for key in ["a", "b", "c", "d"] {
             let fields = Fields {
@@ -229,7 +228,7 @@ impl Script {
     }
 }
 
-/// What the script did, with the fault that is set; nothing fails after it.
+/// Runs the script with the configured fault, then ends the fault.
 fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(START));
     let mut script = Script::default();
@@ -242,7 +241,7 @@ fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
 }
 
 fn check_next(script: &Script, disk: &FaultDisk, clock: &Arc<ManualClock>, context: &str) {
-    // Opened twice: recovery is the same again after it was cut short by nothing.
+    // Opened twice: a second recovery gives the same result.
     for _ in 0..2 {
         let namespace = open(disk, clock).unwrap_or_else(|error| panic!("{context}: {error}"));
         let recovery = namespace.recovery().expect("durable").clone();
@@ -308,7 +307,7 @@ fn an_error_at_every_call_stops_one_partition_until_it_heals() {
                         .unwrap_or_else(|error| panic!("{context}: {error}"));
                 }
                 script.check(&namespace, &format!("{context}, healed"));
-                // As it stands, without a close.
+                // The disk as it is now, without a close.
                 check_next(
                     &script,
                     &disk.after_kill(),

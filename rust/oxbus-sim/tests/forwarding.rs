@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities that forward to each other on a disk that fails at every call, in every way: between any two steps of a move
-//! across partitions each message that was acknowledged is somewhere, and none is there twice (B-330).
+//! Forwarding on a disk that fails at every call with every fault. After a fault between any two steps of a forward across
+//! partitions, each acknowledged message is in exactly one entity (B-330).
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -18,10 +18,11 @@ use oxbus_store::fault::{Fault, FaultDisk};
 
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
-/// Each forwards to the one before, but the first; both kinds, so that moves stay in a partition and cross it.
+/// Each entity forwards to the one before it. Partitioned (true) and not, so that forwards stay in a partition and cross
+/// them.
 const CHAIN: [(&str, bool); 4] = [("end", false), ("second", true), ("first", false), ("start", true)];
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-/// Dead letters of this one are moved to the end.
+/// The queue whose dead letters are forwarded to `end`.
 const WORK: &str = "work";
 
 fn open(disk: &FaultDisk, clock: &Arc<ManualClock>) -> oxbus_model::Result<Namespace> {
@@ -78,7 +79,7 @@ impl Script {
         Some(())
     }
 
-    /// Goes on until something fails.
+    /// Runs until a call fails.
     fn run(&mut self, namespace: &Namespace) -> Option<()> {
         let mut before: Option<String> = None;
         for (name, enable_partitioning) in CHAIN {
@@ -101,7 +102,7 @@ impl Script {
             self.send(namespace, WORK, key)?;
         }
         Self::dead_letter_all(namespace)?;
-        // A backlog that moves at once.
+        // A backlog that is forwarded in one go.
         let first = namespace.queue("first").ok()?;
         namespace
             .update(&first, |it| it.forward_to = None, &Wait::FOREVER)
@@ -118,7 +119,7 @@ impl Script {
         namespace.checkpoint().ok()
     }
 
-    /// Where each message is.
+    /// The entity of each message.
     fn check(&self, namespace: &Namespace, context: &str) -> BTreeMap<u64, &'static str> {
         let mut found = BTreeMap::new();
         for name in CHAIN.iter().map(|(name, _)| *name).chain([WORK]) {
@@ -153,7 +154,7 @@ impl Script {
     }
 }
 
-/// What the script did, with the fault that is set; nothing fails after it.
+/// Runs the script with the configured fault, then ends the fault.
 fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(START));
     let mut script = Script::default();
@@ -165,7 +166,7 @@ fn run_on(disk: &FaultDisk) -> (Script, Option<Namespace>, Arc<ManualClock>) {
     (script, namespace, clock)
 }
 
-/// Opens what is left, twice: the second time there is nothing to go on with.
+/// Opens the remaining disk twice. The second recovery moves no message.
 fn check_next(script: &Script, disk: &FaultDisk, clock: &Arc<ManualClock>, context: &str) {
     let mut before = None;
     for _ in 0..2 {

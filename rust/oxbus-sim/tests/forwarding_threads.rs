@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many threads send into entities that forward to each other: each message arrives under somebody's call, none is left
-//! behind for a later look, and what one thread sent with one key stays in order.
+//! Many threads send into entities that forward to each other. Every message arrives within some sender's call, and the
+//! messages of one thread with one key stay in order.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{QueueSettings, ReceiveMode};
 
 const THREADS: u64 = 8;
-/// Beyond what one thread moves for the others.
+/// More than the messages that one thread forwards on behalf of the others.
 const MESSAGES: u64 = 4000;
 
 fn create(namespace: &Namespace, name: &str, enable_partitioning: bool, to: Option<&str>) {
@@ -27,7 +27,7 @@ fn create(namespace: &Namespace, name: &str, enable_partitioning: bool, to: Opti
         .expect("it is new");
 }
 
-/// Receives and deletes until nothing comes, without a look at the sources: the clock stands still.
+/// Receives and deletes until nothing comes. The clock stands still, so this does not forward from the sources.
 fn drain(namespace: &Namespace) -> Vec<u64> {
     let options = ReceiverOptions {
         mode: ReceiveMode::ReceiveAndDelete,
@@ -61,7 +61,7 @@ fn every_message_arrives_and_order_holds() {
         create(&namespace, "middle", true, Some("end"));
         create(&namespace, "left", sources_are_partitioned, Some("middle"));
         create(&namespace, "right", sources_are_partitioned, Some("middle"));
-        // The look of this tick is over.
+        // The forwarding of this tick is done.
         assert!(drain(&namespace).is_empty());
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -105,7 +105,7 @@ fn a_sender_that_finds_the_entity_busy_is_served() {
     create(&namespace, "end", false, None);
     create(&namespace, "start", true, Some("end"));
     assert!(drain(&namespace).is_empty());
-    // Waited for without sleeping, so that they send at the same time.
+    // The senders spin, so that they send at the same time.
     let round = AtomicUsize::new(0);
     let end = Barrier::new(SENDERS + 1);
     let mut left_behind = Vec::new();
@@ -124,7 +124,7 @@ fn a_sender_that_finds_the_entity_busy_is_served() {
                     while round.load(Ordering::SeqCst) < next {
                         looks += 1;
                         if looks.is_multiple_of(128) {
-                            // Who begins the round may need this processor.
+                            // The thread that begins the round may need this processor.
                             std::thread::yield_now();
                         } else {
                             std::hint::spin_loop();

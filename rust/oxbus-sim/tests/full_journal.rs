@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A settlement that the journal has no room for: it is in memory, and nobody knows whether it lasts.
+//! A settlement that a full journal rejects: it took effect in memory, and its durable effect is unknown.
 //!
-//! Its error once said that nothing was stored, although the message was gone from memory and a snapshot kept it so.
+//! Its error once said that nothing was stored, although the message was removed from memory and from the next snapshot.
 
 use oxbus_store::Wait;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use oxbus_model::{Effect, ErrorKind, Timestamp};
 use oxbus_store::fault::FaultDisk;
 
 const HELD: usize = 8;
-/// More than the drain reserve has room to name, each with its hold.
+/// More locked messages than fit the drain reserve.
 const MESSAGES: usize = 6_000;
 
 fn open(disk: &FaultDisk) -> Namespace {
@@ -35,8 +35,8 @@ fn open(disk: &FaultDisk) -> Namespace {
     Namespace::open(options).expect("an intact directory")
 }
 
-/// A queue with messages, on a disk that took as many hand-outs as it could: what is held is folded until even the sum of
-/// that has no room.
+/// A queue with messages on a full disk: it recorded as many deliveries as fit, and folded them until even the folded form
+/// has no space.
 fn full(disk: &FaultDisk) -> (Namespace, Receiver, Vec<SettleKey>) {
     let namespace = open(disk);
     let settings = QueueSettings {
@@ -87,7 +87,7 @@ fn a_settlement_that_a_full_journal_refuses_has_an_unknown_effect_and_is_not_und
         assert_eq!(error.effect(), Some(Effect::Unknown), "{error}");
         assert_eq!(error.numbers().len(), 1, "{error}");
         assert!(!error.detail().contains("nothing was stored"), "{error}");
-        // In memory it took effect.
+        // It took effect in memory.
         let again = receiver
             .settle(*at, Settlement::Complete, &Wait::FOREVER)
             .expect_err("settled");
@@ -100,9 +100,9 @@ fn a_settlement_that_a_full_journal_refuses_has_an_unknown_effect_and_is_not_und
     assert_eq!(unsettled.error.effect(), Some(Effect::Unknown));
     disk.set_capacity(None);
     drop((receiver, namespace));
-    // The close wrote what was in memory: one is deferred, and the others that were settled are gone.
+    // The close wrote the state in memory: one message is deferred, the other settled ones are removed.
     let namespace = open(&disk);
     let total = namespace.queue_counts("q", &Wait::FOREVER).expect("there").total;
-    // Those that are deferred count as active too.
+    // Deferred messages count as active too.
     assert_eq!((total.deferred, total.active), (1, (MESSAGES - HELD + 1) as u64));
 }

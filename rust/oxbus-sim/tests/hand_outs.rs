@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages are handed out while the disk fails at each call of it, in every way.
+//! Deliveries while the disk fails at every call with every fault.
 //!
-//! Once a removal that could not be written emptied the answer and said nothing, and the message was gone after the next
-//! open. Now each call hands messages out, keeps them, or says in its error what it did: an answer is empty only
-//! when there is nothing, and whoever reads `none` as the effect of an error may make the call again.
+//! A removal that could not be written once returned an empty result without an error, and the message was lost at the next
+//! open. Now each call delivers messages, keeps them, or reports its effect in the error. A result is empty
+//! only when there is no message, and a call whose error has the effect `none` can be retried.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,28 +21,28 @@ use oxbus_store::fault::{Fault, FaultDisk};
 
 const START: Timestamp = Timestamp(1_000_000);
 const MESSAGES: usize = 12;
-/// So large that the journal goes on to another file while messages are handed out.
+/// Large, so that deliveries make the journal begin another segment.
 const BODY_BYTES: usize = 300;
 
 const EIO: Fault = Fault::Errno(5);
 const ENOSPC: Fault = Fault::Errno(28);
 
-/// DeliveryPath messages are handed out.
+/// The ways to deliver messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DeliveryPath {
-    /// Received and deleted.
+    /// Receive and delete.
     Delete,
-    /// The same by a receiver whose cache gives nothing back.
+    /// Receive and delete by a receiver with a faithful cache, which never returns messages.
     DeleteFromCache,
     /// The same from a session.
     DeleteFromSession,
-    /// Received under locks.
+    /// Receive under locks.
     Lock,
     /// The same from a session.
     LockFromSession,
-    /// Fetched by number, under locks.
+    /// Fetch by number under locks.
     Fetch,
-    /// Fetched by number and deleted.
+    /// Fetch by number and delete.
     FetchAndDelete,
 }
 
@@ -109,7 +109,7 @@ fn open(disk: &FaultDisk, durability: Durability) -> Namespace {
     Namespace::open(options).expect("an intact directory")
 }
 
-/// A namespace with messages to hand out, and their numbers.
+/// A namespace with messages, and their numbers.
 fn prepare(disk: &FaultDisk, durability: Durability, path: DeliveryPath) -> (Namespace, Vec<SequenceNumber>) {
     let namespace = open(disk, durability);
     let settings = QueueSettings {
@@ -147,18 +147,18 @@ fn prepare(disk: &FaultDisk, durability: Durability, path: DeliveryPath) -> (Nam
     (namespace, numbers)
 }
 
-/// What became of the calls.
+/// The results of the calls.
 #[derive(Default)]
 struct CallResults {
     delivered: BTreeSet<SequenceNumber>,
-    /// Messages of which an error said that nobody knows.
+    /// Messages of errors with an unknown effect.
     unknown: BTreeSet<SequenceNumber>,
     errors: Vec<Error>,
-    /// A receiver under locks found its partition out of service.
+    /// A receiver under locks skipped a partition out of service.
     passed_over: bool,
 }
 
-/// Takes messages until there are none, or something fails.
+/// Receives messages until there are none, or a call fails.
 fn take_all(
     namespace: &Namespace,
     receiver: &Receiver,
@@ -177,7 +177,7 @@ fn take_all(
             Ok(deliveries) => {
                 let deliveries = deliveries.unwrap_or_default();
                 if deliveries.is_empty() {
-                    // Under locks a receiver passes over a partition that is out of service, and the messages wait (B-093).
+                    // Under locks a receiver skips a partition that is out of service, and its messages wait (B-093).
                     let fault = namespace.partition_health()[0].fault;
                     assert!(
                         path == DeliveryPath::Lock && fault.is_some(),
@@ -220,13 +220,13 @@ impl CallResults {
         self.errors.push(error);
     }
 
-    /// True when an error said that its call did nothing, and none that nobody knows.
+    /// True when no error has an unknown effect.
     fn all_effects_are_known(&self) -> bool {
         self.unknown.is_empty()
     }
 }
 
-/// The messages that are there, with their deliveries.
+/// The messages of the queue with their delivery counts.
 fn contents(namespace: &Namespace) -> BTreeMap<SequenceNumber, u32> {
     let receiver = namespace
         .receiver("q", ReceiverOptions::default())
@@ -253,7 +253,8 @@ struct FaultRun {
 }
 
 impl FaultRun {
-    /// What must hold of the messages that are left. `decided`: memory decided, which acknowledged all or nothing.
+    /// Checks the remaining messages. `decided` is true if this process's state in memory was kept, so that no effect is
+    /// unknown.
     fn check(&self, found: &BTreeMap<SequenceNumber, u32>, decided: bool, context: &str) {
         let context = format!("{}, {context}", self.context);
         let deletes = self.path.mode() == ReceiveMode::ReceiveAndDelete;
@@ -266,7 +267,7 @@ impl FaultRun {
                     assert!(count.is_some(), "{context}: {number} is lost with its lock");
                 }
             } else if self.path == DeliveryPath::DeleteFromCache {
-                // What its cache took out before is lost with it (B-144).
+                // Messages in its cache are lost with it (B-144).
             } else if decided || !self.results.unknown.contains(number) {
                 assert!(count.is_some(), "{context}: {number} was not delivered and is lost");
             }
@@ -281,14 +282,14 @@ impl FaultRun {
     }
 }
 
-/// The calls of the disk that hand-outs make: from the first to behind the last.
+/// The range of disk calls that deliveries make.
 fn calls_of(durability: Durability, path: DeliveryPath) -> (u64, u64) {
     let disk = FaultDisk::new();
     let (namespace, numbers) = prepare(&disk, durability, path);
     let receiver = path.receiver(&namespace);
     let first = disk.calls();
     let results = take_all(&namespace, &receiver, path, &numbers, "without a fault");
-    assert_eq!(results.delivered.len(), MESSAGES, "all are handed out");
+    assert_eq!(results.delivered.len(), MESSAGES, "all are delivered");
     (first, disk.calls())
 }
 
@@ -329,7 +330,7 @@ fn every_call(
     refused
 }
 
-/// What a process finds that begins after this one was killed: what it is results is true of that, too.
+/// Checks the state that a new process finds after a kill: the results must be true of it too.
 fn check_killed(run: &FaultRun, disk: &FaultDisk, durability: Durability) {
     let next = open(&disk.after_kill(), durability);
     run.check(&contents(&next), false, "killed");
@@ -370,7 +371,7 @@ fn no_kill_or_power_cut_brings_back_a_delivered_message() {
             &[Fault::PowerCut, Fault::Kill],
             |run, disk, namespace, durability| {
                 drop(namespace);
-                // The loss of power may undo what was not synced at the level `os`.
+                // A power cut may undo deliveries at the level `os`.
                 if durability == Durability::Fsync {
                     for seed in 0..3 {
                         let next = open(&disk.after_power_cut(seed), durability);
@@ -415,7 +416,7 @@ fn a_full_disk_is_an_error_and_not_an_empty_answer() {
         let disk = FaultDisk::new();
         let (namespace, numbers) = prepare(&disk, Durability::Os, path);
         let receiver = path.receiver(&namespace);
-        // Nothing grows any more. What is left in the journal's file is used up by hand-outs.
+        // Files cannot grow any more. Deliveries use up the space that is left in the journal's file.
         disk.set_capacity(Some(0));
         let options = ReceiverOptions::default();
         let other = (!path.in_session()).then(|| namespace.receiver("q", options).expect("there"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Staged sends on a disk that fails at every call, in every way: between any two steps of a commit its batch is published as a
-//! whole or not at all, and once it is tried again each row is there once.
+//! Staged sends on a disk that fails at every call with every fault. After a fault between any two steps of a commit the
+//! batch is published completely or not at all. After a retry each row is there once.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +18,13 @@ use oxbus_store::fault::{Fault, FaultDisk};
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
 const SINK: &str = "sink";
-/// What each batch brings to which entity: a topic with two subscriptions, a queue that drops copies, plain ones.
+/// The rows of each batch by entity: a topic with two subscriptions, a queue with duplicate detection, plain queues.
 const BATCHES: [&[(&str, u64)]; 3] = [
     &[("plain", 5), ("once", 3), ("topic", 4)],
     &[("plain", 2)],
     &[("home", 3)],
 ];
-/// Where rows of an entity are found.
+/// The paths where the rows of an entity arrive.
 const PLACES: [(&str, &str); 5] = [
     ("plain", "plain"),
     ("once", "once"),
@@ -48,7 +48,7 @@ fn open(disk: &FaultDisk, durability: Durability) -> Result<Namespace> {
     })
 }
 
-/// Creates what is not there yet.
+/// Creates the entities that are missing.
 fn create(namespace: &Namespace) -> Result<()> {
     let partitioned = QueueSettings {
         enable_partitioning: true,
@@ -87,7 +87,7 @@ fn create(namespace: &Namespace) -> Result<()> {
         .map_or(Ok(()), Err)
 }
 
-/// Puts the rows of one entity aside: what each row says is where it belongs. Some have keys.
+/// Stages rows for one entity. The body of a row names its place; some rows have keys.
 fn stage(namespace: &Namespace, id: &str, batch: usize, entity: &str, rows: u64) -> Result<()> {
     let mut staging = namespace.stages().begin(entity, id)?;
     for row in 0..rows {
@@ -104,7 +104,7 @@ fn stage(namespace: &Namespace, id: &str, batch: usize, entity: &str, rows: u64)
     Ok(())
 }
 
-/// One attempt at a batch, with stages of its own.
+/// One attempt at a batch, with its own stages.
 fn attempt(namespace: &Namespace, batch: usize, attempt: &str) -> Result<bool> {
     let mut ids = Vec::new();
     for (entity, rows) in BATCHES[batch] {
@@ -141,7 +141,7 @@ impl Script {
             .ok()
     }
 
-    /// Each batch is there as a whole or not at all; which are.
+    /// Checks that each batch is there completely or not at all. Returns the batches that are there.
     fn check(&self, namespace: &Namespace, context: &str) -> BTreeSet<usize> {
         let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for (_, path) in PLACES {
@@ -189,7 +189,7 @@ impl Script {
         whole
     }
 
-    /// Tries every batch again, as a query does that starts anew: each row is there once.
+    /// Retries every batch, as a restarted query does. Each row must be there once.
     fn retry_all(&mut self, namespace: &Namespace, context: &str, name: &str) {
         create(namespace).unwrap_or_else(|error| panic!("{context}: {error}"));
         let there = self.check(namespace, context);
@@ -213,7 +213,7 @@ impl Script {
     }
 }
 
-/// What the script did, with the fault that is set; nothing fails after it.
+/// Runs the script with the configured fault, then ends the fault.
 fn run_on(disk: &FaultDisk, durability: Durability) -> (Script, Option<Namespace>) {
     let mut script = Script::default();
     let namespace = open(disk, durability).ok();
@@ -224,7 +224,7 @@ fn run_on(disk: &FaultDisk, durability: Durability) -> (Script, Option<Namespace
     (script, namespace)
 }
 
-/// Opens what is left, tries all again, and opens that.
+/// Opens the remaining disk and retries all batches, twice.
 fn check_next(script: &Script, disk: &FaultDisk, durability: Durability, context: &str) {
     let mut script = Script {
         acknowledged: script.acknowledged.clone(),

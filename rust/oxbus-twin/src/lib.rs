@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slot log's twin behind one mutex: oracle in tests, baseline in benches.
+//! A message store behind one mutex with the behaviour of the slot log: the oracle in tests, the baseline in benches.
 //!
-//! Plain and fast on one thread, so that the lock-free store is measured against something fair: slots in
-//! blocks of 64, one word of ready bits per block, one mutex round per call.
+//! It is simple and fast on one thread, so that the comparison with the lock-free store is fair: slots in blocks of 64, one
+//! word of ready bits per block, one lock of the mutex per call.
 //!
 //! Holds always
 //! - bit *i* of a block's `ready` is set exactly while slot *i* is in phase ready;
 //! - no ready bit is below `ready_from`;
-//! - no lock of a block ends before its `earliest`; no lock of the log before `earliest` of the log;
-//! - a block without messages keeps no slots.
+//! - no lock in a block ends before its `earliest`, and no lock in the log before the log's `earliest`;
+//! - a full block without messages has no slots.
 
 mod numbered;
 mod state;
@@ -29,7 +29,7 @@ use std::sync::atomic::{Ordering, fence};
 /// Messages of one cell under one mutex.
 #[derive(Debug)]
 pub struct MutexLog(
-    /// Whole after a panic for as long as a test asks it anything: its tests fail by then.
+    /// Poisoning is ignored: a test that panics fails anyway.
     Mutex<MutexLogState>,
 );
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages whose numbers were set aside before: what a journal needs.
+//! Appends in two steps, as a journal needs them: reserve numbers, then publish or abandon them.
 
 use oxbus_model::{Counter, Timestamp};
 
@@ -15,7 +15,7 @@ impl NumberedStore for MutexLog {
         let mut state = whole(log.0.lock());
         let mut messages = messages.peekable();
         let tail = next.0 - 1;
-        // Places are made from the first message on, in whole blocks.
+        // Slots begin at the block of the first message.
         let first = messages.peek().map_or(tail, |first| first.message.counter.0 - 1);
         state.tail = first / BLOCK * BLOCK;
         state.base = state.tail / BLOCK;

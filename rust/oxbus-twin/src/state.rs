@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands behind the mutex: blocks of slots, their ready bits, and every step on them.
+//! The state behind the mutex: blocks of slots and their ready bits.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,14 +25,14 @@ pub(super) struct MutexLogState {
     /// Block number of `blocks[0]`.
     pub(super) base: u64,
     pub(super) blocks: VecDeque<Block>,
-    /// Index of the next message: its counter less one.
+    /// Index of the next message, which is its counter minus one.
     pub(super) tail: u64,
-    /// Block number below which nothing is ready.
+    /// No block below this number has a ready message.
     pub(super) ready_from: u64,
     pub(super) earliest: Ticks,
-    /// Slots of the last emptied block, for the next one.
+    /// Slots of an emptied block, for reuse.
     pub(super) spare: Option<Slots>,
-    /// Indexes that are reserved; nothing at or above the first of them can be received.
+    /// Reserved indexes. Messages at or above the first one cannot be received.
     pub(super) reserved: BTreeSet<u64>,
 }
 
@@ -59,7 +59,7 @@ impl MutexLogState {
         Counter(index + 1)
     }
 
-    /// The next index, with a place for its message that counts as used.
+    /// Takes the next index and reserves its slot.
     pub(super) fn take_index(&mut self) -> u64 {
         let index = self.tail;
         let number = index / BLOCK;
@@ -80,26 +80,26 @@ impl MutexLogState {
         index
     }
 
-    /// Puts a message into the place of an index that was taken.
+    /// Puts a message into the slot of a taken index.
     pub(super) fn fill(&mut self, index: u64, entry: Entry) {
         let (number, offset) = (index / BLOCK, (index % BLOCK) as usize);
         let phase = entry.phase;
-        let block = self.block(number).expect("its place is kept");
-        block.slots.as_mut().expect("its place is kept")[offset] = Some(entry);
+        let block = self.block(number).expect("the slot is reserved");
+        block.slots.as_mut().expect("the slot is reserved")[offset] = Some(entry);
         if phase == Phase::Ready {
-            // A claim that drained the last block looked past it.
+            // A claim may have moved `ready_from` past this block.
             self.set_ready(number, offset);
         }
     }
 
-    /// Frees the place of an index that was taken: no message will ever be in it.
+    /// Frees the slot of a taken index without a message.
     pub(super) fn abandon_index(&mut self, index: u64) {
         let number = index / BLOCK;
-        self.block(number).expect("its place is kept").live -= 1;
+        self.block(number).expect("the slot is reserved").live -= 1;
         self.reclaim(number);
     }
 
-    /// Bits of a block's slots that can be received.
+    /// The bits of a block's slots below the first reserved index.
     pub(super) fn visible_bits(&self, number: u64) -> u64 {
         match self.reserved.first() {
             Some(first) if *first < number * BLOCK => 0,
@@ -108,7 +108,7 @@ impl MutexLogState {
         }
     }
 
-    /// Block number and offset of a counter that was given out.
+    /// Block number and offset of a counter; `None` if it was not taken yet, or its block is gone.
     pub(super) fn locate(&self, counter: Counter) -> Option<(u64, usize)> {
         let index = counter.0.checked_sub(1).filter(|index| *index < self.tail)?;
         (index / BLOCK >= self.base).then_some((index / BLOCK, (index % BLOCK) as usize))
@@ -137,7 +137,7 @@ impl MutexLogState {
         self.earliest = self.earliest.min(deadline);
     }
 
-    /// Frees the slots of block `number` when nothing will use them again, and pops empty blocks off the front.
+    /// Frees the slots of block `number` if it is full and empty of messages, and removes such blocks from the front.
     pub(super) fn reclaim(&mut self, number: u64) {
         let tail_block = self.tail / BLOCK;
         if number >= tail_block {
@@ -156,6 +156,7 @@ impl MutexLogState {
         }
     }
 
+    /// Removes a message from the log.
     pub(super) fn remove(&mut self, counter: Counter) -> Removed {
         let (number, offset) = self.locate(counter).expect("the message is here");
         let entry = self
@@ -166,6 +167,7 @@ impl MutexLogState {
         entry.into_removed(counter.0)
     }
 
+    /// Applies the result of a settlement to the log.
     pub(super) fn apply(&mut self, counter: Counter, next: Next) -> Settled {
         match next {
             Next::Ready => {

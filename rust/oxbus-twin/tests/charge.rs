@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Charging a lock that stays: its holder begins again, and who began too often loses the message.
+//! Charging a delivery to a lock that stays: the holder starts over, and loses the message at the maximum.
 
 #[path = "support/shared_map.rs"]
 mod shared_map;
@@ -22,7 +22,7 @@ fn check(store: &dyn MessageStore) {
     store.claim(3, FOR_EVER, NOW, &mut held, &mut Vec::new());
     let [first, second, third] = [0, 1, 2].map(|at: usize| held[at].key);
 
-    // The hold stays, with the same key, however often it is charged: also over the bounds of its parts.
+    // The lock keeps its key however often it is charged, also beyond the bounds of the slot's bit fields.
     for _ in 0..4_200 {
         assert!(store.charge(first, u32::MAX, Ticks(5)).is_ok_and(|left| left.is_none()));
     }
@@ -31,7 +31,7 @@ fn check(store: &dyn MessageStore) {
     store.peek(Counter(0), 1, &mut found);
     assert_eq!((found[0].delivery_count, found[0].phase), (4_200, Phase::Locked));
 
-    // The last one allowed takes the message out, as an abandonment does.
+    // The charge that reaches the maximum removes the message, as an abandon does.
     assert!(store.charge(second, 2, Ticks(5)).is_ok_and(|left| left.is_none()));
     let left = store.charge(second, 2, Ticks(5)).ok().flatten();
     assert_eq!(
@@ -40,7 +40,7 @@ fn check(store: &dyn MessageStore) {
     );
     assert_eq!(store.charge(second, 2, Ticks(5)).err(), Some(LockLost));
 
-    // A lock that ended is charged by nobody.
+    // An ended lock cannot be charged.
     let released = store.settle(third, Outcome::Release, Ticks(5));
     assert!(released.is_ok());
     assert_eq!(store.charge(third, 9, Ticks(5)).err(), Some(LockLost));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking messages by their numbers: what is not ready, or was not named, is left alone.
+//! Claiming messages by number: messages that are not ready, or not named, are not claimed.
 
 #[path = "support/shared_map.rs"]
 mod shared_map;
@@ -42,19 +42,19 @@ fn check(store: &dyn MessageStore) {
     store.claim(2, LOCK, NOW, &mut first, &mut Vec::new());
     assert_eq!(numbers(&first), [1, 2]);
 
-    // Locked, over, scheduled, unknown and twice: none of claim_counters is taken.
+    // Locked, expired, scheduled, unknown and repeated numbers are not claimed.
     let (taken, expired) = claim_counters(store, &[2, 3, 50, 100, 3, 200, scheduled.0, 999, 0], LOCK);
     assert_eq!(numbers(&taken), [3, 100, 200]);
     assert_eq!(expired.iter().map(|it| it.counter.0).collect::<Vec<_>>(), [50]);
 
-    // A claim goes on with the rest, in order.
+    // A claim returns the rest, in order.
     let mut rest = Vec::new();
     store.claim(usize::MAX, LOCK, NOW, &mut rest, &mut Vec::new());
     let expected: Vec<u64> = (4..200).filter(|number| ![50, 100].contains(number)).collect();
     assert_eq!(numbers(&rest), expected);
     assert!(!store.has_ready());
 
-    // The holds are those of a claim: they end, are released and lapse.
+    // The locks work like those of a claim: they are settled, released and expire.
     for claimed in &taken {
         let settled = store.settle(claimed.key, Outcome::Release, Ticks(1));
         assert!(settled.is_ok(), "{claimed:?}");

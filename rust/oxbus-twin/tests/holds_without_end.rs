@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Locks that do not end by themselves: a delivery under another lock, and what is held to be moved. A browser can tell them
-//! apart, since only the first is to be charged.
+//! Locks without a deadline: a delivery under the lock of a session, and an internal lock of a message to be moved. A
+//! browse tells them apart, because only the first counts as a delivery.
 
 #[path = "support/shared_map.rs"]
 mod shared_map;
@@ -11,7 +11,7 @@ use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
 const NOW: Timestamp = Timestamp(1_000);
-/// Later than every lock that ends.
+/// Later than every lock with a deadline.
 const AGES: Ticks = Ticks(1 << 50);
 
 fn lock(store: &dyn MessageStore, deadline: Ticks) -> Claimed {
@@ -37,14 +37,14 @@ fn check(store: &dyn MessageStore) {
     let moves = lock(store, Ticks::NEVER);
     assert_eq!(delivered(store), [true, true, false]);
 
-    // Only the first one ends, however much time goes by.
+    // Only the first lock ends.
     assert_eq!(store.expire(AGES, u32::MAX, &mut Vec::new()), 1);
     assert!(store.next_expiry() >= Ticks::OPEN_END);
     let holds = [&ends, &open, &moves].map(|it| store.holds(it.key, AGES));
     assert_eq!(holds, [false, true, true]);
     assert_eq!(delivered(store), [false, true, false]);
 
-    // Another lock takes its place, and it comes back.
+    // Another key replaces it, and is replaced by the original key.
     let own = open.key.next().generation;
     assert_eq!(store.rekey(open.key, own, Ticks::NEVER, AGES), Ok(Ticks::OPEN_END));
     assert_eq!(delivered(store), [false, false, false]);
@@ -59,7 +59,7 @@ fn check(store: &dyn MessageStore) {
     assert_eq!(delivered(store), [false, false, false]);
 }
 
-/// A lock that ends in a millisecond that reads like no end in the short form of it ends all the same.
+/// A deadline whose short form looks like no deadline still ends.
 fn check_odd_ends(store: &dyn MessageStore) {
     for behind in [0, 1, 2] {
         let deadline = Ticks((1 << 28) - 1 - behind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random histories: every store answers like the model and holds the same messages after each step.
+//! Random histories: after each step every store gives the results of the model and has the same messages.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::shared_map::SharedMap;
 
 const STORES: usize = 3;
 const HOUR_MS: u64 = 3_600_000;
-/// Locks may outlive their time unswept by less than this.
+/// Longest time without a sweep of expired locks.
 const UNSWEPT_MS_MAX: u64 = 30 * HOUR_MS;
 
 #[derive(Debug, Clone, Copy)]
@@ -213,7 +213,7 @@ impl Stores {
                 });
             }
         }
-        // Stale keys stay for a while on purpose.
+        // Stale keys are kept for a while on purpose.
         if self.held.len() > 900 {
             self.held.drain(..300);
         }
@@ -356,7 +356,7 @@ impl Stores {
             Step::Expire { max } => self.expire(max),
             Step::Advance { ms } => self.advance(ms),
             Step::LongSleep { hours } => {
-                // Far past what a slot can tell: locks are over all the same, and expiry finds them.
+                // Beyond the range of a slot's deadline: locks have ended, and the sweep finds them.
                 if self.unswept_ms > 0 {
                     self.expire(10);
                 }
@@ -511,7 +511,7 @@ impl Stores {
         }
     }
 
-    /// Asks for some messages of all phases, and for numbers that no message has.
+    /// Uses messages of all phases, and numbers without a message.
     fn take_expired(&mut self, from: usize, n: usize) {
         let counters: Vec<u64> = (from..from + n).map(|counter| counter as u64).collect();
         let expected = self.model.take_expired(&counters, self.now);

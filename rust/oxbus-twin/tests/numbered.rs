@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers in two steps, and stores that begin with messages: the slot log and its mutex twin.
+//! Reserved numbers and restored stores: the slot log and the mutex log.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn abandoned_numbers_leave_no_segment_behind() {
     }
     assert!(!log.has_ready());
     assert_eq!(log.next(), Counter(30_001));
-    // One segment may be partly used.
+    // One segment may be in partial use.
     assert!(
         log.overhead_bytes() < 2 * 256 * 32 + 4_096,
         "{} bytes",
@@ -113,7 +113,7 @@ fn restored(messages: &BTreeMap<u64, MessageEntry>, next: u64) -> (Counter, Vec<
     (Counter(next), all.collect())
 }
 
-/// Lets a restored store do all it can and compares each answer with what was put in.
+/// Uses every operation on a restored store and compares the results with its messages.
 fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
     let next = messages.keys().last().map_or(1, |last| last + 1) + gap;
     let (counter, all) = restored(messages, next);
@@ -129,7 +129,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
         .collect();
     assert_eq!(&seen, messages);
 
-    // New messages come behind the old ones.
+    // New messages come after the restored ones.
     assert_eq!(store.append(&mut vec![message(1), message(2)], NOW), counter);
     let keys = claim(&store, usize::MAX);
     let of_phase = |wanted| {
@@ -142,7 +142,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
     assert_eq!(counters(&keys), expected);
     for key in &keys {
         let before = messages.get(&key.counter.0).map_or(0, |messages| messages.2);
-        assert_eq!(key.generation, before + 1, "a key of the last life never fits");
+        assert_eq!(key.generation, before + 1, "a key from before the restore is invalid");
     }
     let deferred: Vec<Counter> = of_phase(Phase::Deferred).map(Counter).collect();
     let mut fetched = Vec::new();

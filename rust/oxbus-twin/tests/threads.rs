@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Senders, receivers, an expirer and a browser on one store at the same time.
+//! Senders, receivers, a lock sweeper and a browser on one store at the same time.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ fn send(store: &dyn MessageStore, queue: &WaitQueue, sender: u64) {
     }
 }
 
-/// A small generator, seeded per thread: which of the things a receiver may do comes next.
+/// A small random generator, seeded per thread, that chooses a receiver's next action.
 struct Dice(u64);
 
 impl Dice {
@@ -69,7 +69,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Claims until every message is completed; returns the ids this receiver completed.
+    /// Claims until every message is completed. Returns the ids that this receiver completed.
     fn receive(&self, seed: u64) -> Vec<u64> {
         let mut dice = Dice(seed);
         let mut done = Vec::new();
@@ -172,7 +172,7 @@ impl Shared<'_> {
     }
 }
 
-/// Sets the flag when it goes, in a panic too: the threads that run until then must end for the test to fail.
+/// Sets the flag on drop, also in a panic: the test can fail only after the threads that poll the flag have ended.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -246,7 +246,7 @@ fn mutex_log_completes_every_message_once() {
     every_message_is_completed_once(&MutexLog::new());
 }
 
-/// Without requeues every receiver sees rising numbers, and all of them together see each number once.
+/// Without requeues every receiver sees ascending numbers, and each number is seen once.
 #[test]
 fn numbers_rise_per_receiver() {
     let store = SlotLog::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copies the attached rows of a damaged namespace into its salvaged copy.
 //!
-//! Files keep their number and the name of their rows, so the copy takes them over as the original would, and skips rows that
-//! are in its journals already. Runs that fail their checksum are left out and counted.
+//! Files keep their number and the name of their rows, so the copy takes them over as the original would, and skips rows
+//! that are in its journals already. Runs that fail their checksum are left out and counted.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -53,7 +53,8 @@ impl<'a> WaitingLoads<'a> {
         heads.map(|head| head.entity).collect()
     }
 
-    /// Copies the intact rows of the entities for which `has` is true into the namespace at `to`, whose store id is `store`.
+    /// Copies the intact rows of the entities for which `has` is true into the namespace at `to`, whose store id is
+    /// `store`.
     pub(crate) fn copy(
         &self,
         disk: &Arc<dyn Disk>,

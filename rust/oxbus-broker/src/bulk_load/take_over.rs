@@ -49,8 +49,8 @@ impl fmt::Display for TakeOverError {
     }
 }
 
-/// Stores the rows that were attached to a partition, in the order in which their tasks began. Returns a description of each
-/// failure.
+/// Stores the rows that were attached to a partition, in the order in which their tasks began. Returns a description of
+/// each failure.
 pub(crate) fn take_over(
     stores: &Stores,
     partition: PartitionId,

@@ -15,7 +15,7 @@ use super::commit::{Attached, commit};
 use super::sender::Sender;
 use super::transaction::{Numbers, Sent, Work};
 use crate::entity::Entity;
-use crate::shard::Deed;
+use crate::shard::CallKind;
 use crate::write::EncodedMessage;
 
 impl Sender {
@@ -34,7 +34,7 @@ impl Sender {
     /// Makes what is in a partition durable.
     pub(crate) fn sync(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let cell = self.queue.cell_for_append(usize::from(partition.0));
-        cell.shard.await_all(Durability::Fsync, Deed::Send, wait)
+        cell.shard.await_all(Durability::Fsync, CallKind::Send, wait)
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn attach_committed(
 /// True when rows of that name are known in the cell with that index.
 pub(crate) fn is_attached(queue: &Entity, index: usize, name: &str) -> bool {
     let identity = queue.core().identity_key().identity(None, name);
-    queue.cell(index).is_some_and(|cell| cell.attached().knows(identity))
+    queue.cell(index).is_some_and(|cell| cell.attached().contains(identity))
 }
 
 fn attach(
@@ -72,7 +72,7 @@ fn attach(
     let admission = cell.attached().admit(&[Some(name)], now, core.attached_ms(now), wait)?;
     let durability = cell.durability(is_load.then_some(Durability::Os));
     if admission.identities().is_empty() {
-        return cell.shard.await_all(durability, Deed::Send, wait);
+        return cell.shard.await_all(durability, CallKind::Send, wait);
     }
     let mut rows = rows;
     rows.iter_mut().try_for_each(|row| queue.identify(row))?;

@@ -20,8 +20,8 @@ use crate::clock::with_timeout;
 use crate::entity::Entity;
 use crate::entity::receive_cache::Cached;
 use crate::shard::Cell;
-use crate::shard::journal::HandedOut;
-use crate::write::{HandOut, Leaving, Operation, ShardWrite};
+use crate::shard::journal::DeliveryRecord;
+use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
 
 /// Why messages that were taken were not handed out.
 pub(super) struct Refused {
@@ -102,46 +102,46 @@ impl Receiver {
         }
         if self.leaves() {
             for (_, ticket) in tickets.iter().skip(1) {
-                ticket.hasten();
+                ticket.start_sync();
             }
         }
         let mut refused = None;
         for (index, error) in failed {
-            self.take_back(deliveries, index, error, &mut refused, ticks, wait);
+            self.release_lock(deliveries, index, error, &mut refused, ticks, wait);
         }
         for (index, ticket) in tickets {
             if let Err(error) = with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| ticket.finish(wait)) {
-                self.take_back(deliveries, index, error.into(), &mut refused, ticks, wait);
+                self.release_lock(deliveries, index, error.into(), &mut refused, ticks, wait);
             }
         }
         refused
     }
 
     /// The operation by which a cell hands out its deliveries.
-    fn hand_out<'a>(&self, cell: &'a Cell, index: usize, deliveries: &Deliveries) -> Operation<'a> {
+    fn hand_out<'a>(&self, cell: &'a Cell, index: usize, deliveries: &Deliveries) -> WriteOperation<'a> {
         let sub_queue = self.sub_queue;
         let here = deliveries.iter().filter(|delivery| delivery.index == index);
         let here = here.map(|delivery| &delivery.claimed);
         if self.leaves() {
-            let leaving = Leaving::Taken(here.map(|claimed| claimed.key).collect());
-            return Operation::Remove {
+            let removal = Removal::Received(here.map(|claimed| claimed.key).collect());
+            return WriteOperation::Remove {
                 cell,
                 sub_queue,
-                leaving,
+                removal,
             };
         }
         let fetched = here.clone().filter(|claimed| claimed.deferred);
         let fetched = fetched.map(|claimed| (claimed.key, claimed.deadline));
-        Operation::HandOut {
+        WriteOperation::HandOut {
             cell,
             sub_queue,
-            then: HandOut::Delivered(fetched.collect()),
-            messages: here.map(HandedOut::from).collect(),
+            then: DeliveryEffect::Delivered(fetched.collect()),
+            messages: here.map(DeliveryRecord::from).collect(),
         }
     }
 
     /// Takes the deliveries of a cell that failed out, and puts them back where they were, nothing charged.
-    fn take_back(
+    fn release_lock(
         &self,
         deliveries: &mut Deliveries,
         index: usize,
@@ -170,7 +170,7 @@ impl Receiver {
         let mut from_cache = Vec::new();
         for Delivery { claimed, .. } in back {
             let key = claimed.key;
-            match cell.take_back(self.sub_queue, key, ticks) {
+            match cell.release_lock(self.sub_queue, key, ticks) {
                 Ok(ended) => {
                     self.note_settled(&[SettleKey { index, key }]);
                     self.queue.announce(index, ended, wait);
@@ -234,13 +234,13 @@ impl Receiver {
         for run in cached.chunk_by(|a, b| a.index == b.index) {
             if let Some(cell) = self.queue.cell(run[0].index) {
                 let gone = run.iter().map(|it| it.claimed.key.counter);
-                let remove = Operation::Remove {
+                let remove = WriteOperation::Remove {
                     cell,
                     sub_queue: self.sub_queue,
-                    leaving: Leaving::Gone(gone.collect()),
+                    removal: Removal::AlreadyRemoved(gone.collect()),
                 };
                 // Waited for when they are handed out.
-                let _ = cell.note(remove, wait);
+                let _ = cell.write_unawaited(remove, wait);
             }
         }
     }

@@ -17,8 +17,8 @@ use crate::entity::Entity;
 use crate::entity::kind::Subscribers;
 use crate::entity::write_batch::{Notices, WriteBatch};
 use crate::shard::journal::EntityId;
-use crate::shard::{Accepted, Admission, Cell};
-use crate::write::{Cause, Operation, Settle, WriteError};
+use crate::shard::{AcceptedSession, Admission, Cell};
+use crate::write::{Cause, LockEnd, WriteError, WriteOperation};
 
 /// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
 #[derive(Default)]
@@ -76,7 +76,7 @@ pub(super) struct Attached<'a> {
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
 struct InSessions<'a> {
-    entered: Vec<(&'a Entity, usize, &'a Arc<Accepted>)>,
+    entered: Vec<(&'a Entity, usize, &'a Arc<AcceptedSession>)>,
     wait: &'a Wait<'a>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> InSessions<'a> {
                 continue;
             }
             let sessions = cell_of(entity, index, wait)?.sessions();
-            let is_held = sessions.is_some_and(|it| it.enter_unit(accepted, moment.ticks).is_ok());
+            let is_held = sessions.is_some_and(|it| it.pin(accepted, moment.ticks).is_ok());
             if !is_held {
                 return Err(session_lost(entity));
             }
@@ -109,7 +109,7 @@ impl Drop for InSessions<'_> {
         for (entity, index, accepted) in self.entered.drain(..) {
             if let Some(cell) = entity.cell(index) {
                 let moment = entity.core().clock().moment();
-                let ended = cell.leave_unit(accepted, moment, entity.rules(), self.wait);
+                let ended = cell.unpin(accepted, moment, entity.rules(), self.wait);
                 entity.announce(index, ended, self.wait);
             }
         }
@@ -136,8 +136,8 @@ pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>, wait: &Wai
 
 fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
     let take = |settled: &mut Settled| {
-        let mut settle = std::mem::replace(&mut settled.settle, Settle::Outcome(Outcome::Release));
-        if let Settle::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
+        let mut settle = std::mem::replace(&mut settled.settle, LockEnd::Outcome(Outcome::Release));
+        if let LockEnd::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
             && settled.sub_queue == SubQueue::Main
         {
             // It happens now, and by the settings of now.
@@ -145,7 +145,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, w
         }
         settle
     };
-    let settles: Vec<Settle> = work.settled.iter_mut().map(take).collect();
+    let settles: Vec<LockEnd> = work.settled.iter_mut().map(take).collect();
     let work = &*work;
     let sessions = InSessions::enter(work, moment, wait)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
@@ -169,29 +169,29 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, w
         }
         numbers.push((&sent.numbers, shown));
     }
-    let notices = if let Some(home) = home(work, &batch, wait)? {
-        let (mut write, notices) = batch.finish(home);
+    let notices = if let Some(coordinator) = coordinating_cell(work, &batch, wait)? {
+        let (mut write, notices) = batch.finish(coordinator);
         write.set_atomic();
         for it in admitted.values() {
-            write.push(Operation::Seen(it.cell, &it.admission));
+            write.push(WriteOperation::Seen(it.cell, &it.admission));
         }
         if let Some(attached) = attached {
             write.set_exact_numbers(attached.exact_numbers);
-            write.push(Operation::Attached(attached.cell, attached.admission));
+            write.push(WriteOperation::Attached(attached.cell, attached.admission));
         }
         for (settled, settle) in work.settled.iter().zip(settles) {
             let cell = cell_of(&settled.entity, settled.at.index, wait)?;
-            write.push(Operation::settle(cell, settled.sub_queue, settled.at.key, settle));
+            write.push(WriteOperation::settle(cell, settled.sub_queue, settled.at.key, settle));
         }
         for set in &work.states {
-            write.push(Operation::SessionState {
+            write.push(WriteOperation::SessionState {
                 cell: cell_of(&set.entity, set.index, wait)?,
                 accepted: Arc::clone(&set.accepted),
                 state: set.state.clone(),
             });
         }
-        let level = home.durability(None).max(work.durability);
-        let done = write.commit(home, level, wait);
+        let level = coordinator.durability(None).max(work.durability);
+        let done = write.commit(coordinator, level, wait);
         let done = done.map_err(|error| failed(work, error))?;
         for (settled, ended) in work.settled.iter().zip(done.each) {
             let Settled {
@@ -232,7 +232,7 @@ fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, w
 
 /// The cell that the work is written by: one that it settles messages of, else one whose sessions change, else one that
 /// messages go to.
-fn home<'a>(work: &'a Work, batch: &WriteBatch<'a>, wait: &Wait<'_>) -> Result<Option<&'a Cell>> {
+fn coordinating_cell<'a>(work: &'a Work, batch: &WriteBatch<'a>, wait: &Wait<'_>) -> Result<Option<&'a Cell>> {
     let settled = work.settled.first().map(|it| (&*it.entity, it.at.index));
     let place = settled.or(work.states.first().map(|it| (&*it.entity, it.index)));
     match place {

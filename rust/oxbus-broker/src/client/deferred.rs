@@ -11,7 +11,7 @@ use oxbus_store::Wait;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::shard::{Cell, Ended, LEAVING};
+use crate::shard::{Cell, REMOVAL_LOCK, ReadyCounts};
 
 impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
@@ -69,7 +69,7 @@ impl Receiver {
         let mut claims = Vec::with_capacity(counters.len());
         let is_durable = self.queue.core().is_durable();
         // The fetch is charged once the journal says so.
-        let first_hold = if is_durable { LEAVING } else { hold };
+        let first_hold = if is_durable { REMOVAL_LOCK } else { hold };
         cell.store(self.sub_queue)
             .lock_deferred(&counters, first_hold, moment.now, moment.ticks, &mut claims)
             .map_err(|counter| {
@@ -133,7 +133,7 @@ impl Receiver {
     /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.
     #[cold]
     fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp, wait: &Wait<'_>) {
-        let buried = cell.end_deferred(
+        let buried = cell.expire_deferred(
             self.sub_queue,
             counters,
             now,
@@ -141,7 +141,7 @@ impl Receiver {
             wait,
         );
         self.queue
-            .announce(index, Ended::of(SubQueue::DeadLetter, buried), wait);
+            .announce(index, ReadyCounts::of(SubQueue::DeadLetter, buried), wait);
     }
 
     /// True when the session has a message of that number.

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::sender::Sender;
 use crate::entity::Entity;
 use crate::routing::{PartitionRoute, route};
-use crate::shard::Deed;
+use crate::shard::CallKind;
 use crate::write::{EncodedMessage, WriteError};
 
 /// What became of the messages of a call.
@@ -97,7 +97,7 @@ impl Sender {
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
             // A copy is acknowledged by what came before it.
-            cell.shard.await_all(durability, Deed::Send, wait)?;
+            cell.shard.await_all(durability, CallKind::Send, wait)?;
             self.reach(durability);
         }
         let mut is_fresh = admission.fresh().iter();

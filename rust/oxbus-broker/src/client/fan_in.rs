@@ -17,7 +17,7 @@ use oxbus_store::{Claimed, Hold};
 use super::attempts::Refused;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use crate::entity::receive_cache::{Cached, send_back};
-use crate::shard::LEAVING;
+use crate::shard::REMOVAL_LOCK;
 
 /// Messages taken from one cell in a run.
 const RUN_MAX: usize = 128;
@@ -124,7 +124,7 @@ impl Receiver {
     /// The hold for a message that is gone when it is received: with a journal it stays until that says so.
     pub(super) fn hold_to_leave(&self) -> Hold {
         if self.queue.core().is_durable() {
-            LEAVING
+            REMOVAL_LOCK
         } else {
             Hold::Take
         }
@@ -308,7 +308,7 @@ impl Receiver {
         wait: &Wait<'_>,
     ) -> usize {
         let Some(cell) = self.queue.cell(index) else { return 0 };
-        let (taken, buried) = cell.claim(
+        let (taken, buried) = cell.claim_or_expire(
             self.sub_queue,
             max,
             hold,

@@ -222,7 +222,7 @@ impl Receiver {
         self.check_receives()?;
         self.queue.use_now();
         if let Some(held) = &self.session {
-            return self.take_from_session(held, max, deliveries, wait);
+            return self.receive_from_session(held, max, deliveries, wait);
         }
         self.take(max, deliveries, wait)
     }

@@ -20,7 +20,7 @@ use crate::entity::Entity;
 use crate::entity::kind::Outgoing;
 use crate::routing::{PartitionRoute, RoundRobin};
 use crate::shard::{Admission, Cell};
-use crate::write::{Cause, EncodedMessage, Leaving, Operation, ShardWrite, WriteError};
+use crate::write::{Cause, EncodedMessage, Removal, ShardWrite, WriteError, WriteOperation};
 
 /// A sender to one queue or topic.
 pub struct Sender {
@@ -130,7 +130,7 @@ impl Sender {
 
     /// The partitions in the order in which a keyless message tries them.
     pub fn turn(&self) -> impl Iterator<Item = PartitionId> + use<> {
-        self.turn.turn(self.queue.partitions())
+        self.turn.next_order(self.queue.partitions())
     }
 
     /// Stores messages in one partition, all or none, in order. They stay in `messages` when that fails.
@@ -185,10 +185,10 @@ impl Sender {
         };
         let moment = self.queue.core().clock().moment();
         self.queue.tick(moment, wait);
-        let cancel = Operation::Remove {
+        let cancel = WriteOperation::Remove {
             cell,
             sub_queue: SubQueue::Main,
-            leaving: Leaving::Cancelled(&counters),
+            removal: Removal::Cancelled(&counters),
         };
         let mut write = ShardWrite::of(cancel, moment);
         let cancelled = write.commit(cell, cell.durability(None), wait);
@@ -252,13 +252,13 @@ impl Sender {
             if wait.is_over() {
                 return Err(failed);
             }
-            self.queue.shard(partition.0.into()).give_up_waiting();
+            self.queue.shard(partition.0.into()).mark_unresponsive();
         }
         if failed.is_definite() {
             return Ok(failed.into());
         }
         // Nobody knows whether they were stored: storing them elsewhere may double them, unless the entry never counts.
-        match failed.late {
+        match failed.unconfirmed {
             Some(late) if self.queue.core().fence(partition, late).is_ok() => {
                 Ok(Error::from(failed).with_effect(Effect::None))
             }

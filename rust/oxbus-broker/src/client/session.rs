@@ -11,14 +11,14 @@ use oxbus_store::{Hold, Record, Wait};
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
-use crate::shard::{Accepted, Cell, SessionEnd, SessionLost, Sessions, State, Take};
-use crate::write::{Operation, ShardWrite};
+use crate::shard::{AcceptedSession, Cell, SessionEnd, SessionLost, SessionReceive, SessionState, Sessions};
+use crate::write::{ShardWrite, WriteOperation};
 
 /// A session in the hands of a receiver.
 pub(crate) struct Held {
     /// Index of its cell.
     pub(crate) index: usize,
-    pub(crate) accepted: Arc<Accepted>,
+    pub(crate) accepted: Arc<AcceptedSession>,
 }
 
 impl Receiver {
@@ -31,7 +31,7 @@ impl Receiver {
     }
 
     /// Takes up to `max` messages of the session without waiting.
-    pub(super) fn take_from_session(
+    pub(super) fn receive_from_session(
         &self,
         held: &Held,
         max: usize,
@@ -42,14 +42,14 @@ impl Receiver {
         let moment = self.moment();
         self.sweep(moment, wait);
         let (cell, _) = self.sessions_of(held, wait)?;
-        let take = Take {
+        let take = SessionReceive {
             max,
             hold: self.session_hold(),
             moment,
         };
         let mut claims = Vec::new();
         let ended = cell
-            .take_from_session(&held.accepted, take, self.queue.rules(), &mut claims, wait)
+            .receive_from_session(&held.accepted, take, self.queue.rules(), &mut claims, wait)
             .map_err(|SessionLost| self.session_lost())?;
         self.queue.announce(held.index, ended, wait);
         out.extend(claims.into_iter().map(|claimed| Delivery {
@@ -165,7 +165,7 @@ impl Receiver {
     pub fn set_session_state(&self, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
         let (index, accepted, state) = self.prepare_state(state, wait)?;
         let cell = self.queue.cell(index).ok_or_else(|| self.session_lost())?;
-        let set = Operation::SessionState { cell, accepted, state };
+        let set = WriteOperation::SessionState { cell, accepted, state };
         let mut write = ShardWrite::of(set, self.moment());
         let set = write.commit(cell, cell.durability(None), wait);
         set.map(drop).map_err(|error| error.or_lost(|_| self.session_lost()))
@@ -176,7 +176,7 @@ impl Receiver {
         &self,
         state: Option<&[u8]>,
         wait: &Wait<'_>,
-    ) -> Result<(usize, Arc<Accepted>, Option<State>)> {
+    ) -> Result<(usize, Arc<AcceptedSession>, Option<SessionState>)> {
         let held = self.held()?;
         let moment = self.moment();
         self.queue.tick(moment, wait);
@@ -188,7 +188,7 @@ impl Receiver {
             let growth = bytes.len().saturating_sub(before.map_or(0, |state| state.bytes.len()));
             self.check_state(cell, held, bytes, growth)?;
         }
-        let state = state.map(|bytes| State {
+        let state = state.map(|bytes| SessionState {
             bytes: bytes.into(),
             set_at: moment.now,
         });
@@ -196,7 +196,7 @@ impl Receiver {
     }
 
     /// The session it has accepted, to be named later.
-    pub(super) fn accepted(&self) -> Option<Arc<Accepted>> {
+    pub(super) fn accepted(&self) -> Option<Arc<AcceptedSession>> {
         self.session.as_ref().map(|held| Arc::clone(&held.accepted))
     }
 

@@ -13,7 +13,7 @@ use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
 use crate::shard::Cell;
-use crate::write::{Leaving, Operation, ShardWrite};
+use crate::write::{Removal, ShardWrite, WriteOperation};
 
 /// A list of which some messages are not settled, or may not be.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Receiver {
             let index = at[*position].index;
             if ticket.is_pending() && asked >> index & 1 == 0 {
                 asked |= 1 << index;
-                ticket.hasten();
+                ticket.start_sync();
             }
         }
         for (position, ticket) in tickets.into_iter().rev() {
@@ -181,10 +181,10 @@ impl Receiver {
                 }
                 match self.serving_cell(run[0], wait) {
                     Ok(Some(cell)) => {
-                        let remove = Operation::Remove {
+                        let remove = WriteOperation::Remove {
                             cell,
                             sub_queue: self.sub_queue,
-                            leaving: Leaving::Completed(&keys[start..end]),
+                            removal: Removal::Completed(&keys[start..end]),
                         };
                         writes.push((start..end, cell, ShardWrite::of(remove, moment)));
                     }
@@ -208,7 +208,7 @@ impl Receiver {
         }
         // All are on their way before the first is waited for.
         for (_, ticket) in tickets.iter().skip(1) {
-            ticket.hasten();
+            ticket.start_sync();
         }
         for (run, ticket) in tickets {
             if let Err(error) = ticket.finish(wait) {

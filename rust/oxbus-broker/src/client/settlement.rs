@@ -14,7 +14,7 @@ use super::receiver::Receiver;
 use crate::entity::Entity;
 use crate::record::{with_dead_letter, with_properties};
 use crate::shard::Cell;
-use crate::write::{Operation, Settle, ShardWrite, Ticket};
+use crate::write::{LockEnd, ShardWrite, Ticket, WriteOperation};
 
 /// Names a hold across the cells of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Receiver {
             return Err(self.lock_lost(at));
         }
         let settle = self.how_to_settle(cell, at, settlement)?;
-        let operation = Operation::settle(cell, self.sub_queue, at.key, settle);
+        let operation = WriteOperation::settle(cell, self.sub_queue, at.key, settle);
         Ok((cell, ShardWrite::of(operation, moment)))
     }
 
@@ -133,7 +133,7 @@ impl Receiver {
     }
 
     /// Checks a settlement that is to happen later: how it ends the hold of the message.
-    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<Settle> {
+    pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<LockEnd> {
         self.check_settles()?;
         let ticks = self.queue.core().clock().ticks();
         self.queue.tick(self.moment(), wait);
@@ -146,8 +146,8 @@ impl Receiver {
 
     /// How a settlement ends the lock of a message.
     #[inline]
-    fn how_to_settle(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<Settle> {
-        Ok(Settle::Outcome(match settlement {
+    fn how_to_settle(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<LockEnd> {
+        Ok(LockEnd::Outcome(match settlement {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
@@ -169,7 +169,7 @@ impl Receiver {
                 check_text("reason", reason)?;
                 check_text("error_description", description)?;
                 let stored = self.stored(cell, at)?;
-                return Ok(Settle::DeadLetter(with_dead_letter(
+                return Ok(LockEnd::DeadLetter(with_dead_letter(
                     &stored,
                     reason,
                     description,

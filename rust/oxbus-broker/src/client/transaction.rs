@@ -21,8 +21,8 @@ use super::settlement::{SettleKey, Settlement};
 use crate::entity::Core;
 use crate::entity::Entity;
 use crate::routing::PartitionRoute;
-use crate::shard::{Accepted, State};
-use crate::write::{EncodedMessage, Settle};
+use crate::shard::{AcceptedSession, SessionState};
+use crate::write::{EncodedMessage, LockEnd};
 
 /// Operations that happen together.
 pub struct Transaction {
@@ -76,17 +76,17 @@ pub(super) struct Settled {
     pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) at: SettleKey,
-    pub(super) settle: Settle,
+    pub(super) settle: LockEnd,
     /// The session that it is one of.
-    pub(super) session: Option<Arc<Accepted>>,
+    pub(super) session: Option<Arc<AcceptedSession>>,
 }
 
 /// A session whose state changes.
 pub(super) struct StateSet {
     pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
-    pub(super) accepted: Arc<Accepted>,
-    pub(super) state: Option<State>,
+    pub(super) accepted: Arc<AcceptedSession>,
+    pub(super) state: Option<SessionState>,
 }
 
 fn not_allowed() -> Error {
@@ -253,7 +253,7 @@ impl Transaction {
     ) -> Result<()> {
         let Some(first) = at.first() else { return Ok(()) };
         let settles = at.iter().map(|at| receiver.prepare(*at, settlement, wait));
-        let settles: Vec<Settle> = settles.collect::<Result<_>>()?;
+        let settles: Vec<LockEnd> = settles.collect::<Result<_>>()?;
         if at.iter().any(|at| at.index != first.index) {
             return Err(not_allowed());
         }

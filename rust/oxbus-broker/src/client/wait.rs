@@ -15,7 +15,7 @@ use oxbus_store::{Wait, WaitQueue};
 
 use crate::clock::Deadline;
 use crate::entity::Entity;
-use crate::shard::Accepted;
+use crate::shard::AcceptedSession;
 
 /// When a wait ends.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct WaitPlace(Place);
 
 enum Place {
     Queue(Arc<Entity>, SubQueue),
-    Session(Arc<Accepted>),
+    Session(Arc<AcceptedSession>),
 }
 
 impl WaitPlace {
@@ -52,7 +52,7 @@ impl WaitPlace {
     }
 
     /// With those who receive from a session.
-    pub(super) fn at_session(accepted: &Arc<Accepted>) -> Self {
+    pub(super) fn at_session(accepted: &Arc<AcceptedSession>) -> Self {
         Self(Place::Session(Arc::clone(accepted)))
     }
 }

@@ -15,10 +15,10 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The system's clocks.
 ///
-/// Every receive and every settlement reads the clock, and an exact reading costs as much as moving a message. So locks, expiry
-/// and schedules use the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks per second).
-/// Both clocks of a [`Moment`] come from the same tick, so a lock holds until the time it names. [`Clock::now`], which stamps
-/// messages, is exact.
+/// Every receive and every settlement reads the clock, and an exact reading costs as much as moving a message. So locks,
+/// expiry and schedules use the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks
+/// per second). Both clocks of a [`Moment`] come from the same tick, so a lock holds until the time it names.
+/// [`Clock::now`], which stamps messages, is exact.
 #[derive(Debug)]
 pub struct SystemClock {
     lag_ms: u64,
@@ -49,8 +49,8 @@ const LAST_TICK: (ClockId, ClockId) = (ClockId::RealtimeCoarse, ClockId::Monoton
 #[cfg(not(target_os = "linux"))]
 const LAST_TICK: (ClockId, ClockId) = (ClockId::Realtime, ClockId::Monotonic);
 
-/// Whole milliseconds of a clock; 0 before its epoch. Reads the clock directly: the arithmetic of `Instant` and `SystemTime`
-/// takes as long as the reading itself.
+/// Whole milliseconds of a clock; 0 before its epoch. Reads the clock directly: the arithmetic of `Instant` and
+/// `SystemTime` takes as long as the reading itself.
 #[inline]
 fn whole_ms(clock: ClockId) -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);

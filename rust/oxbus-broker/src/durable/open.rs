@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Opens or creates a durable namespace.
 //!
-//! The directory is not changed before it is known to be a namespace or empty. A shard that cannot be opened is out of service,
-//! with the reason; the others open. A shard without files is damaged, never empty: creating a namespace writes a first snapshot
-//! into each shard.
+//! The directory is not changed before it is known to be a namespace or empty. A shard that cannot be opened is out of
+//! service, with the reason; the others open. A shard without files is damaged, never empty: creating a namespace writes a
+//! first snapshot into each shard.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ use crate::catalog::CatalogContents;
 use crate::catalog::FencedEntry;
 use crate::clock::{Randomness, SystemClock};
 use crate::memory::MemoryBudget;
-use crate::shard::journal::{Event, Events, Image, Journal};
-use crate::shard::{Fault, Reason, Shard, offset_in};
+use crate::shard::journal::{EventReader, Journal, JournalEvent, ShardState};
+use crate::shard::{FaultReason, PartitionFault, Shard, offset_in};
 
 /// Threads that sync entries for which no call waits.
 const FLUSHERS: usize = 2;
@@ -57,13 +57,13 @@ pub struct OpenedNamespace {
     /// Its shards.
     pub shards: Vec<Arc<Shard>>,
     /// The recovered state of each shard.
-    pub images: Vec<Image>,
+    pub states: Vec<ShardState>,
     /// Its entities.
     pub contents: CatalogContents,
 }
 
-/// Opens the namespace in a directory. If there is none, creates it with `partitions` shards, or `default_partitions`. The store
-/// id and the salts of the journals come from `randomness`.
+/// Opens the namespace in a directory. If there is none, creates it with `partitions` shards, or `default_partitions`. The
+/// store id and the salts of the journals come from `randomness`.
 pub fn open(
     options: &StoreOptions,
     (partitions, default_partitions): (Option<u16>, u16),
@@ -133,19 +133,19 @@ pub fn open(
         seconds: 0.0,
         ..Recovery::default()
     };
-    let (mut shards, mut stores, mut images) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut shards, mut stores, mut states) = (Vec::new(), Vec::new(), Vec::new());
     for (partition, part) in (0..).zip(parts) {
         recovery.frames += part.replayed.frames;
         recovery.truncated_bytes += part.replayed.torn_bytes;
-        if part.shard.health().fault() == Some(Fault::Damaged) {
+        if part.shard.health().fault() == Some(PartitionFault::Damaged) {
             recovery.corrupt_partitions.push(partition);
         }
-        let mut image = part.image;
+        let mut state = part.state;
         // Drops the messages of deleted entities.
-        image.retain(|entity| contents.has(entity));
+        state.retain(|entity| contents.has(entity));
         shards.push(part.shard);
         stores.push(part.store);
-        images.push(image);
+        states.push(state);
     }
     recovery.seconds = (clock.ticks().0 - began.0) as f64 / 1e3;
     let injection = Arc::new(Injection::default());
@@ -165,7 +165,7 @@ pub fn open(
             waiting_loads: OnceLock::new(),
         },
         shards,
-        images,
+        states,
         contents,
     })
 }
@@ -201,7 +201,7 @@ pub(crate) fn storage_error(path: &Path, what: &str, error: io::Error) -> Error 
 pub(crate) fn own(dir: &Path) -> Result<Owner> {
     Owner::take(dir).map_err(|error| match error {
         OwnError::InUse { pid, path } => {
-            let who = pid.map_or_else(
+            let owner = pid.map_or_else(
                 || "another process".to_owned(),
                 |pid| {
                     let here = if pid == std::process::id() { ", this one" } else { "" };
@@ -209,7 +209,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
                 },
             );
             let detail = format!(
-                "the namespace is in use by {who}; close it there, or own other partitions: `{}`",
+                "the namespace is in use by {owner}; close it there, or own other partitions: `{}`",
                 path.parent().unwrap_or(dir).display()
             );
             Error::new(ErrorKind::NamespaceInUse, detail)
@@ -251,7 +251,7 @@ struct ShardOpener<'a> {
 struct OpenedShard {
     shard: Arc<Shard>,
     store: Option<ShardStore>,
-    image: Image,
+    state: ShardState,
     replayed: Replayed,
 }
 
@@ -283,18 +283,18 @@ impl ShardOpener<'_> {
         let stopped = |fault, reason| OpenedShard {
             shard: Arc::new(Shard::stopped(id, fault, reason)),
             store: None,
-            image: Image::default(),
+            state: ShardState::default(),
             replayed: Replayed::default(),
         };
         if !is_owned {
-            return stopped(Fault::Elsewhere, Reason::default());
+            return stopped(PartitionFault::NotOwned, FaultReason::default());
         }
         let dir = shard_dir(self.dir, partition);
         let injection = Arc::new(Injection::default());
         let disk: Arc<dyn Disk> = Arc::new(InjectedDisk::new(Arc::clone(self.disk), Arc::clone(&injection)));
         match self.open_log(&disk, &dir, partition) {
-            Err(reason) => stopped(Fault::Damaged, reason),
-            Ok((log, options, image, replayed)) => {
+            Err(reason) => stopped(PartitionFault::Damaged, reason),
+            Ok((log, options, state, replayed)) => {
                 let log = Arc::new(log);
                 self.flusher.add(&log);
                 OpenedShard {
@@ -311,7 +311,7 @@ impl ShardOpener<'_> {
                         injection,
                         closed: AtomicBool::new(false),
                     }),
-                    image,
+                    state,
                     replayed,
                 }
             }
@@ -323,7 +323,7 @@ impl ShardOpener<'_> {
         disk: &Arc<dyn Disk>,
         dir: &Path,
         partition: u16,
-    ) -> std::result::Result<(FileLog, FileLogOptions, Image, Replayed), Reason> {
+    ) -> std::result::Result<(FileLog, FileLogOptions, ShardState, Replayed), FaultReason> {
         if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(dir, error))? {
             let text = format!(
                 "the files of the partition are missing; restore them from a copy: `{}`",
@@ -346,7 +346,7 @@ impl ShardOpener<'_> {
         options.epoch_above = replay.newest_fenced_epoch();
         let opened = FileLog::open(Arc::clone(disk), dir, options, &mut replay).map_err(|error| match error {
             OpenError::Io(error) => unreadable(dir, error),
-            error => Reason::of(error.to_string(), Some(Arc::new(error))),
+            error => FaultReason::of(error.to_string(), Some(Arc::new(error))),
         })?;
         match replay.wrong {
             Some(wrong) => {
@@ -356,23 +356,23 @@ impl ShardOpener<'_> {
                 );
                 Err(text.into())
             }
-            None => Ok((opened.log, options, replay.image, opened.replayed)),
+            None => Ok((opened.log, options, replay.state, opened.replayed)),
         }
     }
 }
 
-fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Reason {
+fn unreadable(dir: &Path, error: impl std::error::Error + Send + Sync + 'static) -> FaultReason {
     let text = format!(
         "the files of the partition cannot be read ({error}): `{}`",
         dir.display()
     );
-    Reason::of(text, Some(Arc::new(error)))
+    FaultReason::of(text, Some(Arc::new(error)))
 }
 
 /// Builds the state of a shard while its journal is read.
 #[derive(Default)]
 pub(crate) struct ShardReplay {
-    pub(crate) image: Image,
+    pub(crate) state: ShardState,
     /// The first invalid event, in words.
     pub(crate) wrong: Option<String>,
     memory: Arc<MemoryBudget>,
@@ -408,11 +408,11 @@ impl ShardReplay {
             }
             _ => Record::from_slice(bytes).into(),
         };
-        for found in Events::of(entry) {
+        for found in EventReader::of(entry) {
             let wrong = match found {
                 // The numbers that a fenced entry reserved stay reserved.
-                Ok((_, event)) if !counts && !matches!(event, Event::Number { .. }) => continue,
-                Ok((entity, event)) => match self.image.apply_with(entity, &event, &mut keep) {
+                Ok((_, event)) if !counts && !matches!(event, JournalEvent::Number { .. }) => continue,
+                Ok((entity, event)) => match self.state.apply_with(entity, &event, &mut keep) {
                     Ok(()) => continue,
                     Err(misfit) => format!("{} at {at}: number {}", misfit.detail, misfit.counter.0),
                 },

@@ -17,7 +17,7 @@ use oxbus_log::event;
 use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_SUSPECT_MS};
 
 use super::upkeep::{CHECK_INTERVAL, UpkeepTarget};
-use crate::shard::{Fault, Reason, Shard};
+use crate::shard::{FaultReason, PartitionFault, Shard};
 
 /// How long the disk of a shard has not answered.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,7 +40,7 @@ impl StallDetector {
             }
             *self = Self { ended, checks: 0 };
             log.distrust(false);
-            if begun == ended && !log.has_ended() && shard.health().fault() == Some(Fault::Silent) {
+            if begun == ended && !log.has_ended() && shard.health().fault() == Some(PartitionFault::Silent) {
                 // Nothing was lost: the waiting entries are written by now.
                 target.try_heal(shard);
             }
@@ -54,7 +54,7 @@ impl StallDetector {
             event!(DISK_STALLED, partition = shard.id().0, silent_ms = self.stalled_ms());
         }
         if self.stalled_for(STORE_ANSWER_MS_MAX) && shard.health().fault().is_none() {
-            shard.health().fail(Fault::Silent, Reason::default());
+            shard.health().fail(PartitionFault::Silent, FaultReason::default());
         }
         if has_just_reached(CALL_MS_DEFAULT) {
             log.end_silent();

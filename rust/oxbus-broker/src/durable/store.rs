@@ -160,7 +160,8 @@ impl Stores {
         Err(Error::new(ErrorKind::PartitionUnavailable, detail))
     }
 
-    /// Changes the catalog. The change is durable when this returns. A failure before the rename leaves the catalog unchanged.
+    /// Changes the catalog. The change is durable when this returns. A failure before the rename leaves the catalog
+    /// unchanged.
     pub fn change(&self, change: impl FnOnce(&mut CatalogContents)) -> Result<()> {
         self.check_owns_all()?;
         let mut held = guard(&self.catalog);

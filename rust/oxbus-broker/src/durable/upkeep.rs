@@ -14,8 +14,8 @@ use oxbus_store::file::FileLog;
 use super::compaction::{Compaction, snapshot_deadline};
 use super::stall_detector::StallDetector;
 use crate::clock::Deadline;
-use crate::shard::journal::Grown;
-use crate::shard::{Fault, Shard};
+use crate::shard::journal::GrowthCallback;
+use crate::shard::{PartitionFault, Shard};
 
 /// Interval between two checks.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -113,7 +113,7 @@ impl Upkeep {
     }
 
     /// A callback that makes the thread that writes snapshots check at once.
-    pub fn snapshot_notifier(&self) -> Grown {
+    pub fn snapshot_notifier(&self) -> GrowthCallback {
         let stop = Arc::clone(&self.stop);
         Arc::new(move || {
             if !std::mem::replace(&mut stop.state().check, true) {
@@ -205,12 +205,12 @@ impl ShardUpkeep {
         let hangs = |log: Arc<FileLog>| log.is_suspect() || (log.has_ended() && log.is_at_disk());
         let hangs = target.log(shard).is_some_and(hangs);
         match shard.health().fault() {
-            Some(Fault::Failed) if !hangs => self.heal(shard, target),
+            Some(PartitionFault::Failed) if !hangs => self.heal(shard, target),
             Some(_) => {}
             None if hangs => {}
             None => {
                 self.heal = None;
-                shard.leave_buried();
+                shard.spill_dead_letters();
                 if let Some(log) = target.log(shard) {
                     self.compaction.check(shard, journal, &log, target);
                 }

@@ -9,7 +9,7 @@ use oxbus_model::{Moment, PartitionId};
 
 use super::Entity;
 use super::receive_cache::send_back;
-use crate::shard::{Cell, Ended, Sessions};
+use crate::shard::{Cell, ReadyCounts, Sessions};
 
 impl Entity {
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
@@ -50,7 +50,7 @@ impl Entity {
     /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
     /// not overtake.
     #[inline]
-    pub fn announce(&self, index: usize, ended: Ended, wait: &Wait<'_>) {
+    pub fn announce(&self, index: usize, ended: ReadyCounts, wait: &Wait<'_>) {
         for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
             if ready > 0 {
                 self.publish(sub_queue, index, ready, wait);
@@ -71,7 +71,7 @@ impl Entity {
             }
             self.forward(sub_queue, index, wait);
         } else if self.features.requires_session && sub_queue == SubQueue::Main {
-            self.sort_sessions(index, wait);
+            self.fill_sessions(index, wait);
         } else {
             self.receivable(sub_queue).publish(index, ready);
         }
@@ -92,7 +92,7 @@ impl Entity {
     #[inline]
     fn publish_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
         if self.is_forwarding(SubQueue::Main) {
-            self.unsort_sessions(index);
+            self.empty_sessions(index);
             self.forward(SubQueue::Main, index, wait);
         } else {
             self.main.publish(index, available);

@@ -8,14 +8,14 @@ use oxbus_model::{Counter, PartitionId, SequenceNumber};
 use oxbus_store::Wait;
 
 use super::Entity;
-use crate::shard::journal::Queues;
+use crate::shard::journal::EntityState;
 use crate::shard::{Cell, Shard};
 use crate::write::DeadLetterReason;
 
 impl Entity {
     /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the entity: nobody is
     /// told until all entities are there, for to tell may be to sort, to bury and to forward (`announce_ready`).
-    pub(crate) fn restore(&self, index: usize, queues: Queues) {
+    pub(crate) fn restore(&self, index: usize, queues: EntityState) {
         // Every send is a use, whether that was written down or not.
         let newest = queues.main.iter().map(|(_, kept)| kept.enqueued_at).max();
         if let Some(newest) = newest {

@@ -40,7 +40,7 @@ pub struct Core {
     /// Bytes of all stages.
     staged_bytes: AtomicU64,
     /// When the oldest commit was decided that is not published yet.
-    undone_since: AtomicU64,
+    unpublished_since: AtomicU64,
     durable: bool,
     /// Others may use its entities: this process does not see all uses.
     shared: AtomicBool,
@@ -73,7 +73,7 @@ impl Core {
             memory: Arc::new(MemoryBudget::new(memory_limit_bytes).with_bodies_on_disk(keep_bodies_on_disk)),
             turns: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
-            undone_since: AtomicU64::new(u64::MAX),
+            unpublished_since: AtomicU64::new(u64::MAX),
             durable,
             shared: AtomicBool::new(false),
             waits: AtomicBool::new(durable),
@@ -136,14 +136,14 @@ impl Core {
 
     /// Notes when the oldest commit was decided that is not published yet; `None` when all are.
     pub(crate) fn set_undone_since(&self, at: Option<Timestamp>) {
-        self.undone_since
+        self.unpublished_since
             .store(at.map_or(u64::MAX, |at| at.0), Ordering::SeqCst);
     }
 
     /// How long partitions remember at `now` what was attached to them: seven days, and all that belongs to a commit which is
     /// not published yet.
     pub(crate) fn attached_ms(&self, now: Timestamp) -> u64 {
-        ATTACHED_MS + now.0.saturating_sub(self.undone_since.load(Ordering::SeqCst))
+        ATTACHED_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }
 
     /// True when messages are kept in a directory.

@@ -13,8 +13,8 @@ use oxbus_store::{Claimed, LockKey, NeighbourReader, Outcome, Peeked, Phase, Wai
 
 use super::Entity;
 use crate::record::with_dead_letter;
-use crate::shard::{Cell, Ended};
-use crate::write::{Leaving, Operation, Settle, ShardWrite, WriteError};
+use crate::shard::{Cell, ReadyCounts};
+use crate::write::{LockEnd, Removal, ShardWrite, WriteError, WriteOperation};
 
 /// Messages looked at in one call of a store.
 const LOOK_MESSAGES: usize = 256;
@@ -119,7 +119,7 @@ impl Entity {
             let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
             let ended = self.end_all((sub_queue, index, cell), &held, outcome, wait);
             // What could not be settled is as it was.
-            self.let_go((sub_queue, index, cell), keys.into_iter(), wait);
+            self.release_all((sub_queue, index, cell), keys.into_iter(), wait);
             settled += ended?;
         }
         Ok(settled)
@@ -168,22 +168,24 @@ impl Entity {
         let moment = self.core().clock().moment();
         let count = held.len();
         let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
-        let writes: Vec<Operation<'_>> = match outcome {
-            Drained::Complete => vec![Operation::Remove {
+        let writes: Vec<WriteOperation<'_>> = match outcome {
+            Drained::Complete => vec![WriteOperation::Remove {
                 cell,
                 sub_queue,
-                leaving: Leaving::Completed(&keys),
+                removal: Removal::Completed(&keys),
             }],
             Drained::Defer => {
-                let defer = || Settle::Outcome(Outcome::Defer { replacement: None });
-                let deferred = keys.iter().map(|key| Operation::settle(cell, sub_queue, *key, defer()));
+                let defer = || LockEnd::Outcome(Outcome::Defer { replacement: None });
+                let deferred = keys
+                    .iter()
+                    .map(|key| WriteOperation::settle(cell, sub_queue, *key, defer()));
                 deferred.collect()
             }
             Drained::DeadLetter { reason, description } => {
                 let moved = held.iter().map(|claimed| {
                     let record = with_dead_letter(&cell.load(&claimed.record)?, reason, description, &[])?;
-                    let dead_letter = Settle::DeadLetter(record);
-                    Ok(Operation::settle(cell, sub_queue, claimed.key, dead_letter))
+                    let dead_letter = LockEnd::DeadLetter(record);
+                    Ok(WriteOperation::settle(cell, sub_queue, claimed.key, dead_letter))
                 });
                 moved.collect::<Result<_>>()?
             }
@@ -209,9 +211,9 @@ impl Entity {
         } else {
             0
         };
-        let ended = Ended {
+        let ended = ReadyCounts {
             dead_letters,
-            ..Ended::default()
+            ..ReadyCounts::default()
         };
         self.announce(index, ended, wait);
         Ok(count)

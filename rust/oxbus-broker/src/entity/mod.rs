@@ -45,7 +45,7 @@ pub use self::receivable::Receivable;
 use self::reservation::Consumers;
 pub use self::settings::Settings;
 use crate::shard::journal::EntityId;
-use crate::shard::{Cell, Features, Shard};
+use crate::shard::{Cell, CellFeatures, Shard};
 
 /// A queue, a topic or a subscription of a namespace.
 pub struct Entity {
@@ -55,7 +55,7 @@ pub struct Entity {
     kind: Kind,
     settings: Versions<Settings>,
     /// What of the settings never changes, and what follows from the kind.
-    features: Features,
+    features: CellFeatures,
     /// The shard of each cell: all of the namespace, or the home shard alone.
     shards: Box<[Arc<Shard>]>,
     cells: Box<[OnceLock<Cell>]>,
@@ -82,7 +82,7 @@ impl Entity {
             core: Arc::clone(core),
             name,
             id,
-            features: Features {
+            features: CellFeatures {
                 detects_duplicates: settings.requires_duplicate_detection,
                 requires_session: settings.requires_session,
                 fans_out: kind.fans_out(),

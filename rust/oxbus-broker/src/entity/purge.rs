@@ -16,8 +16,8 @@ use super::Entity;
 use super::write_batch::WriteBatch;
 use crate::filter::{RuleInput, SqlFilter};
 use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
-use crate::shard::{Cell, Ended};
-use crate::write::{Leaving, Operation, Settle, ShardWrite};
+use crate::shard::{Cell, ReadyCounts};
+use crate::write::{LockEnd, Removal, ShardWrite, WriteOperation};
 
 /// Which messages.
 #[derive(Debug, Default)]
@@ -75,11 +75,11 @@ impl Entity {
                 wait,
             )?;
             let keys: Vec<LockKey> = chosen.iter().map(|claimed| claimed.key).collect();
-            let leaving = Leaving::Completed(&keys);
-            let operation = Operation::Remove {
+            let removal = Removal::Completed(&keys);
+            let operation = WriteOperation::Remove {
                 cell,
                 sub_queue,
-                leaving,
+                removal,
             };
             let mut write = ShardWrite::of(operation, self.core().clock().moment());
             let done = write.commit(cell, cell.durability(None), wait);
@@ -132,7 +132,7 @@ impl Entity {
         };
         let sent = self.send_again(index, cell, chosen, moment, wait);
         if sent.is_err() {
-            self.let_go(
+            self.release_all(
                 (SubQueue::DeadLetter, index, cell),
                 chosen.iter().map(|claimed| claimed.key),
                 wait,
@@ -163,11 +163,16 @@ impl Entity {
         let (mut write, notices) = batch.finish(cell);
         write.set_atomic();
         if let Some(admission) = &admission {
-            write.push(Operation::Seen(cell, admission));
+            write.push(WriteOperation::Seen(cell, admission));
         }
         for claimed in chosen {
-            let complete = Settle::Outcome(Outcome::Complete);
-            write.push(Operation::settle(cell, SubQueue::DeadLetter, claimed.key, complete));
+            let complete = LockEnd::Outcome(Outcome::Complete);
+            write.push(WriteOperation::settle(
+                cell,
+                SubQueue::DeadLetter,
+                claimed.key,
+                complete,
+            ));
         }
         let committed = write.commit(cell, cell.durability(None), wait);
         committed.map_err(|error| {
@@ -214,7 +219,7 @@ impl Entity {
                     Ok(false) => {}
                     Err(error) => {
                         let keys = chosen.iter().map(|claimed: &Claimed| claimed.key);
-                        self.let_go((sub_queue, index, cell), keys, wait);
+                        self.release_all((sub_queue, index, cell), keys, wait);
                         return Err(error);
                     }
                 }
@@ -242,7 +247,7 @@ impl Entity {
             wanted.into_iter().partition(|message| message.phase == Phase::Ready);
         let ready: Vec<Counter> = ready.iter().map(|it| it.counter).collect();
         let now = self.now();
-        let mut buried = cell.claim_these(
+        let mut buried = cell.claim_these_or_expire(
             sub_queue,
             &ready,
             hold,
@@ -276,20 +281,20 @@ impl Entity {
                 chosen.push(claimed);
             }
         }
-        buried += cell.dispose(expired, self.rules(), wait);
+        buried += cell.dispose_expired(expired, self.rules(), wait);
         chosen[before..].sort_by_key(|claimed| claimed.key.counter);
         self.announce(
             index,
-            Ended {
+            ReadyCounts {
                 dead_letters: buried,
-                ..Ended::default()
+                ..ReadyCounts::default()
             },
             wait,
         );
     }
 
     /// Gives messages back; nothing is charged.
-    pub(super) fn let_go(
+    pub(super) fn release_all(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         keys: impl Iterator<Item = LockKey>,

@@ -5,7 +5,7 @@ use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
 use super::Entity;
-use crate::shard::{Ended, SessionInfo, Sessions};
+use crate::shard::{ReadyCounts, SessionInfo, Sessions};
 
 impl Entity {
     /// True when its messages are received by session (B-181).
@@ -35,9 +35,9 @@ impl Entity {
     }
 
     /// Sorts what became ready in a cell into its sessions, and tells who waits for it.
-    pub(crate) fn sort_sessions(&self, index: usize, wait: &Wait<'_>) {
+    pub(crate) fn fill_sessions(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
-            let ended = cell.sort_sessions(self.now(), self.rules(), wait);
+            let ended = cell.fill_sessions(self.now(), self.rules(), wait);
             self.announce(index, ended, wait);
         }
     }
@@ -45,16 +45,16 @@ impl Entity {
     /// Dead-letters what became ready in a cell without a session, as sorting does, whether the rest may be moved on or not.
     pub(super) fn bury_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
-            let ended = cell.sort_sessions(self.now(), self.rules(), wait);
-            cell.unsort_sessions();
-            self.announce(index, Ended { sessions: 0, ..ended }, wait);
+            let ended = cell.fill_sessions(self.now(), self.rules(), wait);
+            cell.empty_sessions();
+            self.announce(index, ReadyCounts { sessions: 0, ..ended }, wait);
         }
     }
 
     /// Takes what is ready in the sessions of a cell out of them, to be forwarded.
-    pub(super) fn unsort_sessions(&self, index: usize) {
+    pub(super) fn empty_sessions(&self, index: usize) {
         if let Some(cell) = self.cell(index) {
-            cell.unsort_sessions();
+            cell.empty_sessions();
         }
     }
 

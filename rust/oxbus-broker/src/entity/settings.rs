@@ -76,7 +76,7 @@ impl Entity {
         let settings = self.settings();
         Rules {
             max_delivery_count: settings.max_delivery_count,
-            bury_expired: settings.dead_lettering_on_message_expiration,
+            dead_letter_expired: settings.dead_lettering_on_message_expiration,
             sessions_expire_whole: settings.expire_whole_sessions,
         }
     }

@@ -14,7 +14,7 @@ use super::write_batch::{Notices, WriteBatch};
 use crate::filter::{MessageCopy, RuleInput, Selection};
 use crate::record::encode;
 use crate::shard::{Admission, Cell};
-use crate::write::{EncodedMessage, Operation, WriteError};
+use crate::write::{EncodedMessage, WriteError, WriteOperation};
 
 /// When, how safe, and what is remembered of it.
 #[derive(Clone, Copy)]
@@ -140,7 +140,7 @@ impl Entity {
         }
         let (mut write, notices) = batch.finish(cell);
         if let Some(admitted) = terms.admitted {
-            write.push(Operation::Seen(cell, admitted));
+            write.push(WriteOperation::Seen(cell, admitted));
         }
         write.commit(cell, terms.durability, wait)?;
         notices.announce(wait);
@@ -154,7 +154,7 @@ impl Entity {
         }
         let subscribers = self.subscribers();
         let mut notices = Notices::default();
-        cell.each_due(now, |due_at, counter| -> std::result::Result<(), WriteError> {
+        cell.for_each_due(now, |due_at, counter| -> std::result::Result<(), WriteError> {
             if let Some(one) = activate(&subscribers, (index, cell), due_at, counter, wait)? {
                 notices.join(one);
             }
@@ -185,7 +185,7 @@ fn activate<'a>(
         .and_then(|()| {
             let (mut write, notices) = batch.finish(cell);
             let message = None;
-            write.push(Operation::Activate { cell, counter, message });
+            write.push(WriteOperation::Activate { cell, counter, message });
             write.commit(cell, Durability::Os, wait).map(|_| notices)
         });
     cell.give_up_numbers(number, 1);

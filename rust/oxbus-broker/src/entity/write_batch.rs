@@ -17,7 +17,7 @@ use crate::filter::{MessageCopy, RuleFailure, RuleInput, Selection};
 use crate::record::{encode, with_dead_letter};
 use crate::shard::Cell;
 use crate::shard::journal::EntityId;
-use crate::write::{DeadLetter, Fan, Operation, ShardWrite};
+use crate::write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
 
 /// A message that waits for its time: the position of its cell, and the number that was taken for it.
 struct Scheduled {
@@ -31,7 +31,7 @@ struct Scheduled {
 pub(crate) struct WriteBatch<'a> {
     moment: Moment,
     cells: Vec<&'a Cell>,
-    fans: Vec<Fan>,
+    fans: Vec<FanOutRecord>,
     /// Copies that go to the dead-letter queue of their subscription, with their reason in them.
     failed: Vec<(usize, NewMessage)>,
     scheduled: Vec<Scheduled>,
@@ -103,7 +103,7 @@ impl<'a> WriteBatch<'a> {
     /// Adds a message for a queue.
     pub(crate) fn add(&mut self, queue: &'a Entity, index: usize, record: Record, expires_at: Timestamp) {
         let copies = smallvec![(self.position(queue, index), expires_at)];
-        self.fans.push(Fan { record, copies });
+        self.fans.push(FanOutRecord { record, copies });
     }
 
     /// Adds a message that waits for its time, under a number that was taken for it.
@@ -155,7 +155,7 @@ impl<'a> WriteBatch<'a> {
                     self.bury((entity, index), &fields, expires_at, (HEADER_TOO_LARGE, TOO_LARGE))?;
                 }
                 MessageCopy::Changed(record) => self.add(entity, index, record, expires_at),
-                MessageCopy::Failed(failure) if entity.buries_failed() => {
+                MessageCopy::Failed(failure) if entity.dead_letters_failed() => {
                     self.bury((entity, index), &fields, expires_at, words(&failure))?;
                 }
                 MessageCopy::Failed(_) => {}
@@ -164,7 +164,7 @@ impl<'a> WriteBatch<'a> {
         self.selected = selected;
         if !same.is_empty() {
             let (record, copies) = (encode(&fields), same);
-            self.fans.push(Fan { record, copies });
+            self.fans.push(FanOutRecord { record, copies });
         }
         Ok(())
     }
@@ -221,8 +221,8 @@ impl<'a> WriteBatch<'a> {
         write.push_fans(home, self.fans);
         for (to, message) in self.failed {
             let cell = write.cell(to);
-            let dead_letter = DeadLetter::New(to, message);
-            write.push(Operation::DeadLetter { cell, dead_letter });
+            let dead_letter = DeadLetterInput::New(to, message);
+            write.push(WriteOperation::DeadLetter { cell, dead_letter });
         }
         for Scheduled {
             to,
@@ -232,7 +232,7 @@ impl<'a> WriteBatch<'a> {
         } in self.scheduled
         {
             let counter = Some(counter);
-            write.push(Operation::Schedule {
+            write.push(WriteOperation::Schedule {
                 to,
                 counter,
                 due,
@@ -240,7 +240,7 @@ impl<'a> WriteBatch<'a> {
             });
         }
         // Also the numbers that a topic took for what comes.
-        write.take_part(home);
+        write.add_cell(home);
         (write, notices)
     }
 }

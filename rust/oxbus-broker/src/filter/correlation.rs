@@ -84,8 +84,8 @@ pub(super) fn fields_of<'v>(view: &'v MessageView<'_>) -> [Option<&'v str>; FIEL
     ]
 }
 
-/// A value whose equality follows B-357: types must match, except that an integer equals the double of exactly the same number.
-/// Null equals a null value in the message, and not a missing property.
+/// A value whose equality follows B-357: types must match, except that an integer equals the double of exactly the same
+/// number. Null equals a null value in the message, and not a missing property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum ComparableValue<'a> {
     Null,
@@ -128,7 +128,8 @@ fn of_double(value: f64) -> ComparableValue<'static> {
     }
 }
 
-/// The hash of compared values, fields first. It needs no secret key: colliding values would have to be in the rules as well.
+/// The hash of compared values, fields first. It needs no secret key: colliding values would have to be in the rules as
+/// well.
 #[derive(Debug, Default)]
 pub(super) struct ValuesHash(std::hash::DefaultHasher);
 

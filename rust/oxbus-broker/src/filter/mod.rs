@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules of topic subscriptions: they select the messages of a subscription and change its copies (B-343 … B-381).
 //!
-//! [`Rule::compile`] parses a rule, [`TopicRules::compile`] builds an index of all rules of a topic, and [`TopicRules::select`]
-//! evaluates that index for a message. This module does not lock, store or send.
+//! [`Rule::compile`] parses a rule, [`TopicRules::compile`] builds an index of all rules of a topic, and
+//! [`TopicRules::select`] evaluates that index for a message. This module does not lock, store or send.
 //!
-//! Read in this order: `rule`, `sql_lexer`, `sql_parser`, `sql_tree`, `sql_eval` with `operand` and `like`, `sql_action` with
-//! `copy_draft`, `correlation`, `correlation_index`, `topic_rules`. `docs/guide/rules-language.md` documents the language.
+//! Read in this order: `rule`, `sql_lexer`, `sql_parser`, `sql_tree`, `sql_eval` with `operand` and `like`, `sql_action`
+//! with `copy_draft`, `correlation`, `correlation_index`, `topic_rules`. `docs/guide/rules-language.md` documents the
+//! language.
 
 mod copy_draft;
 mod correlation;

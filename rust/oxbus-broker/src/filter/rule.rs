@@ -30,8 +30,8 @@ impl Rule {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// `InvalidArgument` when the filter or the action is invalid (B-359). A syntax error names the column, counted in characters
-    /// from 1, and the expected token.
+    /// `InvalidArgument` when the filter or the action is invalid (B-359). A syntax error names the column, counted in
+    /// characters from 1, and the expected token.
     pub fn compile(settings: &RuleSettings) -> Result<Self> {
         let name = &settings.name;
         let characters = name.chars().count();

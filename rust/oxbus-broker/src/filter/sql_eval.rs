@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Evaluates a tree for a message: true, false or unknown (B-370). `None` is unknown.
 //!
-//! AND and OR evaluate their parts from left to right and stop when the result is known, as in C#. A part that is not evaluated
-//! cannot fail.
+//! AND and OR evaluate their parts from left to right and stop when the result is known, as in C#. A part that is not
+//! evaluated cannot fail.
 
 use std::borrow::Cow;
 

@@ -21,7 +21,7 @@ use crate::client::Sender;
 use crate::clock::Deadline;
 use crate::durable::{Stores, storage_error};
 use crate::routing::PartitionRoute;
-use crate::shard::Injected;
+use crate::shard::InjectedFault;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -53,8 +53,8 @@ pub struct PartitionLoad {
 }
 
 impl BulkLoad {
-    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and is the same
-    /// for each attempt. With `Durability::Fsync` attached rows survive a power failure.
+    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and is the
+    /// same for each attempt. With `Durability::Fsync` attached rows survive a power failure.
     pub fn begin(namespace: &Namespace, queue: &str, name: &str, durability: Option<Durability>) -> Result<Self> {
         let sender = namespace.sender(queue)?;
         sender.check_sends()?;
@@ -92,7 +92,7 @@ impl BulkLoad {
     }
 
     /// Makes the disk of its files fail after `after` calls. For tests.
-    pub fn inject_fault(&self, fault: Injected, after: u64) -> Result<()> {
+    pub fn inject_fault(&self, fault: InjectedFault, after: u64) -> Result<()> {
         self.namespace.inject_fault_into_files(fault, after)
     }
 
@@ -147,8 +147,8 @@ impl BulkLoad {
         begun.map_err(|error| self.failed(partition, error))
     }
 
-    /// Attaches the rows, partition by partition. Waits up to `time` for each partition that another process owns. After an error
-    /// the rows attached so far stay, and a retry under the same name attaches the rest.
+    /// Attaches the rows, partition by partition. Waits up to `time` for each partition that another process owns. After an
+    /// error the rows attached so far stay, and a retry under the same name attaches the rest.
     pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<PartitionLoad>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
@@ -177,7 +177,8 @@ impl BulkLoad {
         let is_attached = !names.iter().any(|name| name.starts_with(&prefix));
         if is_attached {
             sealed.publish().map_err(failed)?;
-            // After a crash before this line nothing is attached twice: the file has the name too, and the take-over checks it.
+            // After a crash before this line nothing is attached twice: the file has the name too, and the take-over checks
+            // it.
             let name = dir.join(name_file(entity, identity, self.now));
             self.disk.create(&name).map_err(failed)?;
         }

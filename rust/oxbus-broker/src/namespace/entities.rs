@@ -184,7 +184,7 @@ impl Namespace {
             role.kind().check_status(next.status)?;
         }
         check_destinations(None, &next, &entities)?;
-        check_all_serve(entity, "update")?;
+        check_all_in_service(entity, "update")?;
         let now = self.inner.core.clock().now();
         if let Some(stores) = &self.inner.stores {
             stores.change(|contents| {
@@ -221,7 +221,7 @@ impl Namespace {
         if !entities.get(entity.name().key()).is_some_and(is_there) || !is_wanted(entity) {
             return Ok(());
         }
-        check_all_serve(entity, "delete")?;
+        check_all_in_service(entity, "delete")?;
         let mut gone = entity.subscriptions();
         gone.push(Arc::clone(entity));
         if let Some(stores) = &self.inner.stores {
@@ -296,7 +296,7 @@ fn check_destinations(
 }
 
 /// Fails while a partition of the entity is out of service.
-pub(super) fn check_all_serve(entity: &Entity, what: &str) -> Result<()> {
+pub(super) fn check_all_in_service(entity: &Entity, what: &str) -> Result<()> {
     check_health(
         (0..usize::from(entity.partitions())).map(|index| entity.shard(index)),
         what,

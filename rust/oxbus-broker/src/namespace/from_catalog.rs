@@ -18,7 +18,7 @@ use crate::entity::forward::forget;
 use crate::entity::kind::Kind;
 use crate::parallel;
 use crate::shard::Shard;
-use crate::shard::journal::{EntityId, Image, Origin};
+use crate::shard::journal::{EntityId, Origin, ShardState};
 
 impl Inner {
     /// The home shard of a topic, for its subscriptions.
@@ -62,9 +62,9 @@ impl Inner {
     }
 
     /// Builds the entities of the catalog with the messages of the journals.
-    pub(super) fn restore(&self, contents: &CatalogContents, mut images: Vec<Image>) -> Result<()> {
-        for (shard, image) in self.shards.iter().zip(&mut images) {
-            shard.restore_intents(std::mem::take(image.sinks_mut()));
+    pub(super) fn restore(&self, contents: &CatalogContents, mut states: Vec<ShardState>) -> Result<()> {
+        for (shard, state) in self.shards.iter().zip(&mut states) {
+            shard.restore_intents(std::mem::take(state.sinks_mut()));
         }
         // First: it extends how long cells remember the names of attached rows.
         self.registry.note_unpublished();
@@ -73,7 +73,7 @@ impl Inner {
             let queue = self.entity_of(entry, &queues)?;
             for index in 0..usize::from(queue.partitions()) {
                 let partition = usize::from(queue.shard(index).id().0);
-                if let Some(messages) = images[partition].take(queue.id()) {
+                if let Some(messages) = states[partition].take(queue.id()) {
                     queue.restore(index, messages);
                 }
             }
@@ -186,7 +186,7 @@ fn forget_stale_origins(entities: &[Arc<Entity>]) {
         })
     };
     for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
-        let gone = cell.arrived().into_iter().filter(|origin| !is_there(origin));
+        let gone = cell.origins().into_iter().filter(|origin| !is_there(origin));
         forget(cell, gone.collect(), &Wait::FOREVER);
     }
 }

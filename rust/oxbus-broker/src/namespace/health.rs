@@ -12,7 +12,7 @@ use oxbus_store::injected::DiskFault;
 
 use super::Namespace;
 use crate::clock::Deadline;
-use crate::shard::{Fault, Injected, Shard};
+use crate::shard::{InjectedFault, PartitionFault, Shard};
 
 /// Health of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct PartitionHealth {
     /// The partition.
     pub partition: PartitionId,
     /// Its fault; `None` when it is healthy.
-    pub fault: Option<Fault>,
+    pub fault: Option<PartitionFault>,
     /// The reason of the fault, in words.
     pub reason: Option<String>,
 }
@@ -40,26 +40,26 @@ impl Namespace {
     }
 
     /// Makes a partition fail after `after` operations, or calls of its disk. For tests.
-    pub fn inject_fault(&self, partition: PartitionId, fault: Injected, after: u64) -> Result<()> {
+    pub fn inject_fault(&self, partition: PartitionId, fault: InjectedFault, after: u64) -> Result<()> {
         let shard = self.shard(partition)?;
         if let Some(fault) = shard.health().fault().filter(|fault| fault.is_final()) {
             return Err(cannot_heal(shard, fault));
         }
-        let tell = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
+        let log = || event!(FAULT_INJECTED, partition = partition.0, fault = fault.name(), after);
         match fault {
-            Injected::Shard(fault) => {
-                tell();
+            InjectedFault::Shard(fault) => {
+                log();
                 shard.health().inject(fault, after);
             }
-            Injected::Disk(DiskFault::Stall) if self.stores().is_none() => {
-                tell();
+            InjectedFault::Disk(DiskFault::Stall) if self.stores().is_none() => {
+                log();
                 self.inner.core.let_wait();
-                shard.health().inject(Fault::Stalled, after);
+                shard.health().inject(PartitionFault::Stalled, after);
             }
-            Injected::Disk(fault) => {
+            InjectedFault::Disk(fault) => {
                 let store = self.stores().and_then(|stores| stores.shard(partition.0));
                 let store = store.ok_or_else(needs_disk)?;
-                tell();
+                log();
                 store.injection().begin(fault, after);
             }
         }
@@ -67,18 +67,18 @@ impl Namespace {
     }
 
     /// Makes the disk of the catalog, stages and bulk loads fail after `after` calls. For tests.
-    pub fn inject_fault_into_files(&self, fault: Injected, after: u64) -> Result<()> {
+    pub fn inject_fault_into_files(&self, fault: InjectedFault, after: u64) -> Result<()> {
         self.inner.core.check_open()?;
         let fault = match fault {
-            Injected::Disk(fault) => fault,
-            Injected::Shard(Fault::Full) => DiskFault::Full,
-            Injected::Shard(_) => {
+            InjectedFault::Disk(fault) => fault,
+            InjectedFault::Shard(PartitionFault::Full) => DiskFault::Full,
+            InjectedFault::Shard(_) => {
                 let detail = "this fault needs a partition; name one, or use a disk fault or `enospc`";
                 return Err(Error::new(ErrorKind::InvalidArgument, detail));
             }
         };
         let stores = self.stores().ok_or_else(needs_disk)?;
-        event!(FAULT_INJECTED, fault = Injected::Disk(fault).name(), after);
+        event!(FAULT_INJECTED, fault = InjectedFault::Disk(fault).name(), after);
         stores.injection().begin(fault, after);
         Ok(())
     }
@@ -131,12 +131,12 @@ fn needs_disk() -> Error {
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-fn cannot_heal(shard: &Shard, fault: Fault) -> Error {
+fn cannot_heal(shard: &Shard, fault: PartitionFault) -> Error {
     let reason = shard.health().reason().unwrap_or_default();
     let advice = match fault {
-        Fault::Elsewhere => "; heal it in the process that owns it",
+        PartitionFault::NotOwned => "; heal it in the process that owns it",
         // The reason contains the advice.
-        Fault::Panicked => "",
+        PartitionFault::Panicked => "",
         _ => "; salvage or restore it and open the namespace again",
     };
     let detail = format!("the partition is offline: {reason}{advice}: partition={}", shard.id());

@@ -19,7 +19,7 @@ use crate::durable::{self, Stores, Upkeep};
 use crate::entity::Core;
 use crate::entity::Entity;
 use crate::shard::journal::Journal;
-use crate::shard::{Cell, CellHandle, Fault, Shard, snapshot_bytes};
+use crate::shard::{Cell, CellHandle, PartitionFault, Shard, snapshot_bytes};
 use crate::stage::StageFiles;
 use crate::stage::StageRegistry;
 
@@ -120,9 +120,9 @@ impl Inner {
                 if !opened.stores.owns_all() {
                     core.share();
                 }
-                found = Some((opened.contents, opened.images));
+                found = Some((opened.contents, opened.states));
                 let journals = opened.shards.iter().filter_map(|shard| shard.journal());
-                journals.for_each(|journal| journal.call_slow_from(slow_call_ms));
+                journals.for_each(|journal| journal.set_slow_call_ms(slow_call_ms));
                 (opened.shards.into(), Some(opened.stores))
             }
         };
@@ -138,14 +138,14 @@ impl Inner {
             registry,
             _on_advance: on_advance,
         });
-        if let Some((contents, images)) = found {
+        if let Some((contents, states)) = found {
             let stores = Arc::downgrade(&inner);
             inner.core.set_fences(Box::new(move |partition, late| {
                 let inner = stores.upgrade();
                 let stores = inner.as_ref().and_then(|inner| inner.stores.as_ref());
                 stores.map_or(Ok(()), |stores| stores.fence(partition.0, late))
             }));
-            inner.restore(&contents, images)?;
+            inner.restore(&contents, states)?;
             inner.take_over_loads();
             for shard in &*inner.shards {
                 if let Some(log) = durable::UpkeepTarget::log(&*inner, shard) {
@@ -163,7 +163,7 @@ impl Inner {
         let found = self.stores.as_ref().map(Stores::recovery).unwrap_or_default();
         event!(
             NAMESPACE_OPENED,
-            path = %self.shown_path(),
+            path = %self.display_path(),
             partitions = self.shards.len(),
             frames = found.frames,
             cut_bytes = found.truncated_bytes,
@@ -173,7 +173,7 @@ impl Inner {
     }
 
     /// Its directory as shown in the log.
-    fn shown_path(&self) -> std::borrow::Cow<'_, str> {
+    fn display_path(&self) -> std::borrow::Cow<'_, str> {
         match &self.stores {
             Some(stores) => stores.dir().to_string_lossy(),
             None => "(memory)".into(),
@@ -229,7 +229,7 @@ impl Inner {
         let cells = self.cells_of(shard);
         cells
             .iter()
-            .any(|cell| cell.cell().promised() > cell.cell().main().next())
+            .any(|cell| cell.cell().reserved_until() > cell.cell().main().next())
     }
 
     pub(super) fn heal(&self, shard: &Arc<Shard>, wait: &Wait<'_>) -> Result<()> {
@@ -237,7 +237,7 @@ impl Inner {
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
         // In this order: healing installs the new log first and ends the fault last.
-        let is_unhealed = |log: &FileLog| log.has_ended() || shard.health().fault() == Some(Fault::Healing);
+        let is_unhealed = |log: &FileLog| log.has_ended() || shard.health().fault() == Some(PartitionFault::Healing);
         match store.filter(|store| is_unhealed(&store.log())) {
             Some(store) => shard.heal(
                 || store.log().has_ended(),
@@ -316,7 +316,7 @@ impl Inner {
                 let has_changes = |journal: &Journal| journal.unsaved_bytes() > 0 || self.has_reserved_numbers(shard);
                 let saves = !without_snapshots || self.has_reserved_numbers(shard);
                 if saves && shard.health().serves() && shard.journal().is_some_and(has_changes) {
-                    let _ = shard.save(|| self.cells_of(shard), true);
+                    let _ = shard.write_snapshot(|| self.cells_of(shard), true);
                 }
             }
             self.release_drain_reserves(stores);
@@ -331,7 +331,7 @@ impl Inner {
             queue.remove();
             queue.wake_all();
         }
-        event!(NAMESPACE_CLOSED, path = %self.shown_path());
+        event!(NAMESPACE_CLOSED, path = %self.display_path());
     }
 }
 
@@ -343,7 +343,7 @@ impl durable::UpkeepTarget for Inner {
     fn save(&self, shard: &Arc<Shard>) -> bool {
         self.forget_seen();
         // A failure is retried; until then the journal grows.
-        let saved = shard.save(|| self.cells_of(shard), false).is_ok();
+        let saved = shard.write_snapshot(|| self.cells_of(shard), false).is_ok();
         if let Some(stores) = self.stores.as_ref().filter(|_| saved) {
             stores.forget_fenced(shard.id().0);
         }

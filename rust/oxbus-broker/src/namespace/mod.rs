@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A namespace: its shards and its entities, in memory or in a directory (`durable`).
 //!
-//! Names of entities are case-insensitive. A handle keeps its entity alive. After an entity is deleted, every call on its handles
-//! fails. An entity that is created later under the same name is a different entity.
+//! Names of entities are case-insensitive. A handle keeps its entity alive. After an entity is deleted, every call on its
+//! handles fails. An entity that is created later under the same name is a different entity.
 
 pub mod bulk_load;
 mod entities;
@@ -140,14 +140,15 @@ impl Namespace {
         self.stores().map(Stores::recovery)
     }
 
-    /// Closes the namespace. Waiting calls and all later calls fail. Messages in memory are lost. A directory has everything that
-    /// was acknowledged, and another process may open it.
+    /// Closes the namespace. Waiting calls and all later calls fail. Messages in memory are lost. A directory has
+    /// everything that was acknowledged, and another process may open it.
     pub fn close(&self) {
         self.inner.close(false);
     }
 
-    /// Closes the namespace without snapshots: a faster close, and a slower next open. Suits a process that only appended messages.
-    pub fn close_as_it_is(&self) {
+    /// Closes the namespace without snapshots: a faster close, and a slower next open. Suits a process that only appended
+    /// messages.
+    pub fn close_without_snapshots(&self) {
         self.inner.close(true);
     }
 
@@ -161,7 +162,7 @@ impl Namespace {
             .shards
             .iter()
             .filter(healthy)
-            .try_for_each(|shard| shard.save(|| self.inner.cells_of(shard), false))
+            .try_for_each(|shard| shard.write_snapshot(|| self.inner.cells_of(shard), false))
     }
 
     /// Counts of a queue.

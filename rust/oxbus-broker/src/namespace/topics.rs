@@ -11,7 +11,7 @@ use oxbus_model::rules::{FilterSettings, RuleSettings};
 use oxbus_model::{EntityKind, Error, ErrorKind, Result};
 
 use super::Namespace;
-use super::entities::check_all_serve;
+use super::entities::check_all_in_service;
 use crate::catalog::EntityRole;
 use crate::entity::Entity;
 use crate::entity::kind::{CompiledRule, count_filters};
@@ -193,7 +193,7 @@ impl Namespace {
         // Write access, so that concurrent changes do not overwrite each other.
         let entities = self.inner.core.queues_for_change();
         entity.check_alive()?;
-        check_all_serve(&entity, "update")?;
+        check_all_in_service(&entity, "update")?;
         let before = entity.compiled_rules();
         let mut rules = before.clone();
         change(&mut rules)?;
@@ -202,7 +202,7 @@ impl Namespace {
         if let Some(stores) = &self.inner.stores {
             let entry = EntityRole::Subscription {
                 topic: topic.id().0,
-                dead_letter_failed: entity.buries_failed(),
+                dead_letter_failed: entity.dead_letters_failed(),
                 rules: rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect(),
             };
             stores.change(|contents| contents.update(entity.id(), now, |held| held.role = entry))?;

@@ -20,81 +20,81 @@ use oxbus_store::{Phase, Record, Wait};
 use super::{Cell, CellState};
 
 /// Between two looks whether to leave.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Whose turn it is to activate what is due.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct ActivationLock {
     /// Each field is set in one step, so it is whole after a panic.
-    state: Mutex<TurnState>,
-    given_back: Condvar,
+    state: Mutex<ActivationLockState>,
+    released: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct TurnState {
-    is_taken: bool,
+struct ActivationLockState {
+    is_held: bool,
     /// The latest time at which somebody came by and found it taken.
-    wanted: Timestamp,
+    requested_until: Timestamp,
 }
 
 /// The turn, until it is dropped.
-struct Taken<'a>(Option<&'a Turn>);
+struct ActivationGuard<'a>(Option<&'a ActivationLock>);
 
-impl Turn {
-    fn guard(&self) -> MutexGuard<'_, TurnState> {
+impl ActivationLock {
+    fn guard(&self) -> MutexGuard<'_, ActivationLockState> {
         whole(self.state.lock())
     }
 
     /// The turn; `None` when somebody has it, who will look at what is due at `now`.
-    fn take(&self, now: Timestamp) -> Option<Taken<'_>> {
+    fn try_acquire(&self, now: Timestamp) -> Option<ActivationGuard<'_>> {
         let mut state = self.guard();
-        if state.is_taken {
-            state.wanted = state.wanted.max(now);
+        if state.is_held {
+            state.requested_until = state.requested_until.max(now);
             return None;
         }
-        (state.is_taken, state.wanted) = (true, now);
-        Some(Taken(Some(self)))
+        (state.is_held, state.requested_until) = (true, now);
+        Some(ActivationGuard(Some(self)))
     }
 
     /// Waits until nobody has it, unless the caller is to leave.
     fn wait(&self, wait: &Wait<'_>) -> Result<()> {
         let mut state = self.guard();
-        while state.is_taken {
+        while state.is_held {
             if wait.is_over() {
                 let detail = "messages that were due before wait for a store that does not answer; make the call again";
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
-            let woken = self.given_back.wait_timeout(state, LOOK_AGAIN);
+            let woken = self.released.wait_timeout(state, POLL_INTERVAL);
             state = whole(woken).0;
         }
         Ok(())
     }
 
-    fn give_back(&self, mut state: MutexGuard<'_, TurnState>) {
-        state.is_taken = false;
+    fn release(&self, mut state: MutexGuard<'_, ActivationLockState>) {
+        state.is_held = false;
         drop(state);
-        self.given_back.notify_all();
+        self.released.notify_all();
     }
 }
 
-impl Taken<'_> {
+impl ActivationGuard<'_> {
     /// Gives the turn back when all is done that anybody wants; else the time at which somebody wants it, and the turn stays.
-    fn end(&mut self, done: Timestamp) -> Option<Timestamp> {
-        let turn = self.0?;
-        let state = turn.guard();
-        if state.wanted > done {
-            return Some(state.wanted);
+    fn release_unless_requested(&mut self, done: Timestamp) -> Option<Timestamp> {
+        let lock = self.0?;
+        let state = lock.guard();
+        if state.requested_until > done {
+            return Some(state.requested_until);
         }
         self.0 = None;
-        turn.give_back(state);
+        lock.release(state);
         None
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ActivationGuard<'_> {
     fn drop(&mut self) {
-        if let Some(turn) = self.0 {
-            turn.give_back(turn.guard());
+        if let Some(lock) = self.0 {
+            lock.release(lock.guard());
         }
     }
 }
@@ -110,7 +110,7 @@ impl Cell {
     pub fn count_scheduled(&self) -> usize {
         let count = |state: &mut CellState| state.schedule.count();
         if self.has_schedule() {
-            self.shard.with(self.no, count)
+            self.shard.with_cell_state(self.cell_state, count)
         } else {
             0
         }
@@ -124,26 +124,26 @@ impl Cell {
 
     /// Has `activate` bring in each message that is due at `now`, the earliest first, unless somebody is at it, who then does
     /// this too. What it refuses comes due again.
-    pub fn each_due<E>(
+    pub fn for_each_due<E>(
         &self,
         now: Timestamp,
         mut activate: impl FnMut(Timestamp, Counter) -> std::result::Result<(), E>,
     ) {
-        let Some(mut turn) = self.activation.take(now) else {
+        let Some(mut guard) = self.activation.try_acquire(now) else {
             return;
         };
-        let mut wanted = Some(now);
-        while let Some(now) = wanted {
+        let mut requested_until = Some(now);
+        while let Some(now) = requested_until {
             let due = self.take_due(now);
             for (position, &(due_at, counter)) in due.iter().enumerate() {
                 if activate(due_at, counter).is_err() {
                     // The shard is out of service or full: they come due again afterwards.
-                    self.due_again(&due[position..]);
+                    self.reschedule(&due[position..]);
                     return;
                 }
             }
-            self.due_again(&[]);
-            wanted = turn.end(now);
+            self.reschedule(&[]);
+            requested_until = guard.release_unless_requested(now);
         }
     }
 
@@ -156,14 +156,14 @@ impl Cell {
     /// The scheduled messages that are due, out of the schedule: when each was, and which. Until they have their numbers, or
     /// are due again, `next_due` says that they are due.
     fn take_due(&self, now: Timestamp) -> Vec<(Timestamp, Counter)> {
-        self.shard.with(self.no, |state| {
+        self.shard.with_cell_state(self.cell_state, |state| {
             std::iter::from_fn(|| state.schedule.pop_due(now)).collect()
         })
     }
 
     /// Puts messages back that are due, and notes what is due next.
-    fn due_again(&self, due: &[(Timestamp, Counter)]) {
-        self.shard.with(self.no, |state| {
+    fn reschedule(&self, due: &[(Timestamp, Counter)]) {
+        self.shard.with_cell_state(self.cell_state, |state| {
             for &(due_at, counter) in due {
                 state.schedule.add(due_at, counter);
             }

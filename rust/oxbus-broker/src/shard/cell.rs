@@ -3,7 +3,7 @@
 //!
 //! Its methods are spread: claims and ticks are in `write/expiry.rs`, numbers in `write/arrivals.rs`, sorting into sessions
 //! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`; the turn of its schedule is in `activation`, and what
-//! it keeps of consumers and of origins in `reserved` and `arrived`.
+//! it keeps of consumers and of origins in `reserved` and `origins`.
 //!
 //! Holds always
 //! - `next_due` is never later than the earliest scheduled message;
@@ -19,16 +19,16 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, PartitionId, Ticks, Timestamp};
 use oxbus_store::{CellStore, MessageStore, NumberedStore, Peeked, Phase, Removed, Restored};
 
-use super::activation::Turn;
+use super::activation::ActivationLock;
 use super::guarded::Guarded;
-use super::high_water::HighWaterMark;
-use super::journal::{EntityId, Origin, Queues, Rest};
-use super::reserved::Consumers;
-use super::{CellNo, CellState, DeadLetters, History, Sessions, Shard, State};
+use super::high_water_mark::SequenceHighWaterMark;
+use super::journal::{EntityId, EntityState, Origin, StoredPhase};
+use super::reserved::ConsumerRecords;
+use super::{CellState, CellStateId, DeadLetters, History, SessionState, Sessions, Shard};
 
 /// What became ready when locks ended or a schedule came due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct ReadyCounts {
     /// Messages ready in the entity.
     pub main: usize,
     /// Messages ready in its dead-letter queue.
@@ -37,7 +37,7 @@ pub struct Ended {
     pub sessions: usize,
 }
 
-impl Ended {
+impl ReadyCounts {
     /// Messages ready in one of the two queues.
     pub fn of(sub_queue: SubQueue, ready: usize) -> Self {
         let mut ended = Self::default();
@@ -61,7 +61,7 @@ impl Ended {
 
 /// What a cell keeps beside messages; fixed for the life of its entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Features {
+pub struct CellFeatures {
     /// Copies of a message are dropped.
     pub detects_duplicates: bool,
     /// Messages are received by session.
@@ -76,35 +76,35 @@ pub struct Rules {
     /// Deliveries allowed.
     pub max_delivery_count: u32,
     /// Expired messages go to the dead-letter queue.
-    pub bury_expired: bool,
+    pub dead_letter_expired: bool,
     /// One expired message of a session that is received from expires them all (B-209).
     pub sessions_expire_whole: bool,
 }
 
 /// What only some cells have.
-struct Extras {
+struct CellExtras {
     history: Option<History>,
     sessions: Option<Sessions>,
     fans_out: bool,
-    arrived: BTreeSet<Origin>,
+    origins: BTreeSet<Origin>,
     attached: History,
-    consumers: Consumers,
+    consumers: ConsumerRecords,
 }
 
-impl Extras {
+impl CellExtras {
     fn of(
         shard: &Arc<Shard>,
-        features: Features,
+        features: CellFeatures,
         seen: impl Iterator<Item = (Identity, Timestamp)>,
-        states: impl Iterator<Item = (Arc<str>, State)>,
+        states: impl Iterator<Item = (Arc<str>, SessionState)>,
     ) -> Self {
         Self {
             history: features.detects_duplicates.then(|| History::restore(shard, seen)),
             sessions: features.requires_session.then(|| Sessions::restore(shard, states)),
             fans_out: features.fans_out,
-            arrived: BTreeSet::new(),
+            origins: BTreeSet::new(),
             attached: History::restore(shard, std::iter::empty()),
-            consumers: Consumers::new(),
+            consumers: ConsumerRecords::new(),
         }
     }
 }
@@ -116,14 +116,14 @@ pub struct Cell {
     pub(crate) entity: EntityId,
     /// Its name, for people.
     pub(crate) name: Box<str>,
-    pub(crate) no: CellNo,
+    pub(crate) cell_state: CellStateId,
     pub(crate) main: CellStore,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) next_due: AtomicU64,
     /// Who activates what is due.
-    pub(super) activation: Turn,
+    pub(super) activation: ActivationLock,
     /// How far the journal knows that numbers may go.
-    pub(crate) high_water: HighWaterMark,
+    pub(crate) high_water_mark: SequenceHighWaterMark,
     /// The identities of what came in, when copies are to be dropped.
     history: Option<History>,
     /// Who holds which session, when messages are received by session.
@@ -131,19 +131,19 @@ pub struct Cell {
     /// What is due is activated by its entity.
     pub(crate) fans_out: bool,
     /// Messages that were forwarded from other shards, and may be there still.
-    pub(super) arrived: Guarded<BTreeSet<Origin>>,
+    pub(super) origins: Guarded<BTreeSet<Origin>>,
     /// The names of the rows of bulk loads that are here.
     attached: History,
     /// What is kept of consumers.
-    pub(super) consumers: Guarded<Consumers>,
+    pub(super) consumers: Guarded<ConsumerRecords>,
     /// Bytes of records appended since the last exact count, plus that count: an upper bound.
     stored_bytes_bound: AtomicU64,
 }
 
 impl Cell {
     /// An empty cell of a shard.
-    pub fn new(shard: &Arc<Shard>, entity: (EntityId, &str), features: Features) -> Self {
-        let extras = Extras::of(shard, features, std::iter::empty(), std::iter::empty());
+    pub fn new(shard: &Arc<Shard>, entity: (EntityId, &str), features: CellFeatures) -> Self {
+        let extras = CellExtras::of(shard, features, std::iter::empty(), std::iter::empty());
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
@@ -152,19 +152,19 @@ impl Cell {
     pub fn restore(
         shard: &Arc<Shard>,
         entity: (EntityId, &str),
-        queues: Queues,
+        queues: EntityState,
         max_delivery_count: u32,
-        features: Features,
+        features: CellFeatures,
     ) -> (Self, Vec<Removed>) {
         let state = |(id, (set_at, bytes)): (String, (Timestamp, Vec<u8>))| {
             let bytes = bytes.into();
-            (id.into(), State { bytes, set_at })
+            (id.into(), SessionState { bytes, set_at })
         };
-        let extras = Extras {
-            arrived: queues.arrived,
+        let extras = CellExtras {
+            origins: queues.origins,
             consumers: queues.consumers,
             attached: History::restore(shard, queues.attached.into_iter()),
-            ..Extras::of(
+            ..CellExtras::of(
                 shard,
                 features,
                 queues.seen.into_iter(),
@@ -172,42 +172,42 @@ impl Cell {
             )
         };
         let mut state = CellState::default();
-        for (counter, kept) in queues.dead_letters.into_messages() {
-            let generation = kept.generation;
-            let phase = match kept.rest {
-                Rest::Deferred | Rest::Fetched => Phase::Deferred,
-                Rest::Ready | Rest::Scheduled { .. } => Phase::Ready,
+        for (counter, message) in queues.dead_letters.into_messages() {
+            let generation = message.generation;
+            let phase = match message.phase {
+                StoredPhase::Deferred | StoredPhase::Fetched => Phase::Deferred,
+                StoredPhase::Ready | StoredPhase::Scheduled { .. } => Phase::Ready,
             };
             state
                 .dead_letters
-                .insert_with(kept.into_removed(counter), phase, generation);
+                .insert_with(message.into_removed(counter), phase, generation);
         }
         let mut exhausted = Vec::new();
-        let restored = queues.main.into_messages().filter_map(|(counter, kept)| {
-            let phase = match kept.rest {
+        let restored = queues.main.into_messages().filter_map(|(counter, message)| {
+            let phase = match message.phase {
                 // One that rests deferred stays, however often it was fetched: only a delivery that ends buries it.
-                Rest::Ready | Rest::Fetched if kept.delivery_count >= max_delivery_count => {
-                    exhausted.push(kept.into_removed(counter));
+                StoredPhase::Ready | StoredPhase::Fetched if message.delivery_count >= max_delivery_count => {
+                    exhausted.push(message.into_removed(counter));
                     return None;
                 }
-                Rest::Ready => Phase::Ready,
-                Rest::Deferred | Rest::Fetched => Phase::Deferred,
-                Rest::Scheduled { due } => {
+                StoredPhase::Ready => Phase::Ready,
+                StoredPhase::Deferred | StoredPhase::Fetched => Phase::Deferred,
+                StoredPhase::Scheduled { due } => {
                     state.schedule.add(due, counter);
                     Phase::Scheduled
                 }
             };
             Some(Restored {
                 phase,
-                generation: kept.generation,
-                message: kept.into_removed(counter),
+                generation: message.generation,
+                message: message.into_removed(counter),
             })
         });
         let main = CellStore::restore(queues.next, restored);
         let next_due = state.schedule.next_due();
         let mut cell = Self::with(shard, entity, main, state, extras);
         cell.next_due.store(next_due.0, Ordering::SeqCst);
-        cell.high_water = HighWaterMark::restored(queues.next);
+        cell.high_water_mark = SequenceHighWaterMark::restored(queues.next);
         (cell, exhausted)
     }
 
@@ -216,26 +216,26 @@ impl Cell {
         (entity, name): (EntityId, &str),
         main: CellStore,
         state: CellState,
-        extras: Extras,
+        extras: CellExtras,
     ) -> Self {
-        let no = shard.add_cell(state);
+        let cell_state = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
             entity,
             name: name.into(),
-            no,
+            cell_state,
             main,
             dead_letters: DeadLetters {
                 shard: Arc::clone(shard),
-                no,
+                cell_state,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
-            activation: Turn::default(),
-            high_water: HighWaterMark::default(),
+            activation: ActivationLock::default(),
+            high_water_mark: SequenceHighWaterMark::default(),
             history: extras.history,
             sessions: extras.sessions,
             fans_out: extras.fans_out,
-            arrived: Guarded::new(extras.arrived),
+            origins: Guarded::new(extras.origins),
             attached: extras.attached,
             consumers: Guarded::new(extras.consumers),
             stored_bytes_bound: AtomicU64::new(0),
@@ -248,8 +248,8 @@ impl Cell {
     }
 
     /// The number to go on from after an unclean end.
-    pub fn promised(&self) -> Counter {
-        self.high_water.told()
+    pub fn reserved_until(&self) -> Counter {
+        self.high_water_mark.recorded()
     }
 
     /// What a call that asks for `asked` gets.
@@ -370,7 +370,7 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        self.shard.remove_cell(self.no);
+        self.shard.remove_cell(self.cell_state);
     }
 }
 

@@ -10,18 +10,19 @@ use oxbus_store::{
     Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, OrderedStore, Outcome, Peeked, Removed, Settled,
 };
 
-use super::{CellNo, Shard};
+use super::{CellStateId, Shard};
 
 /// The dead-letter queue of one cell.
 #[derive(Debug)]
 pub struct DeadLetters {
     pub(super) shard: Arc<Shard>,
-    pub(super) no: CellNo,
+    pub(super) cell_state: CellStateId,
 }
 
 impl DeadLetters {
     fn with<R>(&self, step: impl FnOnce(&mut OrderedStore) -> R) -> R {
-        self.shard.with(self.no, |state| step(&mut state.dead_letters))
+        self.shard
+            .with_cell_state(self.cell_state, |state| step(&mut state.dead_letters))
     }
 }
 

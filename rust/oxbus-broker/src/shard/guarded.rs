@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use oxbus_model::sync::whole;
 
-use super::Health;
+use super::ShardHealth;
 
 /// State of a shard, or of a cell of it.
 #[derive(Debug, Default)]
@@ -21,19 +21,19 @@ pub struct Guarded<T>(Mutex<T>);
 
 /// The state, until it is dropped.
 #[derive(Debug)]
-pub struct Guard<'a, T> {
+pub struct StateGuard<'a, T> {
     /// Let go of first: then the mutex knows whether a panic did it.
     state: MutexGuard<'a, T>,
-    watch: Watch<'a, T>,
+    watch: PanicWatch<'a, T>,
 }
 
 #[derive(Debug)]
-struct Watch<'a, T> {
+struct PanicWatch<'a, T> {
     mutex: &'a Mutex<T>,
-    health: &'a Health,
+    health: &'a ShardHealth,
 }
 
-impl<T> Drop for Watch<'_, T> {
+impl<T> Drop for PanicWatch<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A mutex that is taken while the thread panics already, and let go of, is not poisoned by that.
@@ -51,12 +51,12 @@ impl<T> Guarded<T> {
 
     /// Takes the state of the shard whose health that is.
     #[inline]
-    pub fn lock<'a>(&'a self, health: &'a Health) -> Guard<'a, T> {
+    pub fn lock<'a>(&'a self, health: &'a ShardHealth) -> StateGuard<'a, T> {
         self.guard(whole(self.0.lock()), health)
     }
 
     /// The same without a wait; `None` when another thread has it.
-    pub fn try_lock<'a>(&'a self, health: &'a Health) -> Option<Guard<'a, T>> {
+    pub fn try_lock<'a>(&'a self, health: &'a ShardHealth) -> Option<StateGuard<'a, T>> {
         match self.0.try_lock() {
             Ok(state) => Some(self.guard(state, health)),
             Err(TryLockError::Poisoned(state)) => Some(self.guard(state.into_inner(), health)),
@@ -65,23 +65,23 @@ impl<T> Guarded<T> {
     }
 
     #[inline]
-    fn guard<'a>(&'a self, state: MutexGuard<'a, T>, health: &'a Health) -> Guard<'a, T> {
+    fn guard<'a>(&'a self, state: MutexGuard<'a, T>, health: &'a ShardHealth) -> StateGuard<'a, T> {
         let mutex = &self.0;
-        Guard {
+        StateGuard {
             state,
-            watch: Watch { mutex, health },
+            watch: PanicWatch { mutex, health },
         }
     }
 }
 
 impl<T: Clone> Guarded<T> {
     /// A copy of the state. Nothing is changed, so a panic on the way does no harm.
-    pub fn look(&self) -> T {
+    pub fn get_cloned(&self) -> T {
         whole(self.0.lock()).clone()
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for StateGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -90,14 +90,14 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for StateGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.state
     }
 }
 
-impl<T> Guard<'_, T> {
+impl<T> StateGuard<'_, T> {
     /// Lets go of the state until a condition is notified, or for so long.
     #[must_use]
     pub fn wait_timeout(self, condition: &Condvar, longest: Duration) -> Self {
@@ -109,21 +109,21 @@ impl<T> Guard<'_, T> {
 
 /// A lock that many share who change a shard in more than one step, and one takes alone who may not look in between.
 #[derive(Debug, Default)]
-pub struct Steps(RwLock<()>);
+pub struct SnapshotBarrier(RwLock<()>);
 
 /// Somebody is between two steps, until it is dropped.
 #[derive(Debug)]
-pub struct Between<'a> {
+pub struct BarrierGuard<'a> {
     _shared: RwLockReadGuard<'a, ()>,
-    health: &'a Health,
+    health: &'a ShardHealth,
     /// The thread panicked before it came here: what is done while it unwinds is done to the end.
     was_panicking: bool,
 }
 
-impl Steps {
+impl SnapshotBarrier {
     /// Begins to change the shard whose health that is.
-    pub fn begin<'a>(&'a self, health: &'a Health) -> Between<'a> {
-        Between {
+    pub fn enter<'a>(&'a self, health: &'a ShardHealth) -> BarrierGuard<'a> {
+        BarrierGuard {
             _shared: whole(self.0.read()),
             health,
             was_panicking: std::thread::panicking(),
@@ -131,12 +131,12 @@ impl Steps {
     }
 
     /// Waits until nobody is between two steps. It guards no state of its own.
-    pub fn none(&self) -> RwLockWriteGuard<'_, ()> {
+    pub fn wait_until_idle(&self) -> RwLockWriteGuard<'_, ()> {
         whole(self.0.write())
     }
 }
 
-impl Drop for Between<'_> {
+impl Drop for BarrierGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.was_panicking {
             self.health.fail_panicked();
@@ -151,11 +151,11 @@ mod tests {
     use oxbus_model::PartitionId;
 
     use super::*;
-    use crate::shard::Fault;
+    use crate::shard::PartitionFault;
 
     #[test]
     fn a_panic_with_the_state_takes_the_shard_out_of_service() {
-        let (health, guarded) = (Health::in_memory(PartitionId(0)), Guarded::new(1));
+        let (health, guarded) = (ShardHealth::in_memory(PartitionId(0)), Guarded::new(1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             *guarded.lock(&health) += 1;
             assert_eq!(health.fault(), None);
@@ -163,9 +163,9 @@ mod tests {
             panic!("asked for by the test");
         }));
         assert!(panicked.is_err());
-        assert_eq!(health.fault(), Some(Fault::Panicked));
+        assert_eq!(health.fault(), Some(PartitionFault::Panicked));
         assert_eq!(
-            (guarded.look(), *guarded.lock(&health)),
+            (guarded.get_cloned(), *guarded.lock(&health)),
             (2, 2),
             "nobody waits for ever"
         );
@@ -174,44 +174,48 @@ mod tests {
 
     #[test]
     fn a_panic_between_two_steps_takes_the_shard_out_of_service() {
-        let (health, steps) = (Health::in_memory(PartitionId(0)), Steps::default());
-        drop(steps.begin(&health));
+        let (health, barrier) = (ShardHealth::in_memory(PartitionId(0)), SnapshotBarrier::default());
+        drop(barrier.enter(&health));
         assert_eq!(health.fault(), None);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _between = steps.begin(&health);
+            let _entered = barrier.enter(&health);
             panic!("asked for by the test");
         }));
         assert!(panicked.is_err());
-        assert_eq!(health.fault(), Some(Fault::Panicked));
-        drop(steps.none());
+        assert_eq!(health.fault(), Some(PartitionFault::Panicked));
+        drop(barrier.wait_until_idle());
     }
 
     #[test]
     fn what_is_done_to_the_end_while_a_thread_unwinds_does_no_harm() {
-        struct Leaves<'a>(&'a Guarded<u32>, &'a Steps, &'a Health);
+        struct Leaves<'a>(&'a Guarded<u32>, &'a SnapshotBarrier, &'a ShardHealth);
         impl Drop for Leaves<'_> {
             fn drop(&mut self) {
-                let _between = self.1.begin(self.2);
+                let _entered = self.1.enter(self.2);
                 *self.0.lock(self.2) += 1;
             }
         }
-        let (health, guarded, steps) = (Health::in_memory(PartitionId(0)), Guarded::new(0), Steps::default());
+        let (health, guarded, barrier) = (
+            ShardHealth::in_memory(PartitionId(0)),
+            Guarded::new(0),
+            SnapshotBarrier::default(),
+        );
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _leaves = Leaves(&guarded, &steps, &health);
+            let _leaves = Leaves(&guarded, &barrier, &health);
             panic!("asked for by the test");
         }));
         assert!(panicked.is_err());
-        assert_eq!((guarded.look(), health.fault()), (1, None));
+        assert_eq!((guarded.get_cloned(), health.fault()), (1, None));
     }
 
     #[test]
     fn a_shard_that_a_panic_took_out_of_service_stays_so() {
-        let health = Health::in_memory(PartitionId(0));
+        let health = ShardHealth::in_memory(PartitionId(0));
         health.fail_panicked();
         health.heal();
-        health.fail(Fault::Failed, String::new());
-        health.inject(Fault::Busy, 0);
-        assert_eq!(health.fault(), Some(Fault::Panicked));
+        health.fail(PartitionFault::Failed, String::new());
+        health.inject(PartitionFault::Busy, 0);
+        assert_eq!(health.fault(), Some(PartitionFault::Panicked));
         assert!(!health.serves());
     }
 }

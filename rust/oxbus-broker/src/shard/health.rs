@@ -16,157 +16,15 @@ use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
 use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, Source};
 use oxbus_store::Wait;
-use oxbus_store::injected::DiskFault;
 
-/// What is wrong with a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Its store does not answer.
-    Unavailable,
-    /// Its store takes no more operations for now.
-    Busy,
-    /// Its store is full: it refuses sends and does the rest.
-    Full,
-    /// A write or a sync of its store failed.
-    Failed,
-    /// It is writing itself anew after a failure.
-    Healing,
-    /// Its store is damaged.
-    Damaged,
-    /// Another process may own it; this one does not.
-    Elsewhere,
-    /// Its store hangs, and calls wait for it. In memory, where only a test makes it so.
-    Stalled,
-    /// Its store has not answered for so long that nobody waits for it any more.
-    Silent,
-    /// A call panicked while it changed the shard.
-    Panicked,
-}
-
-/// A fault that a test can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Injected {
-    /// Of the shard as a whole.
-    Shard(Fault),
-    /// Of its disk.
-    Disk(DiskFault),
-}
-
-const FAULT_NAMES: &str =
-    "`unavailable`, `busy`, `enospc`, `eio-write`, `eio-fsync`, `eio-rename`, `bit-flip`, `stall` or `latency:SECONDS`";
-
-impl Injected {
-    /// Its name in the log.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Shard(fault) => fault.name(),
-            Self::Disk(DiskFault::Write) => "eio-write",
-            Self::Disk(DiskFault::Sync) => "eio-fsync",
-            Self::Disk(DiskFault::Rename) => "eio-rename",
-            Self::Disk(DiskFault::Full) => "enospc",
-            Self::Disk(DiskFault::BitFlip) => "bit-flip",
-            Self::Disk(DiskFault::Stall) => "stall",
-            Self::Disk(DiskFault::Latency(_)) => "latency",
-        }
-    }
-
-    /// The fault of that name.
-    pub fn parse(name: &str) -> Result<Self> {
-        let unknown = || {
-            let detail = format!("unknown fault; use {FAULT_NAMES}: `{name}`");
-            Error::new(ErrorKind::InvalidArgument, detail)
-        };
-        Ok(match name {
-            "unavailable" => Self::Shard(Fault::Unavailable),
-            "busy" => Self::Shard(Fault::Busy),
-            "enospc" => Self::Shard(Fault::Full),
-            "eio-write" => Self::Disk(DiskFault::Write),
-            "eio-fsync" => Self::Disk(DiskFault::Sync),
-            "eio-rename" => Self::Disk(DiskFault::Rename),
-            "bit-flip" => Self::Disk(DiskFault::BitFlip),
-            "stall" => Self::Disk(DiskFault::Stall),
-            _ => {
-                let seconds = name.strip_prefix("latency:").ok_or_else(unknown)?;
-                let seconds: f64 = seconds.parse().map_err(|_| unknown())?;
-                let time = Duration::try_from_secs_f64(seconds).map_err(|_| unknown())?;
-                Self::Disk(DiskFault::Latency(time))
-            }
-        })
-    }
-}
-
-impl Fault {
-    const ALL: [Self; 10] = [
-        Self::Unavailable,
-        Self::Busy,
-        Self::Full,
-        Self::Failed,
-        Self::Healing,
-        Self::Damaged,
-        Self::Elsewhere,
-        Self::Stalled,
-        Self::Silent,
-        Self::Panicked,
-    ];
-
-    /// Its name in the log.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Unavailable => "unavailable",
-            Self::Busy => "busy",
-            Self::Full => "full",
-            Self::Failed => "failed",
-            Self::Healing => "healing",
-            Self::Damaged => "damaged",
-            Self::Elsewhere => "elsewhere",
-            Self::Stalled => "stalled",
-            Self::Silent => "silent",
-            Self::Panicked => "panicked",
-        }
-    }
-
-    /// What it is, when nobody knows more.
-    fn text(self) -> &'static str {
-        match self {
-            Self::Unavailable => "the store does not answer",
-            Self::Busy => "the store takes no more operations for now",
-            Self::Full => "the store is full",
-            Self::Failed => "the store failed",
-            Self::Healing => "the store is being written anew after a failure",
-            Self::Damaged => "the store is damaged",
-            Self::Elsewhere => "the partition is not owned by this process",
-            Self::Stalled => "the store hangs",
-            Self::Silent => "the store has not answered for some seconds",
-            Self::Panicked => "a call panicked while it changed the partition",
-        }
-    }
-
-    /// The state of a shard with this fault, in a word.
-    pub fn status(self) -> &'static str {
-        match self {
-            Self::Unavailable | Self::Busy | Self::Full | Self::Failed | Self::Stalled | Self::Silent => "faulted",
-            Self::Healing => "healing",
-            Self::Damaged | Self::Elsewhere | Self::Panicked => "offline",
-        }
-    }
-
-    /// True when nothing can be received or settled.
-    fn stops(self) -> bool {
-        !matches!(self, Self::Busy | Self::Full)
-    }
-
-    /// True when only another open can end it.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Damaged | Self::Elsewhere | Self::Panicked)
-    }
-}
+use super::fault::PartitionFault;
 
 const HEALTHY: u8 = 0;
 const WAITING: u8 = 0x80;
 
 /// Health of one shard.
 #[derive(Debug)]
-pub struct Health {
+pub struct ShardHealth {
     /// Whose it is.
     partition: PartitionId,
     /// 0, or 1 + fault, with the top bit while operations are still let through.
@@ -174,7 +32,7 @@ pub struct Health {
     /// Operations to let through before the fault begins.
     after: AtomicU64,
     /// More about the fault. It is replaced as a whole, and with it the fault, so it is whole after a panic.
-    reason: Mutex<Reason>,
+    reason: Mutex<FaultReason>,
     /// The next open finds what the shard holds.
     is_durable: bool,
     /// Notified when a fault ends, for those who wait for a store that hangs.
@@ -185,21 +43,21 @@ pub struct Health {
 
 /// More about a fault.
 #[derive(Debug, Default)]
-pub struct Reason {
+pub struct FaultReason {
     /// Empty when the fault's name says all.
     text: String,
     /// What made it.
     source: Option<Source>,
 }
 
-impl Reason {
+impl FaultReason {
     /// A reason that another error made, if one did.
     pub fn of(text: String, source: Option<Source>) -> Self {
         Self { text, source }
     }
 }
 
-impl From<String> for Reason {
+impl From<String> for FaultReason {
     fn from(text: String) -> Self {
         Self::of(text, None)
     }
@@ -207,13 +65,13 @@ impl From<String> for Reason {
 
 /// A send that may wait for the store, until it is dropped.
 #[derive(Debug)]
-pub struct InFlight<'a> {
-    health: &'a Health,
+pub struct InFlightSend<'a> {
+    health: &'a ShardHealth,
     /// The thread panicked before it came here: what is sent while it unwinds is sent to the end.
     was_panicking: bool,
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlightSend<'_> {
     fn drop(&mut self) {
         self.health.in_flight.fetch_sub(1, Ordering::Release);
         if std::thread::panicking() && !self.was_panicking {
@@ -224,9 +82,9 @@ impl Drop for InFlight<'_> {
 }
 
 /// Between two questions whether to leave.
-const ASK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-impl Health {
+impl ShardHealth {
     /// Of a shard that ends with the process.
     pub fn in_memory(partition: PartitionId) -> Self {
         Self {
@@ -249,39 +107,39 @@ impl Health {
     }
 
     /// Out of service from the start.
-    pub fn stopped(partition: PartitionId, fault: Fault, reason: Reason) -> Self {
+    pub fn stopped(partition: PartitionId, fault: PartitionFault, reason: FaultReason) -> Self {
         let health = Self::durable(partition);
         health.set(1 + fault as u8, reason);
         // That another process owns it is as its opener wanted it.
-        if fault != Fault::Elsewhere {
+        if fault != PartitionFault::NotOwned {
             health.tell(None, Some(fault));
         }
         health
     }
 
     /// Makes the shard fail after that many operations that reach it.
-    pub fn inject(&self, fault: Fault, after: u64) {
+    pub fn inject(&self, fault: PartitionFault, after: u64) {
         let waiting = if after > 0 { WAITING } else { 0 };
         self.after.store(after, Ordering::SeqCst);
-        self.change((1 + fault as u8) | waiting, Reason::default());
+        self.change((1 + fault as u8) | waiting, FaultReason::default());
     }
 
     /// Takes the shard out of service. A shard that is offline stays so.
-    pub fn fail(&self, fault: Fault, reason: impl Into<Reason>) {
+    pub fn fail(&self, fault: PartitionFault, reason: impl Into<FaultReason>) {
         self.change(1 + fault as u8, reason.into());
     }
 
     /// Takes the shard out of service because a call panicked while it changed it.
     #[cold]
     pub(super) fn fail_panicked(&self) {
-        let text = Fault::Panicked.text();
+        let text = PartitionFault::Panicked.text();
         let advice = if self.is_durable {
             "open the namespace again"
         } else {
             "it is in memory only and stays out of service"
         };
         self.fail(
-            Fault::Panicked,
+            PartitionFault::Panicked,
             format!("{text}, and nobody knows whether it is whole; {advice}"),
         );
         // Who waits for a store that hangs need not.
@@ -290,24 +148,24 @@ impl Health {
 
     /// Ends the fault, unless only another open can.
     pub fn heal(&self) {
-        self.change(HEALTHY, Reason::default());
+        self.change(HEALTHY, FaultReason::default());
         self.ended.notify_all();
     }
 
     /// Sets the state and says so.
-    fn change(&self, state: u8, reason: Reason) {
+    fn change(&self, state: u8, reason: FaultReason) {
         let before = self.set(state, reason);
         let after = if state & WAITING == 0 { fault_of(state) } else { None };
-        if !before.is_some_and(Fault::is_final) {
+        if !before.is_some_and(PartitionFault::is_final) {
             self.tell(before, after);
         }
     }
 
     /// Sets the state, unless only another open can end the fault; which one was on before.
-    fn set(&self, state: u8, reason: Reason) -> Option<Fault> {
+    fn set(&self, state: u8, reason: FaultReason) -> Option<PartitionFault> {
         let mut held = self.held_reason();
         let before = self.fault();
-        if !before.is_some_and(Fault::is_final) {
+        if !before.is_some_and(PartitionFault::is_final) {
             *held = reason;
             self.state.store(state, Ordering::SeqCst);
         }
@@ -316,12 +174,14 @@ impl Health {
 
     /// Says that the shard went out of service, or came back.
     #[cold]
-    fn tell(&self, before: Option<Fault>, after: Option<Fault>) {
+    fn tell(&self, before: Option<PartitionFault>, after: Option<PartitionFault>) {
         let partition = self.partition.0;
         match (before, after) {
             (Some(_), None) => event!(PARTITION_HEALED, partition),
             // A try to heal says itself what became of it.
-            (None, None) | (_, Some(Fault::Healing)) | (Some(Fault::Healing), Some(Fault::Failed)) => {}
+            (None, None)
+            | (_, Some(PartitionFault::Healing))
+            | (Some(PartitionFault::Healing), Some(PartitionFault::Failed)) => {}
             (before, Some(fault)) => {
                 if before != Some(fault) {
                     let cause = self.reason_of(fault);
@@ -332,17 +192,17 @@ impl Health {
     }
 
     /// Notes that somebody waited for the store as long as anybody does. `is_watched` says that it is found out when it answers.
-    pub(super) fn give_up_waiting(&self, is_watched: bool) {
+    pub(super) fn mark_unresponsive(&self, is_watched: bool) {
         let fault = self.fault();
-        if fault == Some(Fault::Stalled) || (fault.is_none() && is_watched) {
-            self.fail(Fault::Silent, Reason::default());
+        if fault == Some(PartitionFault::Stalled) || (fault.is_none() && is_watched) {
+            self.fail(PartitionFault::Silent, FaultReason::default());
             self.ended.notify_all();
         }
     }
 
     /// Counts a send that may wait for the store; refuses it when too many do.
-    pub fn enter(&self, partition: PartitionId) -> Result<InFlight<'_>> {
-        let in_flight = InFlight {
+    pub fn enter(&self, partition: PartitionId) -> Result<InFlightSend<'_>> {
+        let in_flight = InFlightSend {
             health: self,
             was_panicking: std::thread::panicking(),
         };
@@ -356,12 +216,12 @@ impl Health {
         Err(Error::new(ErrorKind::ServerBusy, detail))
     }
 
-    fn held_reason(&self) -> MutexGuard<'_, Reason> {
+    fn held_reason(&self) -> MutexGuard<'_, FaultReason> {
         whole(self.reason.lock())
     }
 
     /// The fault that is on; does not count as an operation.
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<PartitionFault> {
         let state = self.state.load(Ordering::Acquire);
         if state & WAITING != 0 { None } else { fault_of(state) }
     }
@@ -371,7 +231,7 @@ impl Health {
         self.fault().map(|fault| self.reason_of(fault))
     }
 
-    fn reason_of(&self, fault: Fault) -> String {
+    fn reason_of(&self, fault: PartitionFault) -> String {
         let reason = self.held_reason();
         if reason.text.is_empty() {
             fault.text().to_owned()
@@ -388,12 +248,12 @@ impl Health {
     /// True when receives and settlements work.
     #[inline]
     pub fn serves(&self) -> bool {
-        self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(Fault::stops)
+        self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(PartitionFault::stops)
     }
 
     /// Counts an operation and returns the fault it meets.
     #[inline]
-    fn meet(&self) -> Option<Fault> {
+    fn meet(&self) -> Option<PartitionFault> {
         let state = self.state.load(Ordering::Acquire);
         if state == HEALTHY {
             return None;
@@ -422,7 +282,7 @@ impl Health {
     pub fn check_send(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         match self.meet() {
             None => Ok(()),
-            Some(Fault::Stalled) => {
+            Some(PartitionFault::Stalled) => {
                 let _in_flight = self.enter(partition)?;
                 self.wait_out(partition, wait)?;
                 self.fault()
@@ -436,12 +296,12 @@ impl Health {
     #[cold]
     fn wait_out(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let mut guard = self.held_reason();
-        while self.fault() == Some(Fault::Stalled) {
+        while self.fault() == Some(PartitionFault::Stalled) {
             if !wait.has_end() {
                 drop(guard);
-                return Err(self.refuse_send(Fault::Silent, partition));
+                return Err(self.refuse_send(PartitionFault::Silent, partition));
             }
-            let waited = self.ended.wait_timeout(guard, ASK_EVERY);
+            let waited = self.ended.wait_timeout(guard, POLL_INTERVAL);
             drop(whole(waited));
             // With no guard: who is asked may call Python.
             if wait.is_over() {
@@ -457,26 +317,30 @@ impl Health {
     }
 
     #[cold]
-    fn refuse_send(&self, fault: Fault, partition: PartitionId) -> Error {
+    fn refuse_send(&self, fault: PartitionFault, partition: PartitionId) -> Error {
         let (kind, advice) = match fault {
-            Fault::Busy => (
+            PartitionFault::Busy => (
                 ErrorKind::ServerBusy,
                 "wait 10 seconds and send again, or send without a key",
             ),
-            Fault::Full => (
+            PartitionFault::Full => (
                 ErrorKind::QuotaExceeded,
                 "receive and complete messages of that partition, or send without a key",
             ),
-            Fault::Damaged => (
+            PartitionFault::Damaged => (
                 ErrorKind::PartitionUnavailable,
                 "salvage or restore the partition, or send without a key",
             ),
-            Fault::Elsewhere => (
+            PartitionFault::NotOwned => (
                 ErrorKind::PartitionUnavailable,
                 "send from the process that owns it, or without a key",
             ),
-            Fault::Panicked => (ErrorKind::PartitionUnavailable, "send without a key meanwhile"),
-            Fault::Unavailable | Fault::Failed | Fault::Healing | Fault::Stalled | Fault::Silent => (
+            PartitionFault::Panicked => (ErrorKind::PartitionUnavailable, "send without a key meanwhile"),
+            PartitionFault::Unavailable
+            | PartitionFault::Failed
+            | PartitionFault::Healing
+            | PartitionFault::Stalled
+            | PartitionFault::Silent => (
                 ErrorKind::PartitionUnavailable,
                 "wait until it is healed, or send without a key",
             ),
@@ -489,7 +353,7 @@ impl Health {
     #[inline]
     pub fn check_serves(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let mut met = self.meet();
-        if met == Some(Fault::Stalled) {
+        if met == Some(PartitionFault::Stalled) {
             self.wait_out(partition, wait)?;
             met = self.fault();
         }
@@ -497,7 +361,7 @@ impl Health {
             Some(fault) if fault.stops() => {
                 let reason = self.reason_of(fault);
                 let detail = match fault {
-                    Fault::Panicked => format!("{reason}: partition={partition}"),
+                    PartitionFault::Panicked => format!("{reason}: partition={partition}"),
                     _ => format!("{reason}; make the call again once it is healed: partition={partition}"),
                 };
                 Err(Error::new(ErrorKind::PartitionUnavailable, detail).with_shared_source(self.source()))
@@ -507,6 +371,6 @@ impl Health {
     }
 }
 
-fn fault_of(state: u8) -> Option<Fault> {
-    Fault::ALL.get(usize::from(state).checked_sub(1)?).copied()
+fn fault_of(state: u8) -> Option<PartitionFault> {
+    PartitionFault::ALL.get(usize::from(state).checked_sub(1)?).copied()
 }

@@ -19,41 +19,41 @@ use oxbus_model::{Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::Wait;
 
 use super::Shard;
-use super::guarded::{Guard, Guarded};
+use super::guarded::{Guarded, StateGuard};
 
 /// Room for so few is not worth giving back.
 const SPARE_MIN: usize = 64;
 
 /// Between two questions whether to leave.
-const ASK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The identities of one cell.
 #[derive(Debug)]
 pub struct History {
     shard: Arc<Shard>,
-    seen: Guarded<Seen>,
+    seen: Guarded<KnownIdentities>,
     /// Notified when something under way was decided.
     decided: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    known: HashMap<Identity, State, BuildHasherDefault<Folded>>,
+struct KnownIdentities {
+    known: HashMap<Identity, IdentityState, BuildHasherDefault<PassThroughHasher>>,
     /// What is remembered, oldest first.
     order: VecDeque<(Timestamp, Identity)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    UnderWay,
+enum IdentityState {
+    Pending,
     Since(Timestamp),
 }
 
 /// An identity is a keyed hash already.
 #[derive(Debug, Default)]
-struct Folded(u64);
+struct PassThroughHasher(u64);
 
-impl Hasher for Folded {
+impl Hasher for PassThroughHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -78,7 +78,7 @@ pub struct Admission<'a> {
     /// Of the new ones that have one, in order.
     identities: Vec<Identity>,
     at: Timestamp,
-    kept: Cell<bool>,
+    is_remembered: Cell<bool>,
 }
 
 impl History {
@@ -86,8 +86,10 @@ impl History {
     pub fn restore(shard: &Arc<Shard>, remembered: impl Iterator<Item = (Identity, Timestamp)>) -> Self {
         let mut order: VecDeque<_> = remembered.map(|(identity, since)| (since, identity)).collect();
         order.make_contiguous().sort_unstable();
-        let known = order.iter().map(|(since, identity)| (*identity, State::Since(*since)));
-        let seen = Seen {
+        let known = order
+            .iter()
+            .map(|(since, identity)| (*identity, IdentityState::Since(*since)));
+        let seen = KnownIdentities {
             known: known.collect(),
             order,
         };
@@ -98,7 +100,7 @@ impl History {
         }
     }
 
-    fn guard(&self) -> Guard<'_, Seen> {
+    fn guard(&self) -> StateGuard<'_, KnownIdentities> {
         self.seen.lock(&self.shard.health)
     }
 
@@ -114,8 +116,8 @@ impl History {
     ) -> Result<Admission<'_>> {
         let mut guarded = self.guard();
         guarded.forget(now, window_ms);
-        while guarded.is_under_way(identities) {
-            drop(guarded.wait_timeout(&self.decided, ASK_EVERY));
+        while guarded.has_pending(identities) {
+            drop(guarded.wait_timeout(&self.decided, POLL_INTERVAL));
             // With no guard: who is asked may call Python.
             if wait.is_over() {
                 let detail = "the store did not answer in time and nothing was stored: a copy of the message is on its way there; send \
@@ -130,7 +132,7 @@ impl History {
             match guarded.known.entry(*identity) {
                 Entry::Occupied(_) => false,
                 Entry::Vacant(place) => {
-                    place.insert(State::UnderWay);
+                    place.insert(IdentityState::Pending);
                     taken.push(*identity);
                     true
                 }
@@ -142,13 +144,13 @@ impl History {
             fresh,
             identities: taken,
             at: now,
-            kept: Cell::new(false),
+            is_remembered: Cell::new(false),
         })
     }
 
     /// True when an identity is remembered, whatever the time.
-    pub fn knows(&self, identity: Identity) -> bool {
-        matches!(self.guard().known.get(&identity), Some(State::Since(_)))
+    pub fn contains(&self, identity: Identity) -> bool {
+        matches!(self.guard().known.get(&identity), Some(IdentityState::Since(_)))
     }
 
     /// Forgets what was seen a window ago, and gives back the memory.
@@ -172,27 +174,27 @@ impl History {
     /// Bytes it takes.
     pub fn bytes(&self) -> usize {
         let seen = self.guard();
-        seen.known.capacity() * (size_of::<(Identity, State)>() + 1)
+        seen.known.capacity() * (size_of::<(Identity, IdentityState)>() + 1)
             + seen.order.capacity() * size_of::<(Timestamp, Identity)>()
     }
 }
 
-impl Seen {
+impl KnownIdentities {
     /// Forgets what was seen a window ago.
     fn forget(&mut self, now: Timestamp, window_ms: u64) {
         while let Some((since, identity)) = self.order.front().copied()
             && since.plus_ms(window_ms) <= now
         {
             self.order.pop_front();
-            if self.known.get(&identity) == Some(&State::Since(since)) {
+            if self.known.get(&identity) == Some(&IdentityState::Since(since)) {
                 self.known.remove(&identity);
             }
         }
     }
 
-    fn is_under_way(&self, identities: &[Option<Identity>]) -> bool {
+    fn has_pending(&self, identities: &[Option<Identity>]) -> bool {
         let mut some = identities.iter().flatten();
-        some.any(|identity| self.known.get(identity) == Some(&State::UnderWay))
+        some.any(|identity| self.known.get(identity) == Some(&IdentityState::Pending))
     }
 }
 
@@ -213,15 +215,15 @@ impl Admission<'_> {
     }
 
     /// Remembers the identities: the messages are stored.
-    pub fn keep(&self) {
-        if self.kept.replace(true) || self.identities.is_empty() {
+    pub fn remember(&self) {
+        if self.is_remembered.replace(true) || self.identities.is_empty() {
             return;
         }
         let mut seen = self.history.guard();
         // A clock that was set back must not have later ones forgotten sooner.
         let since = seen.order.back().map_or(self.at, |(last, _)| self.at.max(*last));
         for identity in &self.identities {
-            seen.known.insert(*identity, State::Since(since));
+            seen.known.insert(*identity, IdentityState::Since(since));
             seen.order.push_back((since, *identity));
         }
         drop(seen);
@@ -231,7 +233,7 @@ impl Admission<'_> {
 
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
-        if self.kept.get() || self.identities.is_empty() {
+        if self.is_remembered.get() || self.identities.is_empty() {
             return;
         }
         let mut seen = self.history.guard();
@@ -257,7 +259,7 @@ mod tests {
         let admission = history
             .admit(&[Some(Identity(number))], Timestamp(now), 100, &Wait::FOREVER)
             .expect("decided");
-        admission.keep();
+        admission.remember();
         admission.fresh()[0]
     }
 
@@ -308,7 +310,7 @@ mod tests {
                 let copy = scope.spawn(|| admit(&history, 1, 1));
                 assert!(!copy.is_finished());
                 if !fails {
-                    first.keep();
+                    first.remember();
                 }
                 drop(first);
                 assert_eq!(copy.join().expect("no panic"), fails);

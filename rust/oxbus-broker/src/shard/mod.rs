@@ -15,15 +15,16 @@
 //!   for reserved numbers and for units knows every event before it.
 
 mod activation;
-mod arrived;
+mod call_error;
 mod cell;
 mod dead_letter;
+mod fault;
 pub mod guarded;
 pub(crate) mod health;
-pub(crate) mod high_water;
+pub(crate) mod high_water_mark;
 mod history;
 pub mod journal;
-mod refusal;
+mod origins;
 mod reserved;
 mod schedule;
 pub(crate) mod sessions;
@@ -44,16 +45,17 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::Stopwatch;
 use crate::memory::MemoryBudget;
-pub use cell::{Cell, Ended, Features, Rules};
+pub use call_error::CallKind;
+pub use cell::{Cell, CellFeatures, ReadyCounts, Rules};
 pub use dead_letter::DeadLetters;
-use guarded::{Between, Guard, Guarded, Steps};
-pub use health::{Fault, Health, Injected, Reason};
+pub use fault::{InjectedFault, PartitionFault};
+use guarded::{BarrierGuard, Guarded, SnapshotBarrier, StateGuard};
+pub use health::{FaultReason, ShardHealth};
 pub use history::{Admission, History};
-use journal::{Intent, Journal, Pending};
-pub use refusal::Deed;
-pub use reserved::{LEAVING, RESERVED, Reserved};
+use journal::{Intent, Journal, PendingEntry};
+pub use reserved::{REMOVAL_LOCK, RESERVATION_LOCK, ReservedMessage};
 pub use schedule::Schedule;
-pub use sessions::{Accepted, SessionEnd, SessionInfo, SessionLost, Sessions, State, Take};
+pub use sessions::{AcceptedSession, SessionEnd, SessionInfo, SessionLost, SessionReceive, SessionState, Sessions};
 pub use snapshot::{CellHandle, snapshot_bytes};
 pub(crate) use spill::offset_in;
 
@@ -61,22 +63,22 @@ pub(crate) use spill::offset_in;
 #[derive(Debug)]
 pub struct Shard {
     id: PartitionId,
-    health: Health,
+    health: ShardHealth,
     cells: Guarded<Vec<Option<CellState>>>,
     /// `None` in memory, and when the store could not be opened.
     journal: Option<Journal>,
     /// Held by whoever writes a snapshot. After a panic nothing is amiss: a snapshot that was not written to its end is not kept.
-    saving: Mutex<()>,
+    snapshot_mutex: Mutex<()>,
     /// No snapshot is written any more.
     closed: AtomicBool,
     /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
-    units: Steps,
+    snapshot_barrier: SnapshotBarrier,
     /// What sinks of staged sends committed last.
     sinks: Guarded<BTreeMap<String, Intent>>,
     /// Whether what comes in stays on disk.
     pub(crate) memory: Arc<MemoryBudget>,
-    /// Some cell has messages in `buried`.
-    pub(crate) has_buried: AtomicBool,
+    /// Some cell has messages in `unspilled`.
+    pub(crate) has_unspilled: AtomicBool,
 }
 
 /// The part of a cell that the shard's mutex guards.
@@ -87,44 +89,44 @@ pub struct CellState {
     /// Scheduled messages by due time.
     pub schedule: Schedule,
     /// Messages of the dead-letter queue that leave memory once they are synced.
-    pub(crate) buried: Vec<spill::Buried>,
+    pub(crate) unspilled: Vec<spill::UnspilledDeadLetter>,
 }
 
 /// Names the state of one cell inside its shard.
 #[derive(Debug, Clone, Copy)]
-pub struct CellNo(usize);
+pub struct CellStateId(usize);
 
 impl Shard {
     /// An empty shard in memory.
     pub fn in_memory(id: PartitionId) -> Self {
-        Self::new(id, None, Health::in_memory(id))
+        Self::new(id, None, ShardHealth::in_memory(id))
     }
 
     /// A shard with a journal.
     pub fn durable(id: PartitionId, journal: Journal, memory: Arc<MemoryBudget>) -> Self {
         Self {
             memory,
-            ..Self::new(id, Some(journal), Health::durable(id))
+            ..Self::new(id, Some(journal), ShardHealth::durable(id))
         }
     }
 
     /// A shard whose store could not be opened.
-    pub fn stopped(id: PartitionId, fault: Fault, reason: Reason) -> Self {
-        Self::new(id, None, Health::stopped(id, fault, reason))
+    pub fn stopped(id: PartitionId, fault: PartitionFault, reason: FaultReason) -> Self {
+        Self::new(id, None, ShardHealth::stopped(id, fault, reason))
     }
 
-    fn new(id: PartitionId, journal: Option<Journal>, health: Health) -> Self {
+    fn new(id: PartitionId, journal: Option<Journal>, health: ShardHealth) -> Self {
         Self {
             id,
             health,
             cells: Guarded::default(),
             journal,
-            saving: Mutex::default(),
+            snapshot_mutex: Mutex::default(),
             closed: AtomicBool::new(false),
-            units: Steps::default(),
+            snapshot_barrier: SnapshotBarrier::default(),
             sinks: Guarded::default(),
             memory: Arc::default(),
-            has_buried: AtomicBool::new(false),
+            has_unspilled: AtomicBool::new(false),
         }
     }
 
@@ -134,13 +136,13 @@ impl Shard {
     }
 
     /// Whether it works.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &ShardHealth {
         &self.health
     }
 
     /// Notes that somebody waited for the store as long as anybody does: from now on nobody does.
-    pub fn give_up_waiting(&self) {
-        self.health.give_up_waiting(self.journal.is_some());
+    pub fn mark_unresponsive(&self) {
+        self.health.mark_unresponsive(self.journal.is_some());
     }
 
     /// Lets no snapshot be written from now on: the cells are about to go, and the directory may get another owner. Waits
@@ -148,7 +150,7 @@ impl Shard {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
-            let _saved = whole(self.saving.lock());
+            let _saved = whole(self.snapshot_mutex.lock());
         }
     }
 
@@ -173,18 +175,18 @@ impl Shard {
     /// Waits until an entry has reached a level.
     pub(crate) fn wait_until(
         &self,
-        pending: &Pending,
+        pending: &PendingEntry,
         durability: Durability,
-        deed: Deed,
+        call: CallKind,
         wait: &Wait<'_>,
     ) -> Result<()> {
-        self.timed(deed, || pending.wait(durability, wait))
-            .map_err(|error| self.failed(pending, &error, deed))
+        self.timed(call, || pending.wait(durability, wait))
+            .map_err(|error| self.entry_failed(pending, &error, call))
     }
 
     /// Runs a wait for the journal; one that is slow is logged.
     #[inline]
-    pub(crate) fn timed<R>(&self, deed: Deed, wait: impl FnOnce() -> R) -> R {
+    pub(crate) fn timed<R>(&self, call: CallKind, wait: impl FnOnce() -> R) -> R {
         let slow_ms = self.journal.as_ref().map_or(0, Journal::slow_call_ms);
         if slow_ms == 0 || !oxbus_log::is_on() {
             return wait();
@@ -193,69 +195,72 @@ impl Shard {
         let done = wait();
         let ms = began.ms();
         if ms >= slow_ms {
-            event!(CALL_SLOW, partition = self.id.0, call = deed.name(), ms);
+            event!(CALL_SLOW, partition = self.id.0, call = call.name(), ms);
         }
         done
     }
 
     /// The error of an entry that did not reach its level. A store that failed is out of service.
-    pub(crate) fn failed(&self, pending: &Pending, error: &AppendError, deed: Deed) -> Error {
+    pub(crate) fn entry_failed(&self, pending: &PendingEntry, error: &AppendError, call: CallKind) -> Error {
         // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
-        let order = self.journal.as_ref().map(|journal| journal.order(&self.health));
-        if order.is_none_or(|order| pending.is_of(&order)) {
-            self.note_failure(error);
+        let append_guard = self
+            .journal
+            .as_ref()
+            .map(|journal| journal.lock_for_append(&self.health));
+        if append_guard.is_none_or(|append_guard| pending.belongs_to(&append_guard)) {
+            self.report_failure(error);
         }
-        self.refusal(error, deed)
+        self.call_error(error, call)
     }
 
     /// Waits until all entries so far, whoever wrote them, are as safe as a call asks.
-    pub(crate) fn await_all(&self, durability: Durability, deed: Deed, wait: &Wait<'_>) -> Result<()> {
+    pub(crate) fn await_all(&self, durability: Durability, call: CallKind, wait: &Wait<'_>) -> Result<()> {
         let Some(last) = self.last_pending() else {
             return Ok(());
         };
-        self.wait_until(&last, durability, deed, wait)
+        self.wait_until(&last, durability, call, wait)
     }
 
     /// The last entry that was appended, to be waited for; `None` without a journal.
-    pub(crate) fn last_pending(&self) -> Option<Pending> {
+    pub(crate) fn last_pending(&self) -> Option<PendingEntry> {
         Some(self.journal.as_ref()?.last())
     }
 
     /// Keeps snapshots from looking while a write is journaled and has not had its effect.
-    pub(crate) fn unit(&self) -> Between<'_> {
-        self.units.begin(&self.health)
+    pub(crate) fn hold_off_snapshots(&self) -> BarrierGuard<'_> {
+        self.snapshot_barrier.enter(&self.health)
     }
 
-    fn guard(&self) -> Guard<'_, Vec<Option<CellState>>> {
+    fn lock_cells(&self) -> StateGuard<'_, Vec<Option<CellState>>> {
         self.cells.lock(&self.health)
     }
 
     /// Panics in the middle of a step.
     #[cfg(test)]
-    pub(crate) fn panic_in_a_step(&self) {
-        let _cells = self.guard();
+    pub(crate) fn panic_while_locked(&self) {
+        let _cells = self.lock_cells();
         panic!("asked for by the test");
     }
 
-    fn add_cell(&self, state: CellState) -> CellNo {
-        let mut cells = self.guard();
+    fn add_cell(&self, state: CellState) -> CellStateId {
+        let mut cells = self.lock_cells();
         let free = cells.iter().position(Option::is_none).unwrap_or_else(|| {
             cells.push(None);
             cells.len() - 1
         });
         cells[free] = Some(state);
-        CellNo(free)
+        CellStateId(free)
     }
 
-    fn remove_cell(&self, no: CellNo) {
-        let state = self.guard()[no.0].take();
+    fn remove_cell(&self, no: CellStateId) {
+        let state = self.lock_cells()[no.0].take();
         // Dropped outside the guard: it may hold many messages.
         drop(state);
     }
 
     /// Runs one step on the guarded state of a cell.
-    pub(crate) fn with<R>(&self, no: CellNo, step: impl FnOnce(&mut CellState) -> R) -> R {
-        let mut cells = self.guard();
+    pub(crate) fn with_cell_state<R>(&self, no: CellStateId, step: impl FnOnce(&mut CellState) -> R) -> R {
+        let mut cells = self.lock_cells();
         step(
             cells[no.0]
                 .as_mut()

@@ -12,17 +12,17 @@ use oxbus_model::name::SubQueue;
 use oxbus_store::{Claimed, Hold, LockKey, LockLost, Outcome, Settled};
 
 use super::journal::ConsumerRecord;
-use super::{Cell, Ended};
+use super::{Cell, ReadyCounts};
 
 /// How messages are held that leave for good once the journal says so: no delivery, nothing charged if they stay.
-pub const LEAVING: Hold = Hold::Lock { deadline: Ticks::NEVER };
+pub const REMOVAL_LOCK: Hold = Hold::Lock { deadline: Ticks::NEVER };
 
 /// How a reservation holds its messages.
-pub const RESERVED: Hold = Hold::Lock { deadline: Ticks::NEVER };
+pub const RESERVATION_LOCK: Hold = Hold::Lock { deadline: Ticks::NEVER };
 
 /// A message in the hands of a reservation.
 #[derive(Debug, Clone, Copy)]
-pub struct Reserved {
+pub struct ReservedMessage {
     /// The hold.
     pub key: LockKey,
     /// Deliveries charged so far.
@@ -31,7 +31,7 @@ pub struct Reserved {
     pub bytes: u32,
 }
 
-impl From<&Claimed> for Reserved {
+impl From<&Claimed> for ReservedMessage {
     fn from(claimed: &Claimed) -> Self {
         Self {
             key: claimed.key,
@@ -42,35 +42,40 @@ impl From<&Claimed> for Reserved {
 }
 
 /// The consumers of a cell, by sub-queue and name.
-pub(super) type Consumers = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
+pub(super) type ConsumerRecords = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
 
 impl Cell {
     /// Ends holds that were never used, nothing charged; how many messages are ready by it.
-    pub fn let_go<'a>(&self, sub_queue: SubQueue, held: impl Iterator<Item = &'a Reserved>, ticks: Ticks) -> usize {
+    pub fn release_all<'a>(
+        &self,
+        sub_queue: SubQueue,
+        held: impl Iterator<Item = &'a ReservedMessage>,
+        ticks: Ticks,
+    ) -> usize {
         let store = self.store(sub_queue);
         held.filter(|it| store.settle(it.key, Outcome::Release, ticks).is_ok())
             .count()
     }
 
     /// Ends a hold of which the journal says nothing, nothing charged; what is ready by it. An error when it is over.
-    pub fn take_back(&self, sub_queue: SubQueue, key: LockKey, ticks: Ticks) -> Result<Ended, LockLost> {
+    pub fn release_lock(&self, sub_queue: SubQueue, key: LockKey, ticks: Ticks) -> Result<ReadyCounts, LockLost> {
         let settled = self.store(sub_queue).settle(key, Outcome::Release, ticks)?;
         let ready = usize::from(matches!(settled, Settled::Ready));
-        Ok(Ended::of(sub_queue, ready))
+        Ok(ReadyCounts::of(sub_queue, ready))
     }
 
     /// What is kept of the consumers that have their place here.
     pub fn consumers(&self) -> BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>> {
-        self.consumers.look()
+        self.consumers.get_cloned()
     }
 
     /// True when consumers are to be kept.
-    pub fn keeps_consumers(&self) -> bool {
+    pub fn persists_consumers(&self) -> bool {
         self.shard.journal().is_some()
     }
 
     /// Keeps a consumer in memory. Calls for one consumer follow each other.
-    pub(crate) fn keep_consumer(&self, consumer: (SubQueue, Arc<str>), record: Arc<ConsumerRecord>) {
+    pub(crate) fn store_consumer(&self, consumer: (SubQueue, Arc<str>), record: Arc<ConsumerRecord>) {
         let mut consumers = self.consumers.lock(&self.shard.health);
         consumers.insert(consumer, record);
     }

@@ -10,11 +10,11 @@ use oxbus_model::Timestamp;
 use oxbus_model::caps::SINK_MS;
 
 use super::Shard;
-use super::guarded::Guard;
+use super::guarded::StateGuard;
 use super::journal::Intent;
 
 impl Shard {
-    fn sinks(&self) -> Guard<'_, BTreeMap<String, Intent>> {
+    fn sinks(&self) -> StateGuard<'_, BTreeMap<String, Intent>> {
         self.sinks.lock(&self.health)
     }
 
@@ -33,7 +33,7 @@ impl Shard {
     }
 
     /// When the oldest commit was decided that is not published yet.
-    pub(crate) fn undone_since(&self) -> Option<Timestamp> {
+    pub(crate) fn unpublished_since(&self) -> Option<Timestamp> {
         let sinks = self.sinks();
         let undone = sinks.values().filter(|intent| !intent.is_done);
         undone.map(|intent| intent.at).min()

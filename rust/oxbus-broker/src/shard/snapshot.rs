@@ -24,8 +24,8 @@ use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{NumberedStore, Peeked, Phase};
 
 use super::journal::push_intent;
-use super::journal::{EntityId, Event, Intent, Rest, SEEN_MAX};
-use super::{Cell, Fault, History, Reason, Sessions, Shard, State};
+use super::journal::{EntityId, Intent, JournalEvent, SEEN_MAX, StoredPhase};
+use super::{Cell, FaultReason, History, PartitionFault, SessionState, Sessions, Shard};
 
 /// Bytes of a chunk; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -39,12 +39,12 @@ pub trait CellHandle {
 }
 
 /// A cell and how far its numbers go at the noted entry.
-struct Noted<C> {
+struct NotedCell<C> {
     cell: C,
     /// The next number.
     next: Counter,
     /// The number to go on from after an unclean end.
-    promised: Counter,
+    reserved_until: Counter,
 }
 
 /// Bytes that a snapshot of cells has, about.
@@ -55,31 +55,35 @@ pub fn snapshot_bytes<C: CellHandle>(cells: &[C]) -> u64 {
 impl Shard {
     /// Writes a snapshot and lets go of the journal before it. `cells` lists the cells of this shard. `closing` says
     /// that no number will be given out any more, so that the next open goes on without a gap.
-    pub fn save<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
+    pub fn write_snapshot<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        let _saving = whole(self.saving.lock());
+        let _snapshot_guard = whole(self.snapshot_mutex.lock());
         if self.is_closed() {
             return Ok(());
         }
         let unsaved = journal.unsaved_bytes();
         // No unit of work is half-way: what the noted entry says is in the stores.
-        let units = self.units.none();
-        let order = journal.order(&self.health);
-        let at = order.last();
+        let units = self.snapshot_barrier.wait_until_idle();
+        let append_guard = journal.lock_for_append(&self.health);
+        let at = append_guard.last();
         let noted = note(cells(), closing);
-        let log = order.log();
-        drop(order);
+        let log = append_guard.log();
+        drop(append_guard);
         drop(units);
-        self.until_settled(&noted)
+        self.wait_numbers_decided(&noted)
             .map_err(|error| self.snapshot_failed(error))?;
-        let mut chunks = Walk::over(&noted, self.intents());
+        let mut chunks = SnapshotChunks::over(&noted, self.intents());
         // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
-        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(Some(&*log)).err().map(Err)));
+        let mut with_end = std::iter::from_fn(|| {
+            chunks
+                .next()
+                .or_else(|| self.check_complete(Some(&*log)).err().map(Err))
+        });
         let saved = log
             .put_snapshot(at, &mut with_end)
             .and_then(|()| log.truncate_before(at.next()));
         saved.map_err(|error| self.snapshot_failed(error))?;
-        journal.saved(unsaved, chunks.bytes);
+        journal.snapshot_written(unsaved, chunks.bytes);
         event!(
             SNAPSHOT_WRITTEN,
             partition = self.id.0,
@@ -89,51 +93,51 @@ impl Shard {
         Ok(())
     }
 
-    /// Goes on after a failure: writes everything that was acknowledged into a new journal. `begin_anew` makes it from
+    /// Goes on after a failure: writes everything that was acknowledged into a new journal. `new_log` makes it from
     /// the messages it is given. Nothing is done unless it `is_needed`, asked when nobody else heals or saves: a healthy
     /// shard is not taken out of service by who came late.
     pub fn heal<C: CellHandle>(
         &self,
         is_needed: impl FnOnce() -> bool,
         cells: impl FnOnce() -> Vec<C>,
-        begin_anew: impl FnOnce(Chunks<'_>) -> io::Result<Arc<dyn ShardLog>>,
+        new_log: impl FnOnce(Chunks<'_>) -> io::Result<Arc<dyn ShardLog>>,
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        let _saving = whole(self.saving.lock());
+        let _snapshot_guard = whole(self.snapshot_mutex.lock());
         if self.is_closed() || !is_needed() {
             return Ok(());
         }
-        let reason = || Reason::of(self.health.reason().unwrap_or_default(), self.health.source());
-        self.health.fail(Fault::Healing, reason());
+        let reason = || FaultReason::of(self.health.reason().unwrap_or_default(), self.health.source());
+        self.health.fail(PartitionFault::Healing, reason());
         // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still. A unit of
         // work that was committed before has its effect first.
-        let units = self.units.none();
-        let order = journal.order(&self.health);
+        let units = self.snapshot_barrier.wait_until_idle();
+        let append_guard = journal.lock_for_append(&self.health);
         let noted = note(cells(), false);
-        drop(order);
+        drop(append_guard);
         drop(units);
-        let mut chunks = Walk::over(&noted, self.intents());
-        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_ends(None).err().map(Err)));
-        let begun = self.until_settled(&noted).and_then(|()| begin_anew(&mut with_end));
-        match begun.map_err(|error| self.not_saved(error)) {
+        let mut chunks = SnapshotChunks::over(&noted, self.intents());
+        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_complete(None).err().map(Err)));
+        let begun = self.wait_numbers_decided(&noted).and_then(|()| new_log(&mut with_end));
+        match begun.map_err(|error| self.snapshot_error(error)) {
             Ok(log) => {
-                self.keep_buried();
-                journal.order(&self.health).replace(log);
+                self.keep_dead_letters_in_memory();
+                journal.lock_for_append(&self.health).replace(log);
                 self.health.heal();
                 Ok(())
             }
             Err(error) => {
                 event!(PARTITION_HEAL_FAILED, partition = self.id.0, cause = %error);
-                self.health.fail(Fault::Failed, reason());
+                self.health.fail(PartitionFault::Failed, reason());
                 Err(error)
             }
         }
     }
 
     /// What must hold before a snapshot that is written counts, beside a log that goes on.
-    fn check_ends(&self, log: Option<&dyn ShardLog>) -> io::Result<()> {
+    fn check_complete(&self, log: Option<&dyn ShardLog>) -> io::Result<()> {
         log.map_or(Ok(()), sync_all)?;
-        self.check_whole()?;
+        self.check_not_panicked()?;
         if log.is_some() && self.is_closed() {
             return Err(io::Error::other("the namespace was closed meanwhile"));
         }
@@ -141,8 +145,8 @@ impl Shard {
     }
 
     /// Refuses to write down what a call left that panicked.
-    fn check_whole(&self) -> io::Result<()> {
-        if self.health.fault() == Some(Fault::Panicked) {
+    fn check_not_panicked(&self) -> io::Result<()> {
+        if self.health.fault() == Some(PartitionFault::Panicked) {
             return Err(io::Error::other("a call panicked while it changed the partition"));
         }
         Ok(())
@@ -150,11 +154,11 @@ impl Shard {
 
     /// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up; after a
     /// panic nobody may.
-    fn until_settled<C: CellHandle>(&self, noted: &[Noted<C>]) -> io::Result<()> {
+    fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
-        for Noted { cell, next, .. } in noted {
+        for NotedCell { cell, next, .. } in noted {
             while !cell.cell().main().is_settled(*next) {
-                self.check_whole()?;
+                self.check_not_panicked()?;
                 std::thread::park_timeout(pause);
                 pause = (pause * 2).min(Duration::from_millis(20));
             }
@@ -167,10 +171,10 @@ impl Shard {
         if !self.is_closed() {
             event!(SNAPSHOT_FAILED, partition = self.id.0, cause = %error);
         }
-        self.not_saved(error)
+        self.snapshot_error(error)
     }
 
-    fn not_saved(&self, error: io::Error) -> Error {
+    fn snapshot_error(&self, error: io::Error) -> Error {
         let detail = format!(
             "the messages of the partition could not be written anew ({error}); see to its disk and try again: partition={}",
             self.id
@@ -186,39 +190,43 @@ fn sync_all(log: &dyn ShardLog) -> io::Result<()> {
     Ok(log.commit(last, Level::Synced, &Wait::FOREVER)?)
 }
 
-fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<Noted<C>> {
+fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<NotedCell<C>> {
     cells
         .into_iter()
         .map(|cell| {
             let next = cell.cell().main().next();
-            let promised = if closing {
+            let reserved_until = if closing {
                 next
             } else {
-                cell.cell().promised().max(next)
+                cell.cell().reserved_until().max(next)
             };
-            Noted { cell, next, promised }
+            NotedCell {
+                cell,
+                next,
+                reserved_until,
+            }
         })
         .collect()
 }
 
 /// The messages of cells as chunks of events.
-struct Walk<'a, C> {
+struct SnapshotChunks<'a, C> {
     /// What sinks committed last.
     sinks: Vec<(String, Intent)>,
-    left: VecDeque<&'a Noted<C>>,
+    left: VecDeque<&'a NotedCell<C>>,
     /// Where the cell at hand goes on.
     at: Option<(&'a Cell, SubQueue, Counter)>,
     /// What it remembers and did not give out yet.
     remembered: VecDeque<(Timestamp, Identity)>,
     /// The states of its sessions, likewise.
-    states: Vec<(Arc<str>, State)>,
+    states: Vec<(Arc<str>, SessionState)>,
     page: VecDeque<Peeked>,
     /// Bytes given out so far.
     bytes: u64,
 }
 
-impl<'a, C: CellHandle> Walk<'a, C> {
-    fn over(noted: &'a [Noted<C>], sinks: Vec<(String, Intent)>) -> Self {
+impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
+    fn over(noted: &'a [NotedCell<C>], sinks: Vec<(String, Intent)>) -> Self {
         Self {
             sinks,
             left: noted.iter().collect(),
@@ -241,22 +249,22 @@ impl<'a, C: CellHandle> Walk<'a, C> {
                 return Ok(false);
             };
             let cell = noted.cell.cell();
-            let next = noted.promised;
-            Event::Number { next }.encode(cell.entity(), &mut chunk.bytes);
+            let next = noted.reserved_until;
+            JournalEvent::Number { next }.encode(cell.entity(), &mut chunk.bytes);
             self.at = Some((cell, SubQueue::Main, Counter(0)));
             self.remembered = cell.history().map(History::remembered).unwrap_or_default().into();
-            let origins = cell.arrived();
+            let origins = cell.origins();
             if !origins.is_empty() {
                 let is_over = false;
-                Event::Arrived { is_over, origins }.encode(cell.entity(), &mut chunk.bytes);
+                JournalEvent::Arrived { is_over, origins }.encode(cell.entity(), &mut chunk.bytes);
             }
             for identities in cell.attached().remembered().chunks(SEEN_MAX) {
                 let identities = identities.to_vec();
-                Event::Attached { identities }.encode(cell.entity(), &mut chunk.bytes);
+                JournalEvent::Attached { identities }.encode(cell.entity(), &mut chunk.bytes);
             }
             for ((sub_queue, name), record) in cell.consumers() {
                 let name = &*name;
-                let event = Event::Consumer {
+                let event = JournalEvent::Consumer {
                     sub_queue,
                     name,
                     record,
@@ -269,16 +277,16 @@ impl<'a, C: CellHandle> Walk<'a, C> {
         if !self.remembered.is_empty() {
             let count = self.remembered.len().min(SEEN_MAX);
             let identities = self.remembered.drain(..count).collect();
-            Event::Seen { identities }.encode(cell.entity(), &mut chunk.bytes);
+            JournalEvent::Seen { identities }.encode(cell.entity(), &mut chunk.bytes);
             return Ok(true);
         }
-        if let Some((id, State { bytes, set_at })) = self.states.pop() {
+        if let Some((id, SessionState { bytes, set_at })) = self.states.pop() {
             let (id, state) = (&*id, Some(&*bytes));
-            Event::SessionState { id, set_at, state }.encode(cell.entity(), &mut chunk.bytes);
+            JournalEvent::SessionState { id, set_at, state }.encode(cell.entity(), &mut chunk.bytes);
             return Ok(true);
         }
         if let Some(message) = self.page.pop_front() {
-            push_kept(cell.entity(), sub_queue, &message, chunk)?;
+            push_message(cell.entity(), sub_queue, &message, chunk)?;
             return Ok(true);
         }
         let mut page = Vec::with_capacity(PAGE);
@@ -293,7 +301,7 @@ impl<'a, C: CellHandle> Walk<'a, C> {
     }
 }
 
-impl<C: CellHandle> Iterator for Walk<'_, C> {
+impl<C: CellHandle> Iterator for SnapshotChunks<'_, C> {
     type Item = io::Result<Chunk>;
 
     fn next(&mut self) -> Option<io::Result<Chunk>> {
@@ -310,20 +318,20 @@ impl<C: CellHandle> Iterator for Walk<'_, C> {
     }
 }
 
-fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Chunk) -> io::Result<()> {
+fn push_message(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Chunk) -> io::Result<()> {
     let record = message.record.load()?;
-    let rest = match message.phase {
-        Phase::Ready | Phase::Cached | Phase::Locked => Rest::Ready,
-        Phase::Deferred => Rest::Deferred,
-        Phase::DeferredLocked => Rest::Fetched,
-        Phase::Scheduled => Rest::Scheduled {
+    let phase = match message.phase {
+        Phase::Ready | Phase::Cached | Phase::Locked => StoredPhase::Ready,
+        Phase::Deferred => StoredPhase::Deferred,
+        Phase::DeferredLocked => StoredPhase::Fetched,
+        Phase::Scheduled => StoredPhase::Scheduled {
             due: super::cell::due_of(message),
         },
     };
     // A delivery under way counts as ended; a deferred message was charged at its fetch. What is on the move was not
     // delivered.
     let charge = u32::from(message.phase == Phase::Locked && message.is_delivered);
-    Event::Keep {
+    JournalEvent::Keep {
         sub_queue,
         counter: message.counter,
         enqueued_at: message.enqueued_at,
@@ -331,7 +339,7 @@ fn push_kept(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mu
         delivery_count: message.delivery_count.saturating_add(charge),
         generation: message.generation,
         record_generation: message.generation,
-        rest,
+        phase,
         bytes: &record,
     }
     .encode(entity, &mut chunk.bytes);

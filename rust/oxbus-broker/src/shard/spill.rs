@@ -13,8 +13,8 @@ use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, Source};
 use oxbus_store::extent::Place;
 use oxbus_store::{NeighbourReader, Record, Stored, Wait};
 
-use super::journal::{Changed, Event, Events, Pending};
-use super::{Cell, CellState, Deed, Fault, Reason, Shard};
+use super::journal::{EventReader, JournalEvent, PendingEntry, RecordChange};
+use super::{CallKind, Cell, CellState, FaultReason, PartitionFault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
 /// Where in `entry` a part of it stands.
@@ -23,23 +23,27 @@ pub(crate) fn offset_in(entry: &[u8], part: &[u8]) -> usize {
 }
 
 /// Where the messages that an entry brings in, or into the dead-letter queue, stand, in order.
-pub(crate) fn places(entry: &[u8], place: &Place) -> Vec<Place> {
-    let at = |bytes: &[u8]| place.plus(offset_in(entry, bytes));
-    let mut places = Vec::new();
-    for (_, event) in Events::of(entry).flatten() {
+pub(crate) fn record_locations(entry: &[u8], location: &Place) -> Vec<Place> {
+    let at = |bytes: &[u8]| location.plus(offset_in(entry, bytes));
+    let mut record_locations = Vec::new();
+    for (_, event) in EventReader::of(entry).flatten() {
         match event {
-            Event::Append { messages, .. } => places.extend(messages.iter().map(|message| at(message.bytes))),
-            Event::Schedule { bytes, .. } | Event::Activate { bytes, .. } | Event::FanOut { bytes, .. } => {
-                places.push(at(bytes));
+            JournalEvent::Append { messages, .. } => {
+                record_locations.extend(messages.iter().map(|message| at(message.bytes)))
             }
-            Event::DeadLetter {
-                record: Changed::Whole(record),
+            JournalEvent::Schedule { bytes, .. }
+            | JournalEvent::Activate { bytes, .. }
+            | JournalEvent::FanOut { bytes, .. } => {
+                record_locations.push(at(bytes));
+            }
+            JournalEvent::DeadLetter {
+                record: RecordChange::Whole(record),
                 ..
-            } => places.push(at(record)),
+            } => record_locations.push(at(record)),
             _ => {}
         }
     }
-    places
+    record_locations
 }
 
 impl Shard {
@@ -50,12 +54,12 @@ impl Shard {
         let reason = format!("a message could not be read back: {error}");
         // What was not written so will not become so by trying again.
         let fault = match error.kind() {
-            io::ErrorKind::InvalidData => Fault::Damaged,
-            _ => Fault::Failed,
+            io::ErrorKind::InvalidData => PartitionFault::Damaged,
+            _ => PartitionFault::Failed,
         };
         let source: Source = Arc::new(error);
         self.health
-            .fail(fault, Reason::of(reason.clone(), Some(Arc::clone(&source))));
+            .fail(fault, FaultReason::of(reason.clone(), Some(Arc::clone(&source))));
         let detail = format!("{reason}; see to the disk, then open the namespace again or salvage it: partition={id}");
         Error::new(ErrorKind::PartitionUnavailable, detail)
             .with_effect(Effect::None)
@@ -66,82 +70,85 @@ impl Shard {
 /// A message that came into the dead-letter queue, and where its bytes stand in the journal: it leaves memory once they
 /// are synced there.
 #[derive(Debug)]
-pub(crate) struct Buried {
+pub(crate) struct UnspilledDeadLetter {
     counter: Counter,
     record: Record,
-    pending: Pending,
-    place: Place,
+    pending: PendingEntry,
+    location: Place,
 }
 
-impl Buried {
+impl UnspilledDeadLetter {
     /// `None` when it is to stay in memory.
     pub(crate) fn of(
         shard: &Shard,
         counter: Counter,
         record: &Stored,
         entry: &[u8],
-        pending: &Pending,
+        pending: &PendingEntry,
     ) -> Option<Self> {
         let record = record.in_memory()?;
-        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_tight() {
+        if record.len() < SPILL_BYTES_MIN || !shard.memory.is_under_pressure() {
             return None;
         }
         Some(Self {
             counter,
             record: record.clone(),
             pending: pending.clone(),
-            place: places(entry, pending.place.as_ref()?).pop()?,
+            location: record_locations(entry, pending.location.as_ref()?).pop()?,
         })
     }
 }
 
 impl CellState {
     /// Takes messages out of memory that are synced; true when others wait for it. Who changed one meanwhile keeps it.
-    fn leave_buried(&mut self) -> bool {
-        let synced = self.buried.extract_if(.., |buried| buried.pending.is_synced());
-        for Buried {
-            counter, record, place, ..
+    fn spill_dead_letters(&mut self) -> bool {
+        let synced = self.unspilled.extract_if(.., |unspilled| unspilled.pending.is_synced());
+        for UnspilledDeadLetter {
+            counter,
+            record,
+            location,
+            ..
         } in synced
         {
-            self.dead_letters.leave_on_disk(counter, &record, place);
+            self.dead_letters.leave_on_disk(counter, &record, location);
         }
-        !self.buried.is_empty()
+        !self.unspilled.is_empty()
     }
 }
 
 impl Shard {
     /// Takes messages of the dead-letter queues out of memory that are synced by now. Waits for nothing.
-    pub fn leave_buried(&self) {
-        if !self.has_buried.swap(false, Ordering::AcqRel) {
+    pub fn spill_dead_letters(&self) {
+        if !self.has_unspilled.swap(false, Ordering::AcqRel) {
             return;
         }
         let mut more = false;
-        for state in self.guard().iter_mut().flatten() {
-            more |= state.leave_buried();
+        for state in self.lock_cells().iter_mut().flatten() {
+            more |= state.spill_dead_letters();
         }
         if more {
-            self.has_buried.store(true, Ordering::Release);
+            self.has_unspilled.store(true, Ordering::Release);
         }
     }
 
     /// True while messages of dead-letter queues are to leave memory.
-    pub(crate) fn has_buried(&self) -> bool {
-        self.has_buried.load(Ordering::Acquire)
+    pub(crate) fn has_unspilled(&self) -> bool {
+        self.has_unspilled.load(Ordering::Acquire)
     }
 
     /// Has messages that a call dead-lettered leave memory before the call ends, so that calls do not fill it: waits for
     /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
-    pub(crate) fn leave_buried_after(&self, last: &Pending, wait: &Wait<'_>) {
-        if self.has_buried() {
-            let _ = self.wait_until(last, Durability::Fsync, Deed::Change, wait);
-            self.leave_buried();
+    pub(crate) fn spill_dead_letters_after(&self, last: &PendingEntry, wait: &Wait<'_>) {
+        if self.has_unspilled() {
+            let _ = self.wait_until(last, Durability::Fsync, CallKind::Change, wait);
+            self.spill_dead_letters();
         }
     }
 
     /// Keeps them in memory: the log they were written to is no longer in use.
-    pub(super) fn keep_buried(&self) {
-        for state in self.guard().iter_mut().flatten() {
-            state.buried.clear();
+    pub(super) fn keep_dead_letters_in_memory(&self) {
+        for state in self.lock_cells().iter_mut().flatten() {
+            state.unspilled.clear();
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commits a batch: runs every check that can reject it, then decides it by one record.
 //!
-//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a batch
-//! that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id. Then a
-//! repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
+//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a
+//! batch that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id.
+//! Then a repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::content::{RunInfo, StageContent};
 use super::publish::split_into_pieces;
 use super::registry::{StagePhase, StageRegistry, check_id};
 use crate::entity::Entity;
-use crate::shard::journal::{EntityId, Intent, Target};
-use crate::write::{Operation, ShardWrite, Ticket, WriteError};
+use crate::shard::journal::{EntityId, Intent, IntentTarget};
+use crate::write::{ShardWrite, Ticket, WriteError, WriteOperation};
 
 /// A stage that a commit names.
 pub(super) struct NamedStage {
@@ -99,7 +99,7 @@ impl StageRegistry {
         let _ = self
             .home_of(sink)
             .begin(&mut write, Durability::Memory, wait)
-            .map(Ticket::leave);
+            .map(Ticket::detach);
     }
 
     /// The stages of a commit; an error unless all of them are finished and free.
@@ -135,7 +135,12 @@ impl StageRegistry {
     }
 
     /// The partitions of the rows; an error when one of them cannot take its rows now.
-    pub(super) fn check_targets(&self, named: &[NamedStage], piece_bytes: u64, wait: &Wait<'_>) -> Result<Vec<Target>> {
+    pub(super) fn check_targets(
+        &self,
+        named: &[NamedStage],
+        piece_bytes: u64,
+        wait: &Wait<'_>,
+    ) -> Result<Vec<IntentTarget>> {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
@@ -157,7 +162,7 @@ impl StageRegistry {
             let rows: u64 = runs.iter().map(|run| run.rows).sum();
             entities[&entity].check_room(index.into(), bytes, rows as usize, wait)?;
             let pieces = split_into_pieces(runs.iter().map(|run| run.bytes), piece_bytes).len() as u32;
-            targets.push(Target { entity, index, pieces });
+            targets.push(IntentTarget { entity, index, pieces });
         }
         Ok(targets)
     }
@@ -213,7 +218,7 @@ fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Err
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-fn intent_of(sink: &str, intent: Intent, room: Room) -> Operation<'_> {
+fn intent_of(sink: &str, intent: Intent, room: Room) -> WriteOperation<'_> {
     let intent = Box::new(intent);
-    Operation::Intent { sink, intent, room }
+    WriteOperation::Intent { sink, intent, room }
 }

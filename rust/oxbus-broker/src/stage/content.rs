@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of a finished stage: in memory, or in a file.
 //!
-//! In both cases they form runs. A run has consecutive rows of one partition. So a batch is split into the same pieces each time
-//! it is published.
+//! In both cases they form runs. A run has consecutive rows of one partition. So a batch is split into the same pieces each
+//! time it is published.
 
 use std::sync::Arc;
 
@@ -69,10 +69,10 @@ impl StageContent {
     }
 
     /// Total rows and bytes.
-    pub(super) fn sums(&self) -> (u64, u64) {
+    pub(super) fn totals(&self) -> (u64, u64) {
         let runs = self.runs();
-        let sums = runs.iter().map(|run| (run.rows, run.bytes as u64));
-        sums.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+        let totals = runs.iter().map(|run| (run.rows, run.bytes as u64));
+        totals.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
     /// Reads and checks all rows. The error names the stage.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishes a decided batch, at once or after a crash: partition by partition, each exactly once.
 //!
-//! The rows of a partition are attached under a name that contains the batch, in one journal entry with that name, so repeating
-//! it has no effect. The stages are removed once all rows are synced; until then a recovery may need them.
+//! The rows of a partition are attached under a name that contains the batch, in one journal entry with that name, so
+//! repeating it has no effect. The stages are removed once all rows are synced; until then a recovery may need them.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -20,10 +20,11 @@ use crate::client::{attach_committed, is_attached};
 use crate::clock::with_timeout;
 use crate::entity::Entity;
 use crate::parallel;
-use crate::shard::journal::{Intent, Target};
-use crate::shard::{Deed, Shard};
+use crate::shard::journal::{Intent, IntentTarget};
+use crate::shard::{CallKind, Shard};
 
-/// Splits runs into pieces, one per journal entry: consecutive runs of at most `max` bytes in total, or a single larger run.
+/// Splits runs into pieces, one per journal entry: consecutive runs of at most `max` bytes in total, or a single larger
+/// run.
 pub(super) fn split_into_pieces(runs: impl Iterator<Item = usize>, max: u64) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
     let mut bytes_so_far = 0;
@@ -48,8 +49,8 @@ pub(super) fn attach_name(sink: &str, query: &str, batch: u64, piece: usize) -> 
 }
 
 impl StageRegistry {
-    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the attached rows
-    /// are synced, otherwise a later call finishes the batch.
+    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the attached
+    /// rows are synced, otherwise a later call finishes the batch.
     pub(super) fn publish(&self, sink: &str, waits: bool, wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, waits, None, wait)
     }
@@ -81,7 +82,7 @@ impl StageRegistry {
             }
             let synced = pending
                 .iter()
-                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, Deed::Send, wait));
+                .try_for_each(|(shard, pending)| shard.wait_until(pending, Durability::Fsync, CallKind::Send, wait));
             if let Err(error) = synced {
                 // Attach again once the store works; rows that are there are skipped.
                 self.table().unpublished.insert(sink.to_owned(), None);
@@ -98,7 +99,8 @@ impl StageRegistry {
     fn finish(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let done = Intent {
             is_done: true,
-            // The retention of the intent starts now: publishing may have taken long, and the committer may not know the result.
+            // The retention of the intent starts now: publishing may have taken long, and the committer may not know the
+            // result.
             at: self.core.clock().now().max(intent.at),
             targets: Vec::new(),
             ..intent
@@ -111,7 +113,7 @@ impl StageRegistry {
 
     /// The last journal entry of each shard to which the batch went.
     fn pending_of(&self, intent: &Intent) -> PendingSyncs {
-        let shard_of = |target: &Target| {
+        let shard_of = |target: &IntentTarget| {
             let queue = self.core.entity_of(target.entity)?;
             Some(Arc::clone(queue.shard(target.index.into())))
         };
@@ -121,11 +123,11 @@ impl StageRegistry {
         by_id.into_values().filter_map(last).collect()
     }
 
-    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop the others.
-    /// Returns the first error.
+    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop the
+    /// others. Returns the first error.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| attach_name(sink, &intent.query, intent.batch, piece);
-        let mut left: Vec<(Arc<Entity>, &Target)> = Vec::new();
+        let mut left: Vec<(Arc<Entity>, &IntentTarget)> = Vec::new();
         for target in &intent.targets {
             // The rows of a deleted entity are dropped.
             let Some(queue) = self.core.entity_of(target.entity) else {
@@ -147,8 +149,8 @@ impl StageRegistry {
             self.verify(&found, wait)?;
             &found
         };
-        let bytes = named.iter().map(|stage| stage.content.sums().1).sum();
-        let attach = |(queue, target): &(Arc<Entity>, &Target), wait: &Wait<'_>| {
+        let bytes = named.iter().map(|stage| stage.content.totals().1).sum();
+        let attach = |(queue, target): &(Arc<Entity>, &IntentTarget), wait: &Wait<'_>| {
             self.attach((queue, target), named, intent.piece_bytes, &name, wait)
         };
         parallel::for_each(&left, self.threads_for(bytes), wait, attach)
@@ -169,7 +171,7 @@ impl StageRegistry {
     /// Attaches the pieces of one target that are not attached yet.
     pub(super) fn attach(
         &self,
-        (queue, target): (&Arc<Entity>, &Target),
+        (queue, target): (&Arc<Entity>, &IntentTarget),
         named: &[NamedStage],
         piece_bytes: u64,
         name: &(dyn Fn(usize) -> String + Sync),
@@ -224,8 +226,8 @@ impl StageRegistry {
         }
     }
 
-    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may have tried
-    /// before the fault ended.
+    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may have
+    /// tried before the fault ended.
     pub(crate) fn resume_waiting(&self, wait: &Wait<'_>) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
         with_timeout(STORE_SUSPECT_MS, wait, |wait| {
@@ -238,7 +240,8 @@ impl StageRegistry {
         });
     }
 
-    /// Publishes decided batches after a partition was healed. Attaches again, because the old journal's entries may be lost.
+    /// Publishes decided batches after a partition was healed. Attaches again, because the old journal's entries may be
+    /// lost.
     pub(crate) fn resume_after_heal(&self) {
         self.table()
             .unpublished
@@ -260,7 +263,7 @@ impl StageRegistry {
 
     /// Sets in the namespace the time of its oldest unpublished batch.
     pub(crate) fn note_unpublished(&self) {
-        let since = self.shards.iter().filter_map(|shard| shard.undone_since());
+        let since = self.shards.iter().filter_map(|shard| shard.unpublished_since());
         self.core.set_undone_since(since.min());
     }
 

@@ -26,7 +26,7 @@ use super::{StageInfo, StageState};
 use crate::durable::Stores;
 use crate::entity::Core;
 use crate::shard::Shard;
-use crate::shard::journal::{EntityId, Intent, Pending};
+use crate::shard::journal::{EntityId, Intent, PendingEntry};
 
 /// Interval between two checks whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -61,7 +61,7 @@ pub(crate) struct StageFiles {
 }
 
 /// The last journal entry of each shard to which a batch went.
-pub(super) type PendingSyncs = Vec<(Arc<Shard>, Pending)>;
+pub(super) type PendingSyncs = Vec<(Arc<Shard>, PendingEntry)>;
 
 #[derive(Default)]
 pub(super) struct StageTable {
@@ -79,7 +79,8 @@ pub(super) struct Stage {
     pub(super) entity: EntityId,
     pub(super) created_at: Timestamp,
     pub(super) phase: StagePhase,
-    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may have been.
+    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may have
+    /// been.
     pub(super) undecided: Option<usize>,
 }
 
@@ -163,7 +164,7 @@ impl StageRegistry {
         let now = self.core.clock().now();
         for number in names.finished {
             let (id, stage) = open_stage(files, number, now);
-            let bytes = stage.content().map_or(0, |content| content.sums().1);
+            let bytes = stage.content().map_or(0, |content| content.totals().1);
             self.core.staged_bytes().fetch_add(bytes, Ordering::Relaxed);
             self.table().stages.entry(id).or_insert(stage);
         }
@@ -261,7 +262,7 @@ impl StageRegistry {
             let Some(content) = taken.and_then(|stage| stage.content().cloned()) else {
                 continue;
             };
-            let bytes = content.sums().1;
+            let bytes = content.totals().1;
             self.core.staged_bytes().fetch_sub(bytes, Ordering::Relaxed);
             let path = match (&*content, &self.files) {
                 (StageContent::File(file), _) => file.path().to_owned(),
@@ -436,7 +437,7 @@ impl Stage {
     }
 
     fn info(&self, id: &str) -> StageInfo {
-        let (rows, bytes) = self.content().map_or((0, 0), |content| content.sums());
+        let (rows, bytes) = self.content().map_or((0, 0), |content| content.totals());
         let state = match (&self.phase, self.content().map(|content| &**content)) {
             (_, Some(StageContent::Unreadable { why, .. })) => StageState::Damaged(why.clone()),
             (StagePhase::Open, _) => StageState::Open,

@@ -97,8 +97,8 @@ impl Staging {
         self.sender.queue()
     }
 
-    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the stage: some
-    /// of the rows may be in it.
+    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the
+    /// stage: some of the rows may be in it.
     pub fn push(&mut self, partition: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.registry.check()?;
         if self.failed {
@@ -210,7 +210,7 @@ impl Staging {
         };
         // From here on the stage counts with the bytes that its removal subtracts.
         let staged = self.registry.core.staged_bytes();
-        staged.fetch_add(content.sums().1, Ordering::Relaxed);
+        staged.fetch_add(content.totals().1, Ordering::Relaxed);
         staged.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(stage) = self.registry.table().stages.get_mut(&self.id) {
             stage.phase = StagePhase::Ready(Arc::new(content));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cases that public calls cannot produce: a batch in several pieces, and stages that are damaged between commit and publish.
+//! Cases that public calls cannot produce: a batch in several pieces, and stages that are damaged between commit and
+//! publish.
 
 use oxbus_store::Wait;
 use std::path::{Path, PathBuf};

@@ -12,17 +12,17 @@ use oxbus_store::extent::Place;
 use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
 use smallvec::{SmallVec, smallvec};
 
-use super::shard_write::{DeadLetter, Fan, Operation, ShardWrite};
+use super::shard_write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
 use crate::memory::SPILL_BYTES_MIN;
 use crate::shard::Cell;
-use crate::shard::journal::{Changed, Event, FannedOut, Ranges, push_append};
+use crate::shard::journal::{FanOutCopy, JournalEvent, Ranges, RecordChange, push_append};
 
 /// Bytes of an event, at most, beside those of its message: for a buffer that need not grow.
 const EVENT_BYTES: usize = 64;
 
 /// Consecutive numbers in one cell.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Numbers {
+pub(super) struct CellNumbers {
     /// The first that is not taken.
     pub(super) next: Counter,
     /// How many there are in all.
@@ -31,7 +31,7 @@ pub(super) struct Numbers {
     pub(super) mark: Option<Counter>,
 }
 
-impl Numbers {
+impl CellNumbers {
     /// Takes the next `count` of them.
     fn take(&mut self, count: usize) -> Counter {
         let first = self.next;
@@ -41,10 +41,10 @@ impl Numbers {
 }
 
 /// Numbers by the position of their cell.
-pub(super) type AllNumbers = SmallVec<[Numbers; 1]>;
+pub(super) type NumbersByCell = SmallVec<[CellNumbers; 1]>;
 
 /// Where messages stand in the journal that are to stay there, in the order of their events.
-type Places = std::vec::IntoIter<Place>;
+type SpillLocations = std::vec::IntoIter<Place>;
 
 /// The bytes of a message that comes in.
 fn bytes_of(message: &NewMessage) -> &[u8] {
@@ -53,26 +53,26 @@ fn bytes_of(message: &NewMessage) -> &[u8] {
 
 impl ShardWrite<'_> {
     /// The numbers that its messages get if they get the next ones.
-    pub(super) fn next_numbers(&self) -> AllNumbers {
-        let none = |cell: &&Cell| Numbers {
+    pub(super) fn next_numbers(&self) -> NumbersByCell {
+        let none = |cell: &&Cell| CellNumbers {
             next: cell.main.next(),
             count: 0,
             mark: None,
         };
-        let mut numbers: AllNumbers = match &self.cells[..] {
-            [cell] => AllNumbers::from_buf([none(cell)]),
+        let mut numbers: NumbersByCell = match &self.cells[..] {
+            [cell] => NumbersByCell::from_buf([none(cell)]),
             cells => cells.iter().map(none).collect(),
         };
         for operation in &self.operations {
             match operation {
-                Operation::Append(messages) => numbers[0].count += messages.len(),
-                Operation::Activate { message: Some(_), .. } => numbers[0].count += 1,
-                Operation::Schedule { to, counter: None, .. }
-                | Operation::DeadLetter {
-                    dead_letter: DeadLetter::New(to, _),
+                WriteOperation::Append(messages) => numbers[0].count += messages.len(),
+                WriteOperation::Activate { message: Some(_), .. } => numbers[0].count += 1,
+                WriteOperation::Schedule { to, counter: None, .. }
+                | WriteOperation::DeadLetter {
+                    dead_letter: DeadLetterInput::New(to, _),
                     ..
                 } => numbers[*to].count += 1,
-                Operation::FanOut { fans, .. } => {
+                WriteOperation::FanOut { fans, .. } => {
                     for (to, _) in fans.iter().flat_map(|fan| &fan.copies) {
                         numbers[*to].count += 1;
                     }
@@ -84,7 +84,7 @@ impl ShardWrite<'_> {
     }
 
     /// Reserves as many numbers. Under the journal's order they are the ones that were next.
-    pub(super) fn reserve(&self, numbers: &mut AllNumbers) {
+    pub(super) fn reserve(&self, numbers: &mut NumbersByCell) {
         for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
             let first = cell.main.reserve(numbers.count);
             debug_assert!(
@@ -96,7 +96,7 @@ impl ShardWrite<'_> {
     }
 
     /// Gives the numbers up: no message will have them.
-    pub(super) fn give_up(&self, numbers: &AllNumbers) {
+    pub(super) fn give_up(&self, numbers: &NumbersByCell) {
         for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
             cell.main.give_up(numbers.next, numbers.count);
         }
@@ -104,18 +104,18 @@ impl ShardWrite<'_> {
 
     /// Bytes of the events of what comes in, about.
     pub(super) fn arriving_bytes(&self) -> usize {
-        let of = |operation: &Operation<'_>| match operation {
-            Operation::Append(messages) => messages.iter().map(|it| it.record.len() + EVENT_BYTES).sum(),
-            Operation::Schedule { message, .. }
-            | Operation::Activate {
+        let of = |operation: &WriteOperation<'_>| match operation {
+            WriteOperation::Append(messages) => messages.iter().map(|it| it.record.len() + EVENT_BYTES).sum(),
+            WriteOperation::Schedule { message, .. }
+            | WriteOperation::Activate {
                 message: Some(message), ..
             }
-            | Operation::DeadLetter {
-                dead_letter: DeadLetter::New(_, message),
+            | WriteOperation::DeadLetter {
+                dead_letter: DeadLetterInput::New(_, message),
                 ..
             } => message.record.len() + EVENT_BYTES,
-            Operation::FanOut { fans, .. } => {
-                let bytes = |fan: &Fan| fan.record.len() + EVENT_BYTES + 32 * fan.copies.len();
+            WriteOperation::FanOut { fans, .. } => {
+                let bytes = |fan: &FanOutRecord| fan.record.len() + EVENT_BYTES + 32 * fan.copies.len();
                 fans.iter().map(bytes).sum()
             }
             _ => EVENT_BYTES,
@@ -124,23 +124,23 @@ impl ShardWrite<'_> {
     }
 
     /// Adds the events of what comes in under these numbers.
-    pub(super) fn encode_arrivals(&self, numbers: &mut AllNumbers, entry: &mut Vec<u8>) {
+    pub(super) fn encode_arrivals(&self, numbers: &mut NumbersByCell, entry: &mut Vec<u8>) {
         let now = self.moment.now;
         for operation in &self.operations {
             match operation {
-                Operation::Append(messages) => {
+                WriteOperation::Append(messages) => {
                     let first = numbers[0].take(messages.len());
                     let messages = messages.iter().map(|message| (message.expires_at, bytes_of(message)));
                     push_append(self.cells[0].entity, first, now, messages, entry);
                 }
-                Operation::Schedule {
+                WriteOperation::Schedule {
                     to,
                     counter,
                     due,
                     message,
                 } => {
                     let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
-                    let event = Event::Schedule {
+                    let event = JournalEvent::Schedule {
                         counter,
                         due: *due,
                         enqueued_at: now,
@@ -149,14 +149,14 @@ impl ShardWrite<'_> {
                     };
                     event.encode(self.cells[*to].entity, entry);
                 }
-                Operation::FanOut { of, fans } => {
-                    for Fan { record, copies } in fans {
-                        let copy = |(to, expires_at): &(usize, Timestamp)| FannedOut {
+                WriteOperation::FanOut { of, fans } => {
+                    for FanOutRecord { record, copies } in fans {
+                        let copy = |(to, expires_at): &(usize, Timestamp)| FanOutCopy {
                             entity: self.cells[*to].entity,
                             counter: numbers[*to].take(1),
                             expires_at: *expires_at,
                         };
-                        let event = Event::FanOut {
+                        let event = JournalEvent::FanOut {
                             enqueued_at: now,
                             bytes: record,
                             copies: copies.iter().map(copy).collect(),
@@ -164,29 +164,29 @@ impl ShardWrite<'_> {
                         event.encode(*of, entry);
                     }
                 }
-                Operation::DeadLetter {
-                    dead_letter: DeadLetter::New(to, message),
+                WriteOperation::DeadLetter {
+                    dead_letter: DeadLetterInput::New(to, message),
                     ..
                 } => {
-                    let event = Event::DeadLetter {
+                    let event = JournalEvent::DeadLetter {
                         counter: numbers[*to].take(1),
                         enqueued_at: now,
                         expires_at: message.expires_at,
                         delivery_count: 0,
-                        record: Changed::Whole(bytes_of(message)),
+                        record: RecordChange::Whole(bytes_of(message)),
                     };
                     event.encode(self.cells[*to].entity, entry);
                 }
-                Operation::Activate { cell, counter, message } => {
+                WriteOperation::Activate { cell, counter, message } => {
                     let event = match message {
-                        Some(message) => Event::Activate {
+                        Some(message) => JournalEvent::Activate {
                             counter: *counter,
                             becomes: numbers[0].take(1),
                             enqueued_at: now,
                             expires_at: message.expires_at,
                             bytes: bytes_of(message),
                         },
-                        None => Event::Remove {
+                        None => JournalEvent::Remove {
                             sub_queue: oxbus_model::name::SubQueue::Main,
                             counters: Ranges::from_iter([*counter]),
                         },
@@ -199,43 +199,43 @@ impl ShardWrite<'_> {
     }
 
     /// Puts what came in where it belongs, under its numbers; how many are ready in the first cell.
-    pub(super) fn publish(&mut self, numbers: &mut AllNumbers, places: Option<Vec<Place>>) -> usize {
+    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, locations: Option<Vec<Place>>) -> usize {
         let operations = &mut *self.operations;
         for operation in operations.iter() {
             match operation {
                 // Before the messages: a snapshot that has them must know their identities.
-                Operation::Seen(_, admission) | Operation::Attached(_, admission) => admission.keep(),
+                WriteOperation::Seen(_, admission) | WriteOperation::Attached(_, admission) => admission.remember(),
                 // Before it has its new place: a snapshot that sees the new number settled does not see the old one.
-                Operation::Activate { cell, counter, .. } => {
+                WriteOperation::Activate { cell, counter, .. } => {
                     cell.main.take_scheduled(*counter);
                 }
                 _ => {}
             }
         }
         let now = self.moment.now;
-        let mut places = places.map(Vec::into_iter);
+        let mut locations = locations.map(Vec::into_iter);
         let mut ready = 0;
         for operation in operations {
             match operation {
-                Operation::Append(messages) => {
+                WriteOperation::Append(messages) => {
                     ready += messages.len();
                     let first = numbers[0].take(messages.len());
                     for message in messages.iter_mut() {
-                        leave_on_disk(message, &mut places);
+                        leave_on_disk(message, &mut locations);
                     }
                     self.cells[0].main.publish(first, messages, now);
                 }
-                Operation::Activate {
+                WriteOperation::Activate {
                     cell,
                     message: message @ Some(_),
                     ..
                 } => {
                     ready += 1;
                     let mut message = message.take().unwrap_or_else(nothing);
-                    leave_on_disk(&mut message, &mut places);
+                    leave_on_disk(&mut message, &mut locations);
                     cell.main.publish(numbers[0].take(1), &mut vec![message], now);
                 }
-                Operation::Schedule {
+                WriteOperation::Schedule {
                     to,
                     counter,
                     due,
@@ -243,18 +243,18 @@ impl ShardWrite<'_> {
                 } => {
                     let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
                     let mut message = std::mem::replace(message, nothing());
-                    leave_on_disk(&mut message, &mut places);
+                    leave_on_disk(&mut message, &mut locations);
                     self.cells[*to].publish_scheduled(counter, *due, message, now);
                 }
-                Operation::FanOut { fans, .. } => {
-                    publish_copies(&self.cells, std::mem::take(fans), numbers, now, &mut places);
+                WriteOperation::FanOut { fans, .. } => {
+                    publish_copies(&self.cells, std::mem::take(fans), numbers, now, &mut locations);
                 }
-                Operation::DeadLetter {
-                    dead_letter: DeadLetter::New(to, message),
+                WriteOperation::DeadLetter {
+                    dead_letter: DeadLetterInput::New(to, message),
                     ..
                 } => {
                     // It stays in memory.
-                    places.as_mut().map(Iterator::next);
+                    locations.as_mut().map(Iterator::next);
                     let message = std::mem::replace(message, nothing());
                     self.cells[*to].publish_dead_letter(numbers[*to].take(1), message, now);
                 }
@@ -274,29 +274,29 @@ fn nothing() -> NewMessage {
 }
 
 /// Leaves a message where the journal has it, when messages are to stay there and it is worth it.
-fn leave_on_disk(message: &mut NewMessage, places: &mut Option<Places>) {
-    if let Some(place) = places.as_mut().and_then(Iterator::next)
+fn leave_on_disk(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
+    if let Some(location) = locations.as_mut().and_then(Iterator::next)
         && message.record.len() >= SPILL_BYTES_MIN
     {
-        message.record = Stored::on_disk(message.record.len(), place);
+        message.record = Stored::on_disk(message.record.len(), location);
     }
 }
 
 fn publish_copies(
     cells: &[&Cell],
-    fans: Vec<Fan>,
-    numbers: &mut AllNumbers,
+    fans: Vec<FanOutRecord>,
+    numbers: &mut NumbersByCell,
     now: Timestamp,
-    places: &mut Option<Places>,
+    locations: &mut Option<SpillLocations>,
 ) {
     let mut batches: SmallVec<[Vec<NewMessage>; 1]> = smallvec![];
     batches.resize_with(cells.len(), Vec::new);
-    for Fan { record, copies } in fans {
+    for FanOutRecord { record, copies } in fans {
         let mut message = NewMessage {
             record: record.into(),
             expires_at: Timestamp::NEVER,
         };
-        leave_on_disk(&mut message, places);
+        leave_on_disk(&mut message, locations);
         for (to, expires_at) in copies {
             let record = message.record.clone();
             batches[to].push(NewMessage { record, expires_at });
@@ -311,7 +311,7 @@ fn publish_copies(
 
 impl Cell {
     fn publish_scheduled(&self, counter: Counter, due: Timestamp, message: NewMessage, now: Timestamp) {
-        self.shard.with(self.no, |state| {
+        self.shard.with_cell_state(self.cell_state, |state| {
             self.main.publish_scheduled(counter, message, now);
             state.schedule.add(due, counter);
             self.next_due.fetch_min(due.0, Ordering::SeqCst);
@@ -326,7 +326,8 @@ impl Cell {
             enqueued_at: now,
             expires_at: message.expires_at,
         };
-        self.shard.with(self.no, |state| state.dead_letters.insert(removed));
+        self.shard
+            .with_cell_state(self.cell_state, |state| state.dead_letters.insert(removed));
         self.main.give_up(counter, 1);
     }
 
@@ -334,7 +335,7 @@ impl Cell {
     pub fn take_numbers(&self, count: usize) -> Counter {
         // Under the order: what the journal is told of numbers covers all that were taken before.
         let journal = self.shard.journal();
-        let _order = journal.map(|journal| journal.order(self.shard.health()));
+        let _append_guard = journal.map(|journal| journal.lock_for_append(self.shard.health()));
         self.main.reserve(count)
     }
 

@@ -6,26 +6,31 @@ use oxbus_model::options::Durability;
 use oxbus_store::shard_log::{AppendError, Room};
 use oxbus_store::{Outcome, Wait};
 
+use super::cell_records;
 use super::error::WriteError;
-use super::pins::Pins;
-use super::records;
+use super::pinned_locks::PinnedLocks;
 use super::settlements::{settle_remove, settle_return};
-use super::shard_write::{DeadLetter, HandOut, Leaving, Operation, ShardWrite};
-use super::ticket::{Committed, Held, Ticket};
-use crate::shard::high_water::Ahead;
-use crate::shard::journal::{Event, Intent, Journal, Pending, push_intent};
-use crate::shard::{Deed, SessionLost, Shard};
+use super::shard_write::{DeadLetterInput, DeliveryEffect, Removal, ShardWrite, WriteOperation};
+use super::ticket::{CommittedWrite, Ticket, WriteGuards};
+use crate::shard::high_water_mark::NumberReserve;
+use crate::shard::journal::{Intent, Journal, JournalEvent, PendingEntry, push_intent};
+use crate::shard::{CallKind, SessionLost, Shard};
 
 /// Bytes of a mark of how far numbers go, at most.
 const MARK_BYTES: usize = 32;
 
 /// Appends an entry that uses no numbers; what to wait for. `None` in memory.
-pub(super) fn append(shard: &Shard, room: Room, entry: &[u8], wait: &Wait<'_>) -> Result<Option<Pending>, AppendError> {
+pub(super) fn append(
+    shard: &Shard,
+    room: Room,
+    entry: &[u8],
+    wait: &Wait<'_>,
+) -> Result<Option<PendingEntry>, AppendError> {
     let Some(journal) = shard.journal() else {
         return Ok(None);
     };
     journal
-        .order_for(shard.health(), room, entry.len(), wait)?
+        .lock_with_space(shard.health(), room, entry.len(), wait)?
         .append(room, entry, wait)
         .map(Some)
 }
@@ -91,7 +96,7 @@ impl<'a> Ticket<'_, 'a> {
         if is_atomic {
             self.pin()?;
         } else if !arrives {
-            self.hold().unit = Some(shard.unit());
+            self.guards().snapshot_hold = Some(shard.hold_off_snapshots());
         }
         if arrives {
             self.append_arriving(journal, wait)?;
@@ -102,8 +107,8 @@ impl<'a> Ticket<'_, 'a> {
         Ok(())
     }
 
-    fn hold(&mut self) -> &mut Held<'a> {
-        self.held.get_or_insert_default()
+    fn guards(&mut self) -> &mut WriteGuards<'a> {
+        self.guards.get_or_insert_default()
     }
 
     /// Appends the events of what has had its effect already.
@@ -112,17 +117,17 @@ impl<'a> Ticket<'_, 'a> {
             return Ok(());
         }
         let appended = append(self.shard, self.write.room(), entry, wait);
-        self.pending = appended.map_err(|error| self.shard.refuse(&error, self.write.deed()))?;
+        self.pending = appended.map_err(|error| self.shard.fail_call(&error, self.write.call()))?;
         Ok(())
     }
 
     /// Takes all locks and checks all sessions of an atomic write, and holds snapshots off until it has its effect.
     fn pin(&mut self) -> Result<(), WriteError> {
-        let (pins, unit) = (Pins::take(self.write)?, self.shard.unit());
-        let held = self.hold();
-        (held.pins, held.unit) = (Some(pins), Some(unit));
+        let (pins, snapshot_hold) = (PinnedLocks::pin_all(self.write)?, self.shard.hold_off_snapshots());
+        let guards = self.guards();
+        (guards.pins, guards.snapshot_hold) = (Some(pins), Some(snapshot_hold));
         for operation in &self.write.operations {
-            if let Operation::SessionState { cell, accepted, .. } = operation {
+            if let WriteOperation::SessionState { cell, accepted, .. } = operation {
                 let sessions = cell.sessions().ok_or(SessionLost)?;
                 sessions.state(accepted, self.write.moment.ticks)?;
             }
@@ -136,12 +141,12 @@ impl<'a> Ticket<'_, 'a> {
         for operation in &mut self.write.operations {
             let (entry, done) = (entry.as_deref_mut(), &mut self.done);
             match operation {
-                Operation::Remove {
+                WriteOperation::Remove {
                     cell,
                     sub_queue,
-                    leaving,
-                } => settle_remove(cell, *sub_queue, leaving, ticks, entry, done)?,
-                Operation::Return {
+                    removal,
+                } => settle_remove(cell, *sub_queue, removal, ticks, entry, done)?,
+                WriteOperation::Return {
                     cell,
                     sub_queue,
                     key,
@@ -167,25 +172,27 @@ impl<'a> Ticket<'_, 'a> {
         for operation in &mut write.operations {
             operation.encode_other(&mut others);
         }
-        if let Some(pins) = self.held.as_ref().and_then(|held| held.pins.as_ref()) {
+        if let Some(pins) = self.guards.as_ref().and_then(|guards| guards.pins.as_ref()) {
             pins.encode(write, &mut others)?;
         }
         write.encode_states(&mut others);
         let bytes = write.arriving_bytes() + others.len() + MARK_BYTES * write.cells.len();
         let room = write.room();
-        let order = journal.order_for(shard.health(), room, bytes, wait);
-        let order = order.map_err(|error| shard.refuse(&error, Deed::Send))?;
+        let append_guard = journal.lock_with_space(shard.health(), room, bytes, wait);
+        let append_guard = append_guard.map_err(|error| shard.fail_call(&error, CallKind::Send))?;
         let mut entry = Vec::with_capacity(bytes);
-        let ahead = if write.exact_numbers {
-            Ahead::Nothing
+        let reserve = if write.exact_numbers {
+            NumberReserve::Exact
         } else {
-            Ahead::Usual
+            NumberReserve::Ahead
         };
         let mut numbers = write.next_numbers();
         for (cell, numbers) in write.cells.iter().zip(&mut numbers) {
-            numbers.mark = cell.high_water.due(numbers.next.0 + numbers.count as u64, ahead);
+            numbers.mark = cell
+                .high_water_mark
+                .next_mark(numbers.next.0 + numbers.count as u64, reserve);
             if let Some(next) = numbers.mark {
-                Event::Number { next }.encode(cell.entity, &mut entry);
+                JournalEvent::Number { next }.encode(cell.entity, &mut entry);
             }
         }
         write.encode_arrivals(&mut numbers, &mut entry);
@@ -194,19 +201,19 @@ impl<'a> Ticket<'_, 'a> {
             // No subscription wants the messages (B-344).
             return Ok(());
         }
-        let appended = order.append(room, &entry, wait);
-        let pending = appended.map_err(|error| shard.refuse(&error, Deed::Send))?;
+        let appended = append_guard.append(room, &entry, wait);
+        let pending = appended.map_err(|error| shard.fail_call(&error, CallKind::Send))?;
         for (cell, numbers) in write.cells.iter().zip(&numbers) {
             // Each number has its event, so the next one is behind them all.
-            cell.high_water.note(numbers.next.0, numbers.mark, pending.lsn);
+            cell.high_water_mark.advance(numbers.next.0, numbers.mark, pending.lsn);
         }
         write.reserve(&mut numbers);
         self.numbers = numbers;
         self.pending = Some(pending);
-        drop(order);
+        drop(append_guard);
         if shard.memory.spills() {
             self.level = Durability::Fsync;
-            self.hold().entry = Some(entry);
+            self.guards().entry = Some(entry);
         }
         Ok(())
     }
@@ -216,69 +223,69 @@ impl ShardWrite<'_> {
     /// Whether its entry needs room that a full disk does not have.
     fn room(&self) -> Room {
         let adds = self.operations.iter().any(|operation| match operation {
-            Operation::SessionState { state, .. } => state.is_some(),
-            Operation::Consumer { room, .. } | Operation::Intent { room, .. } => *room == Room::Adds,
+            WriteOperation::SessionState { state, .. } => state.is_some(),
+            WriteOperation::Consumer { room, .. } | WriteOperation::Intent { room, .. } => *room == Room::Adds,
             // The message leaves its cell with the same entry.
-            Operation::Activate { message: None, .. } => false,
+            WriteOperation::Activate { message: None, .. } => false,
             other => other.arrives(),
         });
         if adds { Room::Adds } else { Room::Frees }
     }
 
     /// What its errors say about its effect.
-    pub(super) fn deed(&self) -> Deed {
+    pub(super) fn call(&self) -> CallKind {
         match self.operations.first() {
-            Some(Operation::HandOut {
-                then: HandOut::Delivered(_),
+            Some(WriteOperation::HandOut {
+                then: DeliveryEffect::Delivered(_),
                 ..
-            }) => Deed::HandOut,
-            Some(Operation::Remove {
-                leaving: Leaving::Taken(_),
+            }) => CallKind::HandOut,
+            Some(WriteOperation::Remove {
+                removal: Removal::Received(_),
                 ..
-            }) => Deed::Removal,
-            Some(Operation::Intent { .. }) => Deed::Send,
-            _ if self.is_atomic || self.arrives() => Deed::Send,
-            _ => Deed::Change,
+            }) => CallKind::Removal,
+            Some(WriteOperation::Intent { .. }) => CallKind::Send,
+            _ if self.is_atomic || self.arrives() => CallKind::Send,
+            _ => CallKind::Change,
         }
     }
 
     /// Adds the events of session states that change with an atomic write.
     fn encode_states(&self, entry: &mut Vec<u8>) {
         for operation in &self.operations {
-            if let Operation::SessionState { cell, accepted, state } = operation {
-                records::state_event(cell, accepted, state.as_ref(), self.moment.now, entry);
+            if let WriteOperation::SessionState { cell, accepted, state } = operation {
+                cell_records::state_event(cell, accepted, state.as_ref(), self.moment.now, entry);
             }
         }
     }
 }
 
-impl Operation<'_> {
+impl WriteOperation<'_> {
     /// Takes effect in memory and adds its event, or appends it where both are one step: what to wait for then.
     fn change(
         &mut self,
         shard: &Shard,
         moment: Moment,
         entry: Option<&mut Vec<u8>>,
-        done: &mut Committed,
+        done: &mut CommittedWrite,
         wait: &Wait<'_>,
-    ) -> Result<Option<Pending>, WriteError> {
+    ) -> Result<Option<PendingEntry>, WriteError> {
         match self {
-            Operation::DeadLetter { cell, dead_letter } => match dead_letter {
-                DeadLetter::Moved(key, record) => {
+            WriteOperation::DeadLetter { cell, dead_letter } => match dead_letter {
+                DeadLetterInput::Moved(key, record) => {
                     let pending = cell.dead_letter_locked(*key, record, moment.ticks, wait)?;
                     done.ended.dead_letters = 1;
                     return Ok(pending);
                 }
-                DeadLetter::Removed(messages, reason) => {
+                DeadLetterInput::Removed(messages, reason) => {
                     let messages = std::mem::take(messages);
                     done.ended.dead_letters = cell.dead_letter_removed(messages, *reason, wait);
                 }
-                DeadLetter::New(..) => {}
+                DeadLetterInput::New(..) => {}
             },
-            Operation::SessionState { cell, accepted, state } => {
-                return records::set_state(cell, accepted, state.take(), moment, wait);
+            WriteOperation::SessionState { cell, accepted, state } => {
+                return cell_records::set_state(cell, accepted, state.take(), moment, wait);
             }
-            Operation::Intent { sink, intent, room } => {
+            WriteOperation::Intent { sink, intent, room } => {
                 if *room == Room::Frees {
                     shard.set_intent(sink, Intent::clone(intent));
                 }
@@ -305,24 +312,24 @@ impl Operation<'_> {
                 ..
             } => {
                 let (sub_queue, messages) = (*sub_queue, std::mem::take(messages));
-                Event::HandOut { sub_queue, messages }.encode(cell.entity, entry);
+                JournalEvent::HandOut { sub_queue, messages }.encode(cell.entity, entry);
             }
             Self::Seen(cell, admission) if !admission.identities().is_empty() => {
                 let identities = admission.dated();
-                Event::Seen { identities }.encode(cell.entity, entry);
+                JournalEvent::Seen { identities }.encode(cell.entity, entry);
             }
             Self::Attached(cell, admission) => {
                 let identities = admission.dated();
-                Event::Attached { identities }.encode(cell.entity, entry);
+                JournalEvent::Attached { identities }.encode(cell.entity, entry);
             }
-            Self::Arrived { cell, is_over, origins } => records::note_origins(cell, *is_over, origins, entry),
+            Self::Arrived { cell, is_over, origins } => cell_records::note_origins(cell, *is_over, origins, entry),
             Self::Consumer {
                 cell,
                 sub_queue,
                 name,
                 record,
                 ..
-            } => records::keep_consumer(cell, *sub_queue, name, record, entry),
+            } => cell_records::store_consumer(cell, *sub_queue, name, record, entry),
             _ => {}
         }
     }

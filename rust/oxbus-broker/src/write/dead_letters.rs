@@ -14,9 +14,9 @@ use oxbus_store::{LockKey, MessageStore, Outcome, Record, Removed, Settled, Stor
 use super::begin::append;
 use super::error::WriteError;
 use crate::record::with_dead_letter;
-use crate::shard::journal::{Changed, Event, Pending};
-use crate::shard::spill::Buried;
-use crate::shard::{Cell, CellState, Deed};
+use crate::shard::journal::{JournalEvent, PendingEntry, RecordChange};
+use crate::shard::spill::UnspilledDeadLetter;
+use crate::shard::{CallKind, Cell, CellState};
 
 /// Why the system dead-letters a message, in the service's words (B-267).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,13 @@ impl Cell {
         record: &Record,
         ticks: Ticks,
         wait: &Wait<'_>,
-    ) -> Result<Option<Pending>, WriteError> {
-        self.shard.with(self.no, |state| {
+    ) -> Result<Option<PendingEntry>, WriteError> {
+        self.shard.with_cell_state(self.cell_state, |state| {
             let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("remove removes");
             };
             let put = self.put_into_dead_letters(state, &message, record.clone(), wait);
-            put.map_err(|error| self.shard.refuse(&error, Deed::Change).into())
+            put.map_err(|error| self.shard.fail_call(&error, CallKind::Change).into())
         })
     }
 
@@ -74,12 +74,12 @@ impl Cell {
         };
         let marked: Vec<(Record, Removed)> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
-        self.shard.with(self.no, |state| {
+        self.shard.with_cell_state(self.cell_state, |state| {
             for (record, message) in marked {
                 // Not waited for: until it is on disk the next open buries the message again. A failure takes the shard
                 // out of service.
                 if let Err(error) = self.put_into_dead_letters(state, &message, record, wait) {
-                    self.shard.note_failure(&error);
+                    self.shard.report_failure(&error);
                 }
             }
         });
@@ -101,7 +101,7 @@ impl Cell {
         message: &Removed,
         record: Record,
         wait: &Wait<'_>,
-    ) -> Result<Option<Pending>, AppendError> {
+    ) -> Result<Option<PendingEntry>, AppendError> {
         let entry = self.dead_letter_entry(message, &record);
         let (counter, record) = (message.counter, Stored::from(record));
         let message = Removed {
@@ -112,12 +112,12 @@ impl Cell {
         debug_assert!(stored, "a number is in one place at a time");
         let Some(entry) = entry else { return Ok(None) };
         let pending = append(&self.shard, oxbus_store::shard_log::Room::Frees, &entry, wait)?;
-        let buried = pending
+        let unspilled = pending
             .as_ref()
-            .and_then(|pending| Buried::of(&self.shard, counter, &record, &entry, pending));
-        if let Some(buried) = buried {
-            state.buried.push(buried);
-            self.shard.has_buried.store(true, Ordering::Release);
+            .and_then(|pending| UnspilledDeadLetter::of(&self.shard, counter, &record, &entry, pending));
+        if let Some(unspilled) = unspilled {
+            state.unspilled.push(unspilled);
+            self.shard.has_unspilled.store(true, Ordering::Release);
         }
         Ok(pending)
     }
@@ -126,14 +126,14 @@ impl Cell {
         let journal = self.shard.journal()?;
         // A message that is to leave memory is read back from the entry, so that holds all of it; unless a full disk has no
         // room for that.
-        let leaves_memory = self.shard.memory.is_tight() && !journal.is_full();
+        let leaves_memory = self.shard.memory.is_under_pressure() && !journal.is_full();
         let record = if leaves_memory {
-            Changed::Whole(record)
+            RecordChange::Whole(record)
         } else {
-            Changed::of(record, message.record.in_memory())
+            RecordChange::of(record, message.record.in_memory())
         };
         let mut entry = Vec::new();
-        let event = Event::DeadLetter {
+        let event = JournalEvent::DeadLetter {
             counter: message.counter,
             enqueued_at: message.enqueued_at,
             expires_at: message.expires_at,

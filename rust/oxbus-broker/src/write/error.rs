@@ -24,7 +24,7 @@ pub struct WriteError {
     /// With [`Effect::None`] the write is as it was and may go elsewhere.
     pub effect: Effect,
     /// The entry, when the store did not answer in time. Fenced it never counts, and the write may go elsewhere too.
-    pub late: Option<UnconfirmedEntry>,
+    pub unconfirmed: Option<UnconfirmedEntry>,
 }
 
 /// The reason of a failed write.
@@ -46,7 +46,7 @@ impl WriteError {
         Self {
             cause,
             effect: Effect::None,
-            late: None,
+            unconfirmed: None,
         }
     }
 
@@ -70,7 +70,7 @@ impl From<Error> for WriteError {
         Self {
             effect: error.effect().unwrap_or(Effect::None),
             cause: Cause::Refused(error),
-            late: None,
+            unconfirmed: None,
         }
     }
 }

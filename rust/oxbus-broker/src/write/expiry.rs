@@ -11,10 +11,10 @@ use oxbus_store::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Rem
 
 use super::DeadLetterReason;
 use super::error::WriteError;
-use super::shard_write::{HandOut, Leaving, Operation, Settle, ShardWrite};
-use super::ticket::{Committed, Ticket};
-use crate::shard::journal::HandedOut;
-use crate::shard::{Cell, Deed, Ended, Reserved, Rules};
+use super::shard_write::{DeliveryEffect, LockEnd, Removal, ShardWrite, WriteOperation};
+use super::ticket::{CommittedWrite, Ticket};
+use crate::shard::journal::DeliveryRecord;
+use crate::shard::{CallKind, Cell, ReadyCounts, ReservedMessage, Rules};
 
 /// A write that asks for no time: its operations have none in their events.
 const NO_MOMENT: Moment = Moment {
@@ -24,11 +24,15 @@ const NO_MOMENT: Moment = Moment {
 
 impl Cell {
     /// Writes one operation without a wait for its entry. A failure takes the shard out of service.
-    pub(crate) fn note<'a>(&'a self, operation: Operation<'a>, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+    pub(crate) fn write_unawaited<'a>(
+        &'a self,
+        operation: WriteOperation<'a>,
+        wait: &Wait<'_>,
+    ) -> Result<CommittedWrite, WriteError> {
         let mut write = ShardWrite::of(operation, NO_MOMENT);
         self.shard
             .begin(&mut write, Durability::Memory, wait)
-            .map(Ticket::leave)
+            .map(Ticket::detach)
     }
 
     /// Ends a lock without a wait for its entry: if that is lost, the delivery counts as one that ended with the process.
@@ -39,21 +43,21 @@ impl Cell {
         outcome: Outcome,
         moment: Moment,
         wait: &Wait<'_>,
-    ) -> Result<Ended, WriteError> {
-        let settle = Settle::Outcome(outcome);
-        let mut write = ShardWrite::of(Operation::settle(self, sub_queue, key, settle), moment);
+    ) -> Result<ReadyCounts, WriteError> {
+        let settle = LockEnd::Outcome(outcome);
+        let mut write = ShardWrite::of(WriteOperation::settle(self, sub_queue, key, settle), moment);
         let ticket = self.shard.begin(&mut write, Durability::Memory, wait)?;
-        Ok(ticket.leave().ended)
+        Ok(ticket.detach().ended)
     }
 
-    /// Takes ready messages; those whose time is over are dropped, or dead-lettered when `bury_expired`.
+    /// Takes ready messages; those whose time is over are dropped, or dead-lettered when `dead_letter_expired`.
     /// Returns how many were taken and how many were dead-lettered.
-    pub fn claim(
+    pub fn claim_or_expire(
         &self,
         sub_queue: SubQueue,
         max: usize,
         hold: Hold,
-        (now, bury_expired): (Timestamp, bool),
+        (now, dead_letter_expired): (Timestamp, bool),
         out: &mut Vec<Claimed>,
         wait: &Wait<'_>,
     ) -> (usize, usize) {
@@ -62,33 +66,36 @@ impl Cell {
             SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
             SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
         };
-        (taken, self.end_expired(sub_queue, expired, bury_expired, wait))
+        (
+            taken,
+            self.remove_expired(sub_queue, expired, dead_letter_expired, wait),
+        )
     }
 
     /// Takes those of the given messages that are ready. Returns how many were dead-lettered because their time is over.
-    pub fn claim_these(
+    pub fn claim_these_or_expire(
         &self,
         sub_queue: SubQueue,
         counters: &[Counter],
         hold: Hold,
-        (now, bury_expired): (Timestamp, bool),
+        (now, dead_letter_expired): (Timestamp, bool),
         out: &mut Vec<Claimed>,
         wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
         self.store(sub_queue)
             .claim_these(counters, hold, now, out, &mut expired);
-        self.end_expired(sub_queue, expired, bury_expired, wait)
+        self.remove_expired(sub_queue, expired, dead_letter_expired, wait)
     }
 
     /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
     /// while they wait. Returns how many were dead-lettered.
-    pub fn end_deferred(
+    pub fn expire_deferred(
         &self,
         sub_queue: SubQueue,
         counters: &[Counter],
         now: Timestamp,
-        bury_expired: bool,
+        dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
@@ -96,47 +103,47 @@ impl Cell {
         if expired.is_empty() {
             return 0;
         }
-        let buried = self.end_expired(sub_queue, expired, bury_expired, wait);
+        let dead_lettered = self.remove_expired(sub_queue, expired, dead_letter_expired, wait);
         // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
-        let _ = self.shard.await_all(Durability::Os, Deed::Change, wait);
-        buried
+        let _ = self.shard.await_all(Durability::Os, CallKind::Change, wait);
+        dead_lettered
     }
 
     /// Drops messages whose time is over, or dead-letters them. Returns how many were dead-lettered.
     #[inline]
-    pub(super) fn end_expired(
+    pub(super) fn remove_expired(
         &self,
         sub_queue: SubQueue,
         expired: Vec<Removed>,
-        bury_expired: bool,
+        dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
         if expired.is_empty() {
             return 0;
         }
-        self.end_all_expired(sub_queue, expired, bury_expired, wait)
+        self.remove_all_expired(sub_queue, expired, dead_letter_expired, wait)
     }
 
     #[cold]
-    fn end_all_expired(
+    fn remove_all_expired(
         &self,
         sub_queue: SubQueue,
         expired: Vec<Removed>,
-        bury_expired: bool,
+        dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
-        if bury_expired {
+        if dead_letter_expired {
             return self.dead_letter_removed(expired, DeadLetterReason::Expired, wait);
         }
         let gone = expired.iter().map(|message| message.counter).collect();
-        let leaving = Leaving::Gone(gone);
+        let removal = Removal::AlreadyRemoved(gone);
         let cell = self;
         // Not waited for: if it is lost, the messages expire again.
-        let _ = self.note(
-            Operation::Remove {
+        let _ = self.write_unawaited(
+            WriteOperation::Remove {
                 cell,
                 sub_queue,
-                leaving,
+                removal,
             },
             wait,
         );
@@ -144,9 +151,9 @@ impl Cell {
     }
 
     /// Ends the locks that are over and activates what is due.
-    pub fn tick(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> Ended {
+    pub fn tick(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
         let Moment { now, ticks } = moment;
-        let mut ended = Ended::default();
+        let mut ended = ReadyCounts::default();
         if self.main.next_expiry() <= ticks {
             let mut exhausted = Vec::new();
             ended.main += self.main.expire(ticks, rules.max_delivery_count, &mut exhausted);
@@ -159,14 +166,14 @@ impl Cell {
         if self.has_due(now) && !self.fans_out {
             ended.main += self.activate_due(now, wait);
         }
-        ended.and(self.end_lapsed(moment, rules, wait))
+        ended.and(self.expire_sessions(moment, rules, wait))
     }
 
     /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
     /// the time to live counts from there, however late somebody looks. Returns how many are active.
     fn activate_due(&self, now: Timestamp, wait: &Wait<'_>) -> usize {
         let mut activated = 0;
-        self.each_due(now, |due_at, counter| -> Result<(), WriteError> {
+        self.for_each_due(now, |due_at, counter| -> Result<(), WriteError> {
             activated += self.activate(due_at, counter, wait)?;
             Ok(())
         });
@@ -186,21 +193,21 @@ impl Cell {
         let at_due = Moment { now: due, ..NO_MOMENT };
         let mut write = ShardWrite::into_cells([self], at_due);
         let cell = self;
-        write.push(Operation::Activate { cell, counter, message });
+        write.push(WriteOperation::Activate { cell, counter, message });
         let ticket = self.shard.begin(&mut write, Durability::Os, wait)?;
         Ok(ticket.finish(wait)?.ready)
     }
 
     /// Ends the locks of a reservation that is over: each is charged a delivery, and a message that has none left is
     /// dead-lettered.
-    pub fn lapse(
+    pub fn expire_reservation(
         &self,
         sub_queue: SubQueue,
-        held: &[Reserved],
+        held: &[ReservedMessage],
         max_delivery_count: u32,
         ticks: Ticks,
         wait: &Wait<'_>,
-    ) -> Ended {
+    ) -> ReadyCounts {
         let mut ready = Vec::with_capacity(held.len());
         let mut exhausted = Vec::new();
         for reserved in held {
@@ -216,11 +223,11 @@ impl Cell {
         }
         if !ready.is_empty() {
             // Not waited for: if it is lost, the reservation is live again and lapses again.
-            let _ = self.note(self.charged(sub_queue, &ready), wait);
+            let _ = self.write_unawaited(self.charge_operation(sub_queue, &ready), wait);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
-        let buried = self.dead_letter_removed(exhausted, reason, wait);
-        Ended::of(sub_queue, ready.len()).and(Ended::of(SubQueue::DeadLetter, buried))
+        let dead_lettered = self.dead_letter_removed(exhausted, reason, wait);
+        ReadyCounts::of(sub_queue, ready.len()).and(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
     /// Charges a delivery to locks that stay. A message that has none left is dead-lettered and leaves `held`. Write the
@@ -228,11 +235,11 @@ impl Cell {
     pub fn charge(
         &self,
         sub_queue: SubQueue,
-        held: &mut Vec<Reserved>,
+        held: &mut Vec<ReservedMessage>,
         max_delivery_count: u32,
         ticks: Ticks,
         wait: &Wait<'_>,
-    ) -> (Ended, Option<Operation<'_>>) {
+    ) -> (ReadyCounts, Option<WriteOperation<'_>>) {
         let mut exhausted = Vec::new();
         let store = self.store(sub_queue);
         held.retain(|reserved| match store.charge(reserved.key, max_delivery_count, ticks) {
@@ -243,28 +250,28 @@ impl Cell {
             }
             Err(_) => false,
         });
-        let charged = (!held.is_empty()).then(|| self.charged(sub_queue, held));
+        let charged = (!held.is_empty()).then(|| self.charge_operation(sub_queue, held));
         for reserved in held {
             reserved.delivery_count = reserved.delivery_count.saturating_add(1);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
-        let buried = self.dead_letter_removed(exhausted, reason, wait);
-        (Ended::of(SubQueue::DeadLetter, buried), charged)
+        let dead_lettered = self.dead_letter_removed(exhausted, reason, wait);
+        (ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), charged)
     }
 
     /// The operation of a delivery that was charged to messages.
-    pub fn charged(&self, sub_queue: SubQueue, held: &[Reserved]) -> Operation<'_> {
-        let charged = |reserved: &Reserved| HandedOut {
+    pub fn charge_operation(&self, sub_queue: SubQueue, held: &[ReservedMessage]) -> WriteOperation<'_> {
+        let charged = |reserved: &ReservedMessage| DeliveryRecord {
             counter: reserved.key.counter,
             generation: reserved.key.generation,
             count_after: reserved.delivery_count.saturating_add(1),
             deferred: false,
         };
-        Operation::HandOut {
+        WriteOperation::HandOut {
             cell: self,
             sub_queue,
             messages: held.iter().map(charged).collect(),
-            then: HandOut::Charged,
+            then: DeliveryEffect::Charged,
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! before   the caller routes, encodes, applies rules, activates what is due, admits identities, takes numbers of topics
-//! begin    1  a place among the calls in flight (`InFlight`)                       refused: nothing happened
+//! begin    1  a place among the calls in flight (`InFlightSend`)                       refused: nothing happened
 //!          2  atomic: pin all locks, check all sessions, hold snapshots off        lost: given back, nothing happened
 //!          3  what takes effect first: ends of locks, dead letters, session states, origins, consumers
 //!          4  make room, holding nothing but what step 3 needs
@@ -33,12 +33,12 @@
 
 mod arrivals;
 mod begin;
+mod cell_records;
 mod dead_letters;
 mod error;
 mod expiry;
 mod message;
-mod pins;
-mod records;
+mod pinned_locks;
 mod sessions;
 mod settlements;
 mod shard_write;
@@ -48,5 +48,5 @@ pub use dead_letters::DeadLetterReason;
 pub use error::{Cause, UnconfirmedEntry, WriteError};
 pub use message::EncodedMessage;
 pub(crate) use message::check_size;
-pub use shard_write::{DeadLetter, Fan, HandOut, Leaving, Operation, Settle, ShardWrite};
-pub use ticket::{Committed, Ticket, finish_all};
+pub use shard_write::{DeadLetterInput, DeliveryEffect, FanOutRecord, LockEnd, Removal, ShardWrite, WriteOperation};
+pub use ticket::{CommittedWrite, Ticket, finish_all};

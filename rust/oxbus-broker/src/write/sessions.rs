@@ -10,11 +10,11 @@ use oxbus_model::{Moment, Ticks, Timestamp};
 use oxbus_store::{Claimed, Hold, LockKey, MessageStore, Outcome, Removed, Wait};
 
 use super::DeadLetterReason;
-use crate::shard::sessions::News;
-use crate::shard::{Accepted, Cell, Ended, Rules, SessionEnd, SessionLost, Sessions, Take};
+use crate::shard::sessions::SessionWakeUps;
+use crate::shard::{AcceptedSession, Cell, ReadyCounts, Rules, SessionEnd, SessionLost, SessionReceive, Sessions};
 
 /// Messages sorted in at once.
-const SORT_RUN: usize = 64;
+const FILL_BATCH: usize = 64;
 
 impl Cell {
     /// Its sessions, when its entity requires them.
@@ -24,16 +24,16 @@ impl Cell {
     }
 
     /// Sorts what became ready into its sessions and tells their holders.
-    pub fn sort_sessions(&self, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> Ended {
+    pub fn fill_sessions(&self, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
         let Some(sessions) = &self.sessions else {
-            return Ended::default();
+            return ReadyCounts::default();
         };
         let _intake = sessions.intake();
-        self.sort_in(sessions, now, rules, wait)
+        self.fill_sessions_locked(sessions, now, rules, wait)
     }
 
     /// Puts what is ready in all sessions back into the store's own order: it is not received by session any more.
-    pub fn unsort_sessions(&self) {
+    pub fn empty_sessions(&self) {
         let Some(sessions) = &self.sessions else { return };
         let _intake = sessions.intake();
         let keys = sessions.index().take_ready();
@@ -41,19 +41,19 @@ impl Cell {
     }
 
     /// The same for who has `intake`.
-    fn sort_in(&self, sessions: &Sessions, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> Ended {
-        let mut ended = Ended::default();
+    fn fill_sessions_locked(&self, sessions: &Sessions, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+        let mut ended = ReadyCounts::default();
         let mut claims = Vec::new();
         loop {
-            let (taken, buried) = self.claim(
+            let (taken, dead_lettered) = self.claim_or_expire(
                 SubQueue::Main,
-                SORT_RUN,
+                FILL_BATCH,
                 Hold::Cache,
-                (now, rules.bury_expired),
+                (now, rules.dead_letter_expired),
                 &mut claims,
                 wait,
             );
-            ended.dead_letters += buried;
+            ended.dead_letters += dead_lettered;
             if taken == 0 {
                 return ended;
             }
@@ -65,23 +65,23 @@ impl Cell {
                 self.main.release_cached(&keys);
                 return ended;
             };
-            let mut news = News::default();
+            let mut wake_ups = SessionWakeUps::default();
             let mut without = Vec::new();
             let mut index = sessions.index();
             for (claimed, record) in claims.drain(..).zip(&records) {
                 match Fields::decode(record).ok().and_then(|fields| fields.session_id) {
-                    Some(id) => index.insert(id, claimed, &mut news),
+                    Some(id) => index.insert(id, claimed, &mut wake_ups),
                     None => without.push(claimed),
                 }
             }
             drop(index);
-            ended.sessions += news.available;
-            for holder in news.holders {
+            ended.sessions += wake_ups.available;
+            for holder in wake_ups.holders {
                 // All: a receiver may be used by several threads, and who is rung does not know of the other messages.
                 holder.wait_queue().notify_all();
             }
             let reason = DeadLetterReason::SessionIdNull;
-            ended.dead_letters += self.dead_letter_removed(self.take_out(without), reason, wait);
+            ended.dead_letters += self.dead_letter_removed(self.remove_claimed(without), reason, wait);
         }
     }
 
@@ -93,8 +93,8 @@ impl Cell {
     }
 
     /// Takes messages that are put aside out of the store.
-    fn take_out(&self, messages: Vec<Claimed>) -> Vec<Removed> {
-        let take_out = |message: Claimed| {
+    fn remove_claimed(&self, messages: Vec<Claimed>) -> Vec<Removed> {
+        let remove_claimed = |message: Claimed| {
             self.main.hand_out(message.key, Hold::Take)?;
             Some(Removed {
                 counter: message.key.counter,
@@ -104,15 +104,20 @@ impl Cell {
                 expires_at: message.expires_at,
             })
         };
-        messages.into_iter().filter_map(take_out).collect()
+        messages.into_iter().filter_map(remove_claimed).collect()
     }
 
     /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    pub(crate) fn dispose(&self, expired: Vec<Claimed>, rules: Rules, wait: &Wait<'_>) -> usize {
+    pub(crate) fn dispose_expired(&self, expired: Vec<Claimed>, rules: Rules, wait: &Wait<'_>) -> usize {
         if expired.is_empty() {
             return 0;
         }
-        self.end_expired(SubQueue::Main, self.take_out(expired), rules.bury_expired, wait)
+        self.remove_expired(
+            SubQueue::Main,
+            self.remove_claimed(expired),
+            rules.dead_letter_expired,
+            wait,
+        )
     }
 
     /// Locks the session that waits longest.
@@ -123,31 +128,31 @@ impl Cell {
         now: Timestamp,
         rules: Rules,
         wait: &Wait<'_>,
-    ) -> (Option<Arc<Accepted>>, Ended) {
+    ) -> (Option<Arc<AcceptedSession>>, ReadyCounts) {
         let Some(sessions) = &self.sessions else {
-            return (None, Ended::default());
+            return (None, ReadyCounts::default());
         };
         let mut expired = Vec::new();
         let mut index = sessions.index();
         let accepted = index.accept_next(owner, deadline, now, &mut expired);
         sessions.note_deadline(&index);
         drop(index);
-        let ended = Ended {
-            dead_letters: self.dispose(expired, rules, wait),
-            ..Ended::default()
+        let ended = ReadyCounts {
+            dead_letters: self.dispose_expired(expired, rules, wait),
+            ..ReadyCounts::default()
         };
         (accepted, ended)
     }
 
     /// Takes ready messages of a session that the caller holds, in order.
-    pub fn take_from_session(
+    pub fn receive_from_session(
         &self,
-        accepted: &Arc<Accepted>,
-        take: Take,
+        accepted: &Arc<AcceptedSession>,
+        take: SessionReceive,
         rules: Rules,
         out: &mut Vec<Claimed>,
         wait: &Wait<'_>,
-    ) -> Result<Ended, SessionLost> {
+    ) -> Result<ReadyCounts, SessionLost> {
         let sessions = self.sessions.as_ref().ok_or(SessionLost)?;
         let Moment { now, ticks } = take.moment;
         let mut expired = Vec::new();
@@ -170,33 +175,33 @@ impl Cell {
             out.push(message);
         }
         drop(index);
-        Ok(Ended {
-            dead_letters: self.dispose(expired, rules, wait),
-            ..Ended::default()
+        Ok(ReadyCounts {
+            dead_letters: self.dispose_expired(expired, rules, wait),
+            ..ReadyCounts::default()
         })
     }
 
     /// Takes a session from its holder. Its messages go back. What is closed after its lock has lapsed has lapsed.
     pub fn end_session(
         &self,
-        accepted: &Arc<Accepted>,
+        accepted: &Arc<AcceptedSession>,
         end: SessionEnd,
         moment: Moment,
         rules: Rules,
         wait: &Wait<'_>,
-    ) -> Ended {
+    ) -> ReadyCounts {
         let Some(sessions) = &self.sessions else {
-            return Ended::default();
+            return ReadyCounts::default();
         };
         let _intake = sessions.intake();
         let mut index = sessions.index();
-        let has_lapsed = end == SessionEnd::Lapsed || accepted.deadline() <= moment.ticks;
-        let end = if has_lapsed { SessionEnd::Lapsed } else { end };
+        let has_expired = end == SessionEnd::Expired || accepted.deadline() <= moment.ticks;
+        let end = if has_expired { SessionEnd::Expired } else { end };
         let keys = index.end(accepted, end);
         sessions.note_deadline(&index);
         drop(index);
         accepted.wait_queue().notify_all();
-        if has_lapsed && keys.is_some() {
+        if has_expired && keys.is_some() {
             event!(
                 SESSION_LOST,
                 entity = &*self.name,
@@ -204,37 +209,37 @@ impl Cell {
                 reason = "lock_expired"
             );
         }
-        keys.map_or_else(Ended::default, |keys| {
-            self.put_back(sessions, accepted, (end, keys), moment, rules, wait)
+        keys.map_or_else(ReadyCounts::default, |keys| {
+            self.return_messages(sessions, accepted, (end, keys), moment, rules, wait)
         })
     }
 
     /// Notes the end of a unit of work in a session. What its holder had goes back if he left meanwhile.
-    pub fn leave_unit(&self, accepted: &Arc<Accepted>, moment: Moment, rules: Rules, wait: &Wait<'_>) -> Ended {
+    pub fn unpin(&self, accepted: &Arc<AcceptedSession>, moment: Moment, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
         let Some(sessions) = &self.sessions else {
-            return Ended::default();
+            return ReadyCounts::default();
         };
         let _intake = sessions.intake();
-        let left = sessions.index().leave_unit(accepted);
-        left.map_or_else(Ended::default, |(end, keys)| {
-            self.put_back(sessions, accepted, (end, keys), moment, rules, wait)
+        let left = sessions.index().unpin(accepted);
+        left.map_or_else(ReadyCounts::default, |(end, keys)| {
+            self.return_messages(sessions, accepted, (end, keys), moment, rules, wait)
         })
     }
 
     /// Gives back what the holder of a session had, for who has `intake`.
-    fn put_back(
+    fn return_messages(
         &self,
         sessions: &Sessions,
-        accepted: &Accepted,
+        accepted: &AcceptedSession,
         (end, keys): (SessionEnd, Vec<LockKey>),
         moment: Moment,
         rules: Rules,
         wait: &Wait<'_>,
-    ) -> Ended {
-        let mut ended = Ended::default();
+    ) -> ReadyCounts {
+        let mut ended = ReadyCounts::default();
         for key in keys {
             let outcome = match end {
-                SessionEnd::Lapsed => Outcome::Abandon {
+                SessionEnd::Expired => Outcome::Abandon {
                     max_delivery_count: rules.max_delivery_count,
                     replacement: None,
                 },
@@ -245,22 +250,22 @@ impl Cell {
                 ended.dead_letters += one.dead_letters;
             }
         }
-        let sorted = self.sort_in(sessions, moment.now, rules, wait);
-        ended.dead_letters += sorted.dead_letters;
-        ended.sessions = sorted.sessions + usize::from(sessions.index().ended(accepted));
+        let filled = self.fill_sessions_locked(sessions, moment.now, rules, wait);
+        ended.dead_letters += filled.dead_letters;
+        ended.sessions = filled.sessions + usize::from(sessions.index().finish_end(accepted));
         ended
     }
 
     /// Ends the sessions whose locks are over.
-    pub(super) fn end_lapsed(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> Ended {
-        let mut ended = Ended::default();
+    pub(super) fn expire_sessions(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+        let mut ended = ReadyCounts::default();
         let Some(sessions) = &self.sessions else { return ended };
         if sessions.next_deadline() > moment.ticks {
             return ended;
         }
-        let lapsed = sessions.index().lapsed(moment.ticks);
-        for accepted in lapsed {
-            let one = self.end_session(&accepted, SessionEnd::Lapsed, moment, rules, wait);
+        let expired = sessions.index().expired(moment.ticks);
+        for accepted in expired {
+            let one = self.end_session(&accepted, SessionEnd::Expired, moment, rules, wait);
             ended.dead_letters += one.dead_letters;
             ended.sessions += one.sessions;
         }

@@ -11,10 +11,10 @@ use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Settl
 
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
-use super::shard_write::Leaving;
-use super::ticket::Committed;
-use crate::shard::journal::{Changed, Event, Ranges};
-use crate::shard::{Cell, Ended};
+use super::shard_write::Removal;
+use super::ticket::CommittedWrite;
+use crate::shard::journal::{JournalEvent, Ranges, RecordChange};
+use crate::shard::{Cell, ReadyCounts};
 
 /// Adds the event of messages that leave.
 pub(super) fn removed(
@@ -24,7 +24,7 @@ pub(super) fn removed(
     entry: &mut Vec<u8>,
 ) {
     let counters = counters.into_iter().collect::<Ranges>();
-    Event::Remove { sub_queue, counters }.encode(cell.entity, entry);
+    JournalEvent::Remove { sub_queue, counters }.encode(cell.entity, entry);
 }
 
 /// Adds the event of a message that stays, encoded while its lock holds: only its holder knows the message.
@@ -46,7 +46,7 @@ pub(super) fn event_of(
     let message = found.pop().filter(|message| message.counter == key.counter);
     let message = message.ok_or(LockLost)?;
     let fetched = message.phase == Phase::DeferredLocked;
-    let event = Event::Return {
+    let event = JournalEvent::Return {
         sub_queue,
         counter: key.counter,
         generation: key.generation,
@@ -55,7 +55,7 @@ pub(super) fn event_of(
         deferred: defers || fetched,
         record: replacement
             .and_then(|record| record.in_memory())
-            .map(|record| Changed::of(record, message.record.in_memory())),
+            .map(|record| RecordChange::of(record, message.record.in_memory())),
     };
     event.encode(cell.entity, entry);
     Ok(())
@@ -67,7 +67,7 @@ pub(super) fn settle_return(
     outcome: Outcome,
     ticks: Ticks,
     entry: Option<&mut Vec<u8>>,
-    done: &mut Committed,
+    done: &mut CommittedWrite,
     wait: &Wait<'_>,
 ) -> Result<(), WriteError> {
     let mut event = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn settle_return(
                 cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             return Ok(());
         }
-        Settled::Ready => done.ended = Ended::of(sub_queue, 1),
+        Settled::Ready => done.ended = ReadyCounts::of(sub_queue, 1),
         Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
     }
     if let Some(entry) = entry {
@@ -94,19 +94,19 @@ pub(super) fn settle_return(
 pub(super) fn settle_remove(
     cell: &Cell,
     sub_queue: SubQueue,
-    leaving: &mut Leaving<'_>,
+    removal: &mut Removal<'_>,
     ticks: Ticks,
     entry: Option<&mut Vec<u8>>,
-    done: &mut Committed,
+    done: &mut CommittedWrite,
 ) -> Result<(), WriteError> {
-    match leaving {
-        Leaving::One(key) => {
+    match removal {
+        Removal::One(key) => {
             cell.store(sub_queue).settle(*key, Outcome::Complete, ticks)?;
             if let Some(entry) = entry {
                 removed(cell, sub_queue, [key.counter], entry);
             }
         }
-        Leaving::Completed(keys) => {
+        Removal::Completed(keys) => {
             cell.store(sub_queue).complete(keys, ticks, &mut done.lost);
             if let Some(entry) = entry
                 && done.lost.len() < keys.len()
@@ -115,21 +115,21 @@ pub(super) fn settle_remove(
                 removed(cell, sub_queue, completed.map(|(_, key)| key.counter), entry);
             }
         }
-        Leaving::Taken(keys) => {
+        Removal::Received(keys) => {
             if let Some(entry) = entry {
                 removed(cell, sub_queue, keys.iter().map(|key| key.counter), entry);
             }
         }
-        Leaving::Cancelled(counters) => {
+        Removal::Cancelled(counters) => {
             cancel(cell, counters)?;
             if let Some(entry) = entry {
                 removed(cell, sub_queue, counters.iter().copied(), entry);
             }
         }
-        Leaving::Gone(counters) => {
+        Removal::AlreadyRemoved(counters) => {
             if let Some(entry) = entry {
                 let counters = std::mem::take(counters);
-                Event::Remove { sub_queue, counters }.encode(cell.entity, entry);
+                JournalEvent::Remove { sub_queue, counters }.encode(cell.entity, entry);
             }
         }
     }
@@ -138,7 +138,7 @@ pub(super) fn settle_remove(
 
 /// Removes scheduled messages: all of `counters`, or none when some are not scheduled (B-238).
 fn cancel(cell: &Cell, counters: &[Counter]) -> Result<(), WriteError> {
-    cell.shard.with(cell.no, |state| {
+    cell.shard.with_cell_state(cell.cell_state, |state| {
         let mut missing = Vec::new();
         let mut cancelled: Vec<(Timestamp, Counter)> = Vec::new();
         for &counter in counters {

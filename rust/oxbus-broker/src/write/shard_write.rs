@@ -15,13 +15,13 @@ use smallvec::{SmallVec, smallvec};
 
 use super::DeadLetterReason;
 use super::error::WriteError;
-use super::ticket::{Committed, Ticket};
-use crate::shard::journal::{ConsumerRecord, EntityId, HandedOut, Intent, Origin, Ranges};
-use crate::shard::{Accepted, Admission, Cell, State};
+use super::ticket::{CommittedWrite, Ticket};
+use crate::shard::journal::{ConsumerRecord, DeliveryRecord, EntityId, Intent, Origin, Ranges};
+use crate::shard::{AcceptedSession, Admission, Cell, SessionState};
 
 /// A record and the cells that get a copy of it.
 #[derive(Debug)]
-pub struct Fan {
+pub struct FanOutRecord {
     /// Its bytes.
     pub record: Record,
     /// The position of each cell, and when the copy there expires.
@@ -30,7 +30,7 @@ pub struct Fan {
 
 /// How a lock ends.
 #[derive(Debug)]
-pub enum Settle {
+pub enum LockEnd {
     /// In the store that has the message.
     Outcome(Outcome),
     /// The message goes to the dead-letter queue with this record.
@@ -39,22 +39,22 @@ pub enum Settle {
 
 /// Which messages leave, and when.
 #[derive(Debug)]
-pub enum Leaving<'a> {
+pub enum Removal<'a> {
     /// Those whose locks hold. They leave before the journal says so.
     Completed(&'a [LockKey]),
     /// The one whose lock holds.
     One(LockKey),
     /// Locked ones. They leave once the journal says so.
-    Taken(Vec<LockKey>),
+    Received(Vec<LockKey>),
     /// Scheduled ones, all or none.
     Cancelled(&'a [Counter]),
     /// Those that have left already.
-    Gone(Ranges),
+    AlreadyRemoved(Ranges),
 }
 
 /// What comes into a dead-letter queue.
 #[derive(Debug)]
-pub enum DeadLetter {
+pub enum DeadLetterInput {
     /// A locked message, with this record.
     Moved(LockKey, Record),
     /// Messages that have left the main queue, each with an entry of its own.
@@ -65,7 +65,7 @@ pub enum DeadLetter {
 
 /// What the delivery of handed-out messages does to their locks once the journal has it.
 #[derive(Debug)]
-pub enum HandOut {
+pub enum DeliveryEffect {
     /// They hold already. Deferred messages that were fetched are charged now, and their locks get the end given here.
     Delivered(Vec<(LockKey, Ticks)>),
     /// A delivery was charged to locks that stay.
@@ -74,7 +74,7 @@ pub enum HandOut {
 
 /// One operation of a write.
 #[derive(Debug)]
-pub enum Operation<'a> {
+pub enum WriteOperation<'a> {
     /// Messages come into the first cell under consecutive numbers.
     Append(Vec<NewMessage>),
     /// A message comes in that waits for its time, under the number that was taken for it or the next one.
@@ -93,7 +93,7 @@ pub enum Operation<'a> {
         /// The entity of the cell the write is made by; copies name their own.
         of: EntityId,
         /// The records, in order.
-        fans: Vec<Fan>,
+        fans: Vec<FanOutRecord>,
     },
     /// A scheduled message is due: it gets a new number in its cell, the first one, or goes out as copies.
     Activate {
@@ -111,9 +111,9 @@ pub enum Operation<'a> {
         /// From which queue of it.
         sub_queue: SubQueue,
         /// Which.
-        messages: Vec<HandedOut>,
+        messages: Vec<DeliveryRecord>,
         /// What becomes of their locks.
-        then: HandOut,
+        then: DeliveryEffect,
     },
     /// A lock ends and the message stays: abandoned, deferred or released.
     Return {
@@ -133,14 +133,14 @@ pub enum Operation<'a> {
         /// From which queue of it.
         sub_queue: SubQueue,
         /// Which, and when.
-        leaving: Leaving<'a>,
+        removal: Removal<'a>,
     },
     /// Messages come into the dead-letter queue.
     DeadLetter {
         /// Where.
         cell: &'a Cell,
         /// Which.
-        dead_letter: DeadLetter,
+        dead_letter: DeadLetterInput,
     },
     /// Identities of messages that come in are remembered.
     Seen(&'a Cell, &'a Admission<'a>),
@@ -160,9 +160,9 @@ pub enum Operation<'a> {
         /// Where.
         cell: &'a Cell,
         /// Which session.
-        accepted: Arc<Accepted>,
+        accepted: Arc<AcceptedSession>,
         /// The state from then on.
-        state: Option<State>,
+        state: Option<SessionState>,
     },
     /// The record of a consumer is replaced.
     Consumer {
@@ -188,25 +188,25 @@ pub enum Operation<'a> {
     },
 }
 
-impl<'a> Operation<'a> {
+impl<'a> WriteOperation<'a> {
     /// The operation that ends a lock.
     #[inline]
-    pub fn settle(cell: &'a Cell, sub_queue: SubQueue, key: LockKey, settle: Settle) -> Self {
+    pub fn settle(cell: &'a Cell, sub_queue: SubQueue, key: LockKey, settle: LockEnd) -> Self {
         match settle {
-            Settle::Outcome(Outcome::Complete | Outcome::Remove) => Self::Remove {
+            LockEnd::Outcome(Outcome::Complete | Outcome::Remove) => Self::Remove {
                 cell,
                 sub_queue,
-                leaving: Leaving::One(key),
+                removal: Removal::One(key),
             },
-            Settle::Outcome(outcome) => Self::Return {
+            LockEnd::Outcome(outcome) => Self::Return {
                 cell,
                 sub_queue,
                 key,
                 outcome,
             },
-            Settle::DeadLetter(record) => Self::DeadLetter {
+            LockEnd::DeadLetter(record) => Self::DeadLetter {
                 cell,
-                dead_letter: DeadLetter::Moved(key, record),
+                dead_letter: DeadLetterInput::Moved(key, record),
             },
         }
     }
@@ -216,12 +216,12 @@ impl<'a> Operation<'a> {
     pub(super) fn changes_later(&self) -> bool {
         match self {
             Self::Remove {
-                leaving: Leaving::Taken(_),
+                removal: Removal::Received(_),
                 ..
             }
             | Self::Intent { room: Room::Adds, .. } => true,
             Self::HandOut {
-                then: HandOut::Delivered(fetched),
+                then: DeliveryEffect::Delivered(fetched),
                 ..
             } => !fetched.is_empty(),
             _ => false,
@@ -238,7 +238,7 @@ impl<'a> Operation<'a> {
                 | Self::FanOut { .. }
                 | Self::Activate { .. }
                 | Self::DeadLetter {
-                    dead_letter: DeadLetter::New(..),
+                    dead_letter: DeadLetterInput::New(..),
                     ..
                 }
         )
@@ -250,7 +250,7 @@ impl<'a> Operation<'a> {
 pub struct ShardWrite<'a> {
     /// The cells in which messages get numbers, by position.
     pub(super) cells: SmallVec<[&'a Cell; 1]>,
-    pub(super) operations: SmallVec<[Operation<'a>; 1]>,
+    pub(super) operations: SmallVec<[WriteOperation<'a>; 1]>,
     pub(super) moment: Moment,
     /// Something of it takes effect once the journal has it.
     pub(super) takes_effect_later: bool,
@@ -264,7 +264,7 @@ pub struct ShardWrite<'a> {
 impl<'a> ShardWrite<'a> {
     /// One operation on what the shard has.
     #[inline]
-    pub fn of(operation: Operation<'a>, moment: Moment) -> Self {
+    pub fn of(operation: WriteOperation<'a>, moment: Moment) -> Self {
         Self {
             cells: SmallVec::new(),
             takes_effect_later: operation.changes_later(),
@@ -293,27 +293,28 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// Adds an operation.
-    pub fn push(&mut self, operation: Operation<'a>) {
+    pub fn push(&mut self, operation: WriteOperation<'a>) {
         self.operations.push(operation);
     }
 
-    /// Adds records for cells of this write. It is made by the cell `home`; copies name their own.
-    pub(crate) fn push_fans(&mut self, home: &'a Cell, fans: Vec<Fan>) {
+    /// Adds records for cells of this write. It is made by the cell `coordinator`; copies name their own.
+    pub(crate) fn push_fans(&mut self, coordinator: &'a Cell, fans: Vec<FanOutRecord>) {
         if fans.is_empty() {
             return;
         }
-        let stays_here = |fan: &Fan| matches!(fan.copies[..], [(0, _)]);
-        let is_plain = matches!(self.cells[..], [cell] if std::ptr::eq(cell, home)) && fans.iter().all(stays_here);
+        let stays_here = |fan: &FanOutRecord| matches!(fan.copies[..], [(0, _)]);
+        let is_plain =
+            matches!(self.cells[..], [cell] if std::ptr::eq(cell, coordinator)) && fans.iter().all(stays_here);
         if !is_plain {
-            let of = home.entity;
-            return self.push(Operation::FanOut { of, fans });
+            let of = coordinator.entity;
+            return self.push(WriteOperation::FanOut { of, fans });
         }
         // Shorter, and read back faster.
-        let message = |Fan { record, copies }| NewMessage {
+        let message = |FanOutRecord { record, copies }| NewMessage {
             record: record.into(),
             expires_at: copies[0].1,
         };
-        self.push(Operation::Append(fans.into_iter().map(message).collect()));
+        self.push(WriteOperation::Append(fans.into_iter().map(message).collect()));
     }
 
     /// The cell at a position.
@@ -322,7 +323,7 @@ impl<'a> ShardWrite<'a> {
     }
 
     /// Makes a cell one of those whose numbers the journal has to know.
-    pub fn take_part(&mut self, cell: &'a Cell) {
+    pub fn add_cell(&mut self, cell: &'a Cell) {
         if !self.cells.iter().any(|known| std::ptr::eq(*known, cell)) {
             self.cells.push(cell);
         }
@@ -349,7 +350,7 @@ impl<'a> ShardWrite<'a> {
     #[inline]
     pub(super) fn arrives(&self) -> bool {
         debug_assert!(
-            !self.cells.is_empty() || !self.operations.iter().any(Operation::arrives),
+            !self.cells.is_empty() || !self.operations.iter().any(WriteOperation::arrives),
             "what comes in has a cell"
         );
         !self.cells.is_empty()
@@ -372,7 +373,7 @@ impl<'a> ShardWrite<'a> {
 
     /// Begins and finishes the write in the shard of a cell.
     #[inline]
-    pub fn commit(&mut self, cell: &'a Cell, level: Durability, wait: &Wait<'_>) -> Result<Committed, WriteError> {
+    pub fn commit(&mut self, cell: &'a Cell, level: Durability, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
         if cell.shard.journal().is_none()
             && let Some(done) = self.commit_in_memory()
         {
@@ -385,25 +386,25 @@ impl<'a> ShardWrite<'a> {
 
     /// Most writes in memory are one of these two, and one step in the store; `None` for others.
     #[inline]
-    fn commit_in_memory(&mut self) -> Option<Result<Committed, WriteError>> {
+    fn commit_in_memory(&mut self) -> Option<Result<CommittedWrite, WriteError>> {
         let [operation] = &mut *self.operations else {
             return None;
         };
         match operation {
-            Operation::Append(messages) => {
+            WriteOperation::Append(messages) => {
                 let ready = messages.len();
                 let first = self.cells[0].main.append(messages, self.moment.now);
-                let done = Committed::default();
-                Some(Ok(Committed { first, ready, ..done }))
+                let done = CommittedWrite::default();
+                Some(Ok(CommittedWrite { first, ready, ..done }))
             }
-            Operation::Remove {
+            WriteOperation::Remove {
                 cell,
                 sub_queue,
-                leaving: Leaving::One(key),
+                removal: Removal::One(key),
             } if !self.is_atomic => {
                 let store = cell.store(*sub_queue);
                 let settled = store.settle(*key, Outcome::Complete, self.moment.ticks);
-                Some(settled.map(|_| Committed::default()).map_err(WriteError::from))
+                Some(settled.map(|_| CommittedWrite::default()).map_err(WriteError::from))
             }
             _ => None,
         }

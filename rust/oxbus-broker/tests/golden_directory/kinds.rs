@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use oxbus_broker::shard::journal::Events;
+use oxbus_broker::shard::journal::EventReader;
 use oxbus_store::extent::Place;
 use oxbus_store::fault::FaultDisk;
 use oxbus_store::file::{Replay, salvage};
@@ -17,7 +17,7 @@ struct Kinds(BTreeSet<u8>);
 
 impl Kinds {
     fn add(&mut self, entry: &[u8]) {
-        for event in Events::of(entry) {
+        for event in EventReader::of(entry) {
             let (entity, event) = event.expect("the broker wrote it");
             let mut bytes = Vec::new();
             event.encode(entity, &mut bytes);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Golden files: a directory with every kind of content as the broker writes it (docs/format.md, "Golden files").
 //!
-//! `golden/v1/closed` is the directory after a close, `golden/v1/killed` the directory after a kill; `directory` documents their
-//! format. `closed.txt` and `killed.txt` describe the namespace that opens them. A change of these files is a change of the
-//! format, or of the description. To write them again: `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker --test golden_directory`.
+//! `golden/v1/closed` is the directory after a close, `golden/v1/killed` the directory after a kill; `directory` documents
+//! their format. `closed.txt` and `killed.txt` describe the namespace that opens them. A change of these files is a change
+//! of the format, or of the description. To write them again: `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker --test
+//! golden_directory`.
 //!
-//! Read in this order: `script` (the steps), `entities`, `orders`, `others`, `rows` (the content), `bus` (how the bytes stay
-//! reproducible), `found` and `continues` (the next owner). An in-memory disk has no `owner` files: those contain a process id.
+//! Read in this order: `script` (the steps), `entities`, `orders`, `others`, `rows` (the content), `bus` (how the bytes
+//! stay reproducible), `description` and `continues` (the next owner). An in-memory disk has no `owner` files: those
+//! contain a process id.
 
 mod bus;
 mod continues;
+mod description;
 mod directory;
 mod entities;
-mod found;
 mod kinds;
 mod orders;
 mod others;
@@ -49,7 +51,7 @@ fn shown(files: &Files) -> String {
     assert!(recovery.corrupt_partitions.is_empty(), "{recovery:?}");
     assert!(recovery.waiting_loads.is_empty(), "{recovery:?}");
     assert_eq!(recovery.truncated_bytes, 0, "all synced entries are there");
-    found::describe(&namespace)
+    description::describe(&namespace)
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn ready(bus: &Bus, name: &str) {
     );
 }
 
-/// Partition 1: a message locked for the second time, deferred ones, one deferred and locked, one completed in the dead-letter
-/// queue.
+/// Partition 1: a message locked for the second time, deferred ones, one deferred and locked, one completed in the
+/// dead-letter queue.
 fn locked_and_deferred(bus: &Bus, name: &str) {
     let send = |what: &str| bus.send_to(PATH, 1, &format!("{name} {what}"));
     let changes = [("changed", Value::Text(name)), ("at", Value::Int(1))];
@@ -143,8 +143,8 @@ fn scheduled_messages(bus: &Bus, name: &str) {
     );
     bus.advance(2_000);
     bus.tick(PATH);
-    // This receive expires the message and delivers nothing: entries for a dead letter and for a delivery could share a frame or
-    // not.
+    // This receive expires the message and delivers nothing: entries for a dead letter and for a delivery could share a
+    // frame or not.
     let nothing = bus.receiver(PATH, from(3)).receive_now(1, &WAIT);
     assert!(nothing.expect("the partition works").is_none(), "it expired");
     bus.settle();

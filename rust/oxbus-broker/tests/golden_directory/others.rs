@@ -47,7 +47,7 @@ fn sessions(bus: &Bus, name: &str) {
             "golden".to_owned(),
         );
         let accepted = acceptor.and_then(|acceptor| acceptor.accept_now(&WAIT));
-        let receiver = accepted.expect("nobody has it").expect("it is named");
+        let receiver = accepted.expect("it is free").expect("it is named");
         bus.settle();
         let set = |state: Option<&[u8]>| {
             receiver.set_session_state(state, &WAIT).expect("it is accepted");

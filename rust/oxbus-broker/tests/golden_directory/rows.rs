@@ -24,7 +24,7 @@ pub(crate) fn load(disk: &FaultDisk, clock: &Arc<ManualClock>, seed: u64, name: 
             load.push(&text(&body, &key), PartitionId(0)).expect("it has room");
         }
     }
-    let loaded = load.finish(Duration::ZERO, &WAIT).expect("nobody has the partitions");
+    let loaded = load.finish(Duration::ZERO, &WAIT).expect("the partitions are free");
     loaded.iter().filter(|it| it.is_attached).map(|it| it.rows).sum()
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links begin and end (B-416, B-420 … B-426).
+//! Attaching and detaching links (B-416, B-420 … B-426).
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl AmqpConnection {
         self.open(link, attach);
     }
 
-    /// Opens what the link stands on.
+    /// Checks access and opens the entity behind the link.
     fn open(&mut self, link: LinkId, attach: Attach) {
         let Some(ClientLink { kind, .. }) = self.links.get(&link) else {
             return;
@@ -100,7 +100,7 @@ impl AmqpConnection {
         }
     }
 
-    /// What the link is for.
+    /// The kind of the link, from its source and target.
     fn kind(attach: &Attach) -> Result<LinkKind, Fault> {
         if let Some(Target::Coordinator(_)) = attach.target.as_deref() {
             return match attach.role {
@@ -121,7 +121,7 @@ impl AmqpConnection {
         };
         let properties = attach.properties.as_ref();
         if properties.is_some_and(|map| map.get("com.microsoft:transfer-destination-address").is_some()) {
-            let text = "sending via another entity is not in this version; send to the entity itself";
+            let text = "sending via another entity is not supported; send to the entity itself";
             return Err(attach_fault(condition::NOT_IMPLEMENTED, text));
         }
         Ok(match (AmqpNode::of(address), attach.role) {
@@ -139,7 +139,7 @@ impl AmqpConnection {
         })
     }
 
-    /// Takes up what a link was opened on.
+    /// Answers the attach once its entity is open, or refuses it.
     pub(super) fn opened(&mut self, id: LinkId, opened: Result<LinkEndpoint, Fault>) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -180,7 +180,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Accepts a link as it was asked for.
+    /// Accepts a link with the source and target that the client requested.
     pub(super) fn accept(&mut self, id: LinkId, attach: &Attach, properties: Map, max_message_size: u64) {
         let Some(accept) = Accept::as_asked(attach) else {
             let fault = attach_fault(condition::INVALID_FIELD, "a link needs a source and a target");
@@ -192,7 +192,7 @@ impl AmqpConnection {
         };
         let accept = Accept {
             max_message_size,
-            // Clients in use take a lost link for a lost connection, and try again.
+            // Existing clients treat a detached link as a lost connection, and retry.
             takes_larger: true,
             credit: if attach.role == Role::Sender { credit } else { 0 },
             properties,
@@ -203,7 +203,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Accepts a link to receive from; one with a session says which.
+    /// Accepts a receiving link; a session receiver names its session.
     fn accept_receiver(&mut self, id: LinkId, attach: &Attach) {
         let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return;
@@ -222,7 +222,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Refuses a link: it has no ends, and is detached at once (B-422).
+    /// Refuses a link: it is attached without source and target, and detached at once (B-422).
     fn refuse(&mut self, id: LinkId, fault: Fault) {
         self.remove(id);
         self.engine.detach(id, Some(fault));
@@ -235,7 +235,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Lets go of a link. Messages that the client holds stay locked (behaviour.md 0.4); what was not sent goes back.
+    /// Removes a link. Messages that the client has locked stay locked (behaviour.md 0.4); unsent ones are released.
     pub(super) fn remove(&mut self, id: LinkId) {
         let Some(link) = self.links.remove(&id) else { return };
         self.timers.set(id, None);
@@ -251,7 +251,7 @@ impl AmqpConnection {
                 self.state.unregister_receiver(&link.name, &receiver);
                 let coordinator = Arc::clone(&self.coordinator);
                 self.jobs.start(move |wait| {
-                    // What the client said before it went holds.
+                    // Settlements that arrived before the detach still apply.
                     settle_all(&receiver, (&coordinator, id.session()), settles, wait);
                     if receiver.mode() == ReceiveMode::PeekLock && !unsent.is_empty() {
                         let keys: Vec<SettleKey> = unsent
@@ -263,16 +263,16 @@ impl AmqpConnection {
                             .collect();
                         receiver.release(&keys, wait);
                     }
-                    // Closed by the last call that has it: one may be under way.
+                    // The last owner closes the receiver: a call may still be running.
                     drop(receiver);
                     JobResult::Nothing
                 });
             }
             LinkKind::Send(send_link) if !send_link.queued.is_empty() => {
-                self.store_all(id, send_link.sender, send_link.queued)
+                self.store_all(id, send_link.sender, send_link.queued);
             }
             LinkKind::Attaching(pending) => {
-                // A session that waits is dropped with its place, maybe after a look that is under way.
+                // Dropping leaves the wait queue, possibly after an attempt that is still running.
                 self.jobs.start(move |_| {
                     drop(pending);
                     JobResult::Nothing
@@ -291,10 +291,10 @@ impl AmqpConnection {
     }
 }
 
-/// Why a link is not opened.
+/// The reason for refusing a link.
 struct AttachError {
     fault: Fault,
-    /// What it names is not there.
+    /// The entity does not exist.
     is_entity_missing: bool,
 }
 
@@ -318,7 +318,7 @@ impl From<Error> for AttachError {
 }
 
 impl AttachError {
-    /// The fault. Says in the log that the entity is not there, if that is why.
+    /// The fault. Logs it if the entity does not exist.
     fn log_missing_entity(self, address: &EntityAddress, key_name: Option<&str>) -> Fault {
         if self.is_entity_missing {
             log_missing_entity(&address.path, key_name);
@@ -327,7 +327,7 @@ impl AttachError {
     }
 }
 
-/// Opens what a link stands on.
+/// Opens the sender, receiver or acceptor of a link.
 fn open(
     context: &Context,
     address: &EntityAddress,
@@ -337,7 +337,7 @@ fn open(
     let namespace = context.namespace();
     if attach.role == Role::Sender {
         if address.sub_queue != oxbus_model::name::SubQueue::Main {
-            let text = "nobody sends to a dead-letter queue; send to the entity itself";
+            let text = "a dead-letter queue accepts no messages; send to the entity itself";
             return Err(attach_fault(condition::NOT_ALLOWED, text).into());
         }
         let sender = namespace.sender(&address.path)?;
@@ -370,7 +370,7 @@ fn open(
     }
 }
 
-/// The session that the filter names: some clients describe the value, others do not (B-424).
+/// The session that the filter requests; some clients send a described value, others a plain one (B-424).
 fn requested_session(attach: &Attach) -> Result<Option<Wanted>, Fault> {
     let filter = attach.source.as_deref().and_then(|source| source.filter.as_ref());
     let Some(value) = filter.and_then(|filter| filter.get(SESSION_FILTER)) else {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tokens that are put to `$cbs` (B-414 … B-419).
+//! `put-token` requests to `$cbs` (B-414 … B-419).
 //!
-//! What a token is, its text says: clients in use name a shared access signature `jwt`. An entity that does not exist is
-//! refused here, as the service does; a subscription of a topic that exists is not.
+//! The text of a token determines its type, because clients in use give a shared access signature the type `jwt`. A
+//! token for an entity that does not exist is rejected, as the service does; one for a missing subscription of an
+//! existing topic is not.
 
 use oxbus_amqp::codec::Value;
 use oxbus_model::{Error, ErrorKind};
@@ -13,7 +14,7 @@ use crate::sas::{Scope, log_missing_entity};
 
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 
-/// Answers a request; what the token allows is the connection's from then on.
+/// Answers a request. The connection has the rights of an accepted token from then on.
 pub(super) fn answer(request: &AmqpRequest) -> Reply {
     match put_token(request) {
         Ok(()) => Reply {
@@ -22,7 +23,7 @@ pub(super) fn answer(request: &AmqpRequest) -> Reply {
             condition: None,
             body: Value::Null,
         },
-        // Without a condition: with one, clients in use drop the status and the text.
+        // Without a condition: given one, clients in use ignore the status and the description.
         Err(reply) => Reply {
             condition: None,
             ..reply
@@ -60,7 +61,7 @@ fn put_token(request: &AmqpRequest) -> Result<(), Reply> {
     }
 }
 
-/// Refuses an audience whose queue or topic does not exist (B-419).
+/// Rejects an audience whose queue or topic does not exist (B-419).
 fn check_exists(request: &AmqpRequest, audience: &str, key_name: &str) -> Result<(), Reply> {
     if Scope::of_address(audience).path().is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One connection: a task that reads, asks the broker, answers and writes.
+//! One connection: a task that reads, calls the broker, answers and writes.
 //!
-//! Whatever came in one piece is worked on before anything is written, so that answers go together. A link has at most one
-//! call of each sort under way; what comes meanwhile goes into the next one, together.
+//! All input of one read is processed before anything is written, so that answers are written together. A link has at
+//! most one call of each kind in progress; input that arrives during the call goes into the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +26,8 @@ use super::transactions::Coordinator;
 use crate::accept::until_stopped;
 use crate::front::{Context, PeerInfo};
 
-/// A connection.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own about a connection"
-)]
+/// An AMQP connection.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
 pub(super) struct AmqpConnection {
     pub(super) context: Context,
     pub(super) peer: PeerInfo,
@@ -38,28 +35,28 @@ pub(super) struct AmqpConnection {
     pub(super) state: Arc<ConnectionState>,
     pub(super) coordinator: Arc<Coordinator>,
     pub(super) links: HashMap<LinkId, ClientLink>,
-    /// Attaches of links for requests and answers, until it is known that their entity is there.
+    /// Attaches of request and reply links, until their entity is known to exist.
     pub(super) pending_attaches: HashMap<LinkId, Attach>,
     pub(super) jobs: Jobs,
     pub(super) notified: Arc<NotifiedLinks>,
     pub(super) timers: Timers,
-    /// Links with messages or settlements that wait for a call.
+    /// Links with queued messages or settlements.
     pub(super) dirty: Vec<LinkId>,
-    /// Links with credit to which nothing could be sent, as the client reads too slowly.
+    /// Links with credit that cannot send at the moment, because the client reads too slowly.
     pub(super) stalled: Vec<LinkId>,
-    /// Bytes of messages that wait to be stored, and of requests that wait to be answered.
+    /// Bytes of messages and requests whose calls have not finished.
     pub(super) queued_bytes: usize,
     pub(super) started: Instant,
-    /// The client has shown who it is, be it by a token.
+    /// The client has authenticated, by SASL PLAIN or by a token.
     pub(super) is_known: bool,
-    /// Since when it has no link.
+    /// When the connection lost its last link; set from the start.
     pub(super) linkless_since: Option<Instant>,
-    /// Whether it ever had one.
+    /// The connection has had a link.
     pub(super) had_links: bool,
     pub(super) is_stopping: bool,
-    /// The connection was closed from here: only the client's answer is waited for.
+    /// The server has sent a close and waits for the client's.
     pub(super) is_closing: bool,
-    /// For heads of messages.
+    /// A buffer for the head of an outgoing message.
     pub(super) head: BytesMut,
 }
 
@@ -101,7 +98,7 @@ impl AmqpConnection {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Works until the connection ends.
+    /// Runs the connection until it closes.
     pub(super) async fn run(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
         let (mut reads, mut writes) = tokio::io::split(stream);
         let mut stopped = self.context.stopped();
@@ -137,7 +134,7 @@ impl AmqpConnection {
                 () = until_stopped(&mut stopped), if !self.is_stopping => self.is_stopping = true,
             }
         }
-        // A client that reads no more gets no longer than it would have to answer.
+        // A client that has stopped reading gets no more time than for answering a close.
         let closing = async {
             let _ = writes.flush().await;
             let _ = writes.shutdown().await;
@@ -146,7 +143,7 @@ impl AmqpConnection {
         self.end().await;
     }
 
-    /// Works on what came until there is nothing left to do without waiting.
+    /// Processes all input and finished calls that need no waiting.
     fn work(&mut self) {
         if !self.engine.is_backed_up() {
             for link in std::mem::take(&mut self.stalled) {
@@ -175,18 +172,18 @@ impl AmqpConnection {
             }
         }
         if self.is_stopping && self.jobs.is_idle() && self.is_drained() {
-            self.force_close("the server is going down; connect again later".to_owned());
+            self.force_close("the server is shutting down; connect again later".to_owned());
         }
         let now = self.now();
         self.engine.flush(now);
     }
 
-    /// Whether what waits for calls of the broker leaves room for more.
+    /// True while the queued bytes and calls are below their limits.
     fn has_capacity(&self) -> bool {
         self.queued_bytes < AMQP_QUEUED_BYTES_MAX && !self.jobs.is_full()
     }
 
-    /// Whether the server stops and all that came is answered.
+    /// True when the server is stopping and all input has been answered.
     fn is_drained(&self) -> bool {
         self.is_stopping && self.queued_bytes == 0 && self.dirty.is_empty()
     }
@@ -261,7 +258,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Takes up what a call has brought.
+    /// Handles the result of a call.
     pub(super) fn finish(&mut self, done: JobResult) {
         match done {
             JobResult::Opened(link, opened) => self.opened(link, opened),
@@ -276,7 +273,7 @@ impl AmqpConnection {
             }
             JobResult::Nothing => {}
             JobResult::Panicked => {
-                let text = "the server failed within a call; look at its error output";
+                let text = "the server panicked during a call; see its error output";
                 let now = self.now();
                 self.engine
                     .close(Some(Fault::new(condition::INTERNAL_ERROR, text)), now);
@@ -284,7 +281,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Starts calls for what came; false when there was nothing.
+    /// Starts calls for the queued messages and settlements; false when there are none.
     fn start_queued(&mut self) -> bool {
         let links = std::mem::take(&mut self.dirty);
         let mut is_any_started = false;
@@ -295,7 +292,7 @@ impl AmqpConnection {
         is_any_started
     }
 
-    /// Refuses to go on with a link.
+    /// Detaches a link with an error.
     pub(super) fn detach(&mut self, link: LinkId, fault: Fault) {
         self.remove(link);
         self.engine.detach(link, Some(fault));
@@ -313,7 +310,7 @@ impl AmqpConnection {
         }
     }
 
-    /// The client detaches a link: what it sent before is stored and answered first.
+    /// The client detaches a link: messages it sent before are stored and answered first.
     fn detached(&mut self, id: LinkId) {
         if let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind)
             && (send_link.is_busy || !send_link.queued.is_empty())
@@ -325,7 +322,7 @@ impl AmqpConnection {
         self.engine.detach(id, None);
     }
 
-    /// Goes on with a link to which nothing could be sent.
+    /// Resumes a link that was stalled.
     fn continue_sending(&mut self, id: LinkId) {
         match self.links.get(&id).map(|link| &link.kind) {
             Some(LinkKind::Reply(_)) => self.send_replies(id),
@@ -340,7 +337,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Ends what belongs to the connection; what it has under way is done before.
+    /// Cleans up after its calls in progress have finished.
     async fn end(mut self) {
         self.remove_all();
         let coordinator = Arc::clone(&self.coordinator);

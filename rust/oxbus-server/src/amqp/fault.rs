@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors as clients know them: a condition, and a status for answers of management (B-434, B-437).
+//! Maps errors to AMQP conditions, and to statuses of management replies (B-434, B-437).
 
 use oxbus_amqp::performative::{Fault, condition as amqp_condition};
 use oxbus_model::{Error, ErrorKind};
 
 use crate::sas::AccessDenied;
 
-/// The condition of a kind.
+/// The AMQP condition of an error kind.
 pub(super) fn condition(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::MessageLockLost | ErrorKind::MessageAlreadySettled => "com.microsoft:message-lock-lost",
@@ -33,7 +33,7 @@ pub(super) fn condition(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The status of a kind in an answer of management.
+/// The status of an error kind in a management reply.
 pub(super) fn status(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::MessageLockLost
@@ -59,12 +59,12 @@ pub(super) fn status(kind: ErrorKind) -> i32 {
     }
 }
 
-/// An error of the broker.
+/// The fault of a broker error.
 pub(super) fn of(error: &Error) -> Fault {
     Fault::new(condition(error.kind()), error.detail().to_owned())
 }
 
-/// A refusal of rights.
+/// The fault of a denied access; logs it.
 pub(super) fn access_denied(denied: &AccessDenied) -> Fault {
     denied.log();
     Fault::new(denied.condition(), denied.detail())
@@ -77,7 +77,7 @@ mod tests {
     use super::{condition, status};
 
     #[test]
-    fn every_kind_has_a_condition_and_a_status_of_an_error() {
+    fn every_kind_has_a_condition_and_an_error_status() {
         // B-434, B-437.
         for kind in ErrorKind::ALL {
             let condition = condition(kind);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_calls_an_invalid_operation_is_not_allowed() {
+    fn invalid_operations_map_to_not_allowed() {
         // B-439.
         for kind in [ErrorKind::InvalidOperation, ErrorKind::KeyMismatch] {
             assert_eq!((condition(kind), status(kind)), ("amqp:not-allowed", 400));

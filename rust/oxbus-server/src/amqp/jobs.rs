@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of the broker for one connection.
+//! Broker calls of one connection.
 //!
-//! Where calls may wait for a store they run on threads, a few at a time; where they never wait they are done at once, on the
-//! connection's own task, which saves two changes of thread for each.
+//! Calls that may wait for a store run on blocking threads, a limited number at a time. In a namespace where calls
+//! never wait they run at once on the connection's task, which saves two thread switches per call.
 
 use std::collections::VecDeque;
 
@@ -19,51 +19,51 @@ use super::request::Reply;
 use crate::blocking::with_call_timeout;
 use crate::pending::PendingDeliveries;
 
-/// What a call has brought.
+/// The result of a call.
 pub(super) enum JobResult {
-    /// An entity was opened for a link.
+    /// The endpoint of a link, or the fault that refuses it.
     Opened(LinkId, std::result::Result<LinkEndpoint, Fault>),
-    /// Messages of a link were stored, or not.
+    /// The outcomes of sent messages, and their bytes.
     Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
-    /// A step of the wait for messages.
+    /// One attempt to receive messages.
     ReceiveStep(LinkId, Result<Step<PendingDeliveries>>),
-    /// A step of the wait for a session.
+    /// One attempt to accept a session.
     AcceptStep(LinkId, Result<Step<Box<Receiver>>>),
-    /// Messages were settled, or not.
+    /// The outcomes of settlements.
     Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
-    /// A request was answered.
+    /// The reply to a request.
     Answered(Box<PendingReply>),
-    /// A request of the coordinator was answered, and so many bytes of it wait no longer.
+    /// The outcome of a coordinator request, and its bytes.
     Coordinated(IncomingId, DeliveryState, usize),
-    /// Nothing to do with it.
+    /// Nothing to handle.
     Nothing,
-    /// The call failed within the server.
+    /// The call panicked.
     Panicked,
 }
 
-/// What a link stands on.
+/// The broker object behind a link.
 pub(super) enum LinkEndpoint {
     Sender(Box<Sender>),
     Receiver(Box<Receiver>),
-    /// A session that is accepted next.
+    /// Waits for a session.
     Acceptor(Box<Acceptor>),
-    /// The management of an entity that is there.
+    /// The management of an existing entity.
     Management,
 }
 
-/// An answer on its way.
+/// A reply that waits to be sent.
 pub(super) struct PendingReply {
-    /// The link the request came over.
+    /// The link of the request.
     pub(super) link: LinkId,
     pub(super) reply: Reply,
-    /// Bytes of the request, which waited until now.
+    /// Bytes of the request, counted as queued until now.
     pub(super) bytes: usize,
     pub(super) request_properties: oxbus_amqp::message::Properties,
 }
 
 type Job = Box<dyn FnOnce(&Wait<'_>) -> JobResult + Send>;
 
-/// Calls under way.
+/// The calls in progress.
 pub(super) struct Jobs {
     may_wait: bool,
     running: JoinSet<JobResult>,
@@ -81,7 +81,7 @@ impl Jobs {
         }
     }
 
-    /// Does `work` now, or has a thread do it.
+    /// Runs `work` at once, or on a blocking thread.
     pub(super) fn start(&mut self, work: impl FnOnce(&Wait<'_>) -> JobResult + Send + 'static) {
         if !self.may_wait {
             self.done.push_back(work(&Wait::FOREVER));
@@ -92,12 +92,12 @@ impl Jobs {
         }
     }
 
-    /// What is done already.
+    /// The next finished result, if any.
     pub(super) fn pop_done(&mut self) -> Option<JobResult> {
         self.done.pop_front()
     }
 
-    /// Waits for a thread.
+    /// Waits for the next result of a thread.
     pub(super) async fn next(&mut self) -> JobResult {
         let Some(done) = self.running.join_next().await else {
             return std::future::pending().await;
@@ -105,11 +105,11 @@ impl Jobs {
         if let Some(work) = self.waiting.pop_front() {
             self.running.spawn_blocking(|| with_call_timeout(work));
         }
-        // A panic was told where it happened.
+        // The panic hook has already reported it.
         done.unwrap_or(JobResult::Panicked)
     }
 
-    /// Waits for all that is under way; nobody asks for it any more.
+    /// Waits for all calls in progress and drops their results.
     pub(super) async fn finish(&mut self) {
         self.done.clear();
         while !self.is_idle() {
@@ -117,12 +117,12 @@ impl Jobs {
         }
     }
 
-    /// Whether so many calls wait that no further ones should come.
+    /// True when the queue of waiting calls is full.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= AMQP_JOBS_WAITING_MAX
     }
 
-    /// Whether nothing is under way.
+    /// True when no call is in progress or queued.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty() && self.done.is_empty()
     }
@@ -139,8 +139,8 @@ mod tests {
     use super::{JobResult, Jobs};
 
     #[tokio::test]
-    async fn calls_that_hang_take_no_more_than_some_threads() {
-        // AMQP_JOBS_MAX: a client with many links sends on each of them while the store hangs.
+    async fn blocked_calls_occupy_a_limited_number_of_threads() {
+        // AMQP_JOBS_MAX: a client sends on many links while the store hangs.
         let mut jobs = Jobs::new(true);
         let running = Arc::new(AtomicUsize::new(0));
         let mut gates = Vec::new();
@@ -151,7 +151,7 @@ mod tests {
             let running = Arc::clone(&running);
             jobs.start(move |_| {
                 running.fetch_add(1, Ordering::SeqCst);
-                // An error says that the gate is gone, which opens it.
+                // An error means that the gate was dropped, which opens it.
                 let _ = opened.recv();
                 running.fetch_sub(1, Ordering::SeqCst);
                 JobResult::Nothing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The links of a connection, as the front end sees them.
+//! The links of a connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use tokio::time::Instant;
 
 use super::node::{AmqpNode, EntityAddress};
 
-/// A link.
+/// A client's link.
 pub(super) struct ClientLink {
     pub(super) name: ByteString,
-    /// When something last happened on it.
+    /// The time of the last activity.
     pub(super) used_at: Instant,
     pub(super) kind: LinkKind,
 }
 
-/// What a link is for.
+/// The purpose of a link.
 pub(super) enum LinkKind {
-    /// Its attach is not answered yet.
+    /// The attach has not been answered yet.
     Attaching(Box<PendingAttach>),
     /// The client sends messages to an entity.
     Send(Box<SendLink>),
@@ -34,65 +34,65 @@ pub(super) enum LinkKind {
     Receive(Box<ReceiveLink>),
     /// The client sends requests.
     Request { node: AmqpNode },
-    /// The client receives answers.
+    /// The client receives replies.
     Reply(ReplyLink),
     /// The client declares and discharges transactions.
     Coordinator,
 }
 
-/// A link whose attach is not answered.
+/// A link whose attach has not been answered.
 pub(super) struct PendingAttach {
     pub(super) attach: Attach,
     pub(super) address: EntityAddress,
-    /// Waits for a session.
+    /// Set while the attach waits for a session.
     pub(super) waiting: Option<WaitingForSession>,
 }
 
-/// Waits for a session (B-195, B-196).
+/// An attach that waits for a session (B-195, B-196).
 pub(super) struct WaitingForSession {
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) deadline: Deadline,
     pub(super) waiting: Option<Waiting>,
     pub(super) is_attempting: bool,
-    /// A notification came during a look.
+    /// A notification arrived during an attempt: try again.
     pub(super) retry: bool,
 }
 
-/// A link that the client sends on.
+/// A link over which the client sends.
 pub(super) struct SendLink {
     pub(super) sender: Arc<Sender>,
     pub(super) address: EntityAddress,
     pub(super) queued: Vec<Incoming>,
     pub(super) is_busy: bool,
-    /// The client has detached it, and waits for its answers.
+    /// The client has detached the link and waits for outcomes.
     pub(super) is_detaching: bool,
 }
 
-/// A link that the client receives from.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a link")]
+/// A link over which the client receives.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
 pub(super) struct ReceiveLink {
     pub(super) receiver: Arc<Receiver>,
     pub(super) address: EntityAddress,
-    /// Its place among those who wait for messages.
+    /// The registration in the wait queue of the entity.
     pub(super) waiting: Option<Waiting>,
     pub(super) is_attempting: bool,
-    /// A notification or credit came during a look.
+    /// A notification or credit arrived during an attempt: try again.
     pub(super) retry: bool,
     pub(super) is_draining: bool,
-    /// Taken for the client, and not sent yet.
+    /// Received for the client and not sent yet.
     pub(super) unsent: VecDeque<Delivery>,
     pub(super) settles: Vec<Settle>,
     pub(super) is_settling: bool,
-    /// When its session was found lost.
+    /// When the loss of the session was detected.
     pub(super) session_lost_at: Option<Instant>,
 }
 
-/// A link that answers go to.
+/// A link over which the client receives replies.
 pub(super) struct ReplyLink {
     pub(super) node: AmqpNode,
-    /// The address that the client calls itself.
+    /// The address that the client uses as `reply-to`.
     pub(super) reply_to: Option<ByteString>,
-    /// Answers that wait for credit.
+    /// Replies that wait for credit.
     pub(super) unsent: VecDeque<Bytes>,
 }
 
@@ -114,7 +114,7 @@ impl ReceiveLink {
 }
 
 impl ClientLink {
-    /// The entity and the right that the link stands on (B-416).
+    /// The entity and the access right that the link requires (B-416).
     pub(super) fn required_access(&self) -> Option<(&EntityAddress, AccessRight)> {
         match &self.kind {
             LinkKind::Send(send_link) => Some((&send_link.address, AccessRight::Send)),

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The AMQP 1.0 front end: links of unmodified clients on one side, senders and receivers of the broker on the other.
+//! The AMQP 1.0 front end: maps the links of unmodified clients to senders and receivers of the broker.
 //!
-//! `connection` drives the engine of `oxbus-amqp` and hands its events to one file each: `attach`, `send_link` (with `runs` and `stores`), `receive_link`,
-//! `sessions`, `settles`, `exchange` with `cbs` and `management`, `transactions`, `idle`. Calls of the broker are `jobs`.
-//! `message` knows both forms of a message.
+//! `connection` drives the engine of `oxbus-amqp` and passes its events to one file each: `attach`, `send` (with
+//! `send_groups` and `transfer`), `receive`, `sessions`, `settle`, `requests` (with `cbs` and `management`),
+//! `transactions` and `timeouts`. `jobs` runs the calls of the broker. `message` converts between the AMQP and the
+//! stored form of a message.
 //!
 //! Holds always
-//! - a message of a client is answered when it is as durable as its entity wants it, and not before;
-//! - a link never has more messages than its client gave credit for, but those that are gone when they are received;
-//! - a link that ends settles and unlocks nothing; what was not sent yet goes back.
+//! - a client's message is accepted only after it is as durable as its entity requires;
+//! - a link never holds locks on more messages than its client gave credit for;
+//! - detaching a link settles and unlocks nothing that was sent; unsent messages are released.
 //!
 //! Source: docs/behaviour.md, section 21 and 0.4.
 
@@ -45,7 +46,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::front::{Context, PeerInfo};
 
-/// Speaks AMQP on a stream, from its protocol header on, until it ends or the server stops.
+/// Serves AMQP on a stream, from its protocol header on, until it closes or the server stops.
 pub(crate) async fn serve_amqp(stream: impl AsyncRead + AsyncWrite + Unpin + Send, context: Context, peer: PeerInfo) {
     connection::AmqpConnection::new(context, peer).run(stream).await;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the address of a link names (B-020, B-420).
+//! The addresses of links (B-020, B-420).
 //!
-//! `queue`, `topic/Subscriptions/name`, either with `/$DeadLetterQueue` or `/$Transfer/$DeadLetterQueue` behind it, all of
-//! these with `/$management`, and `$cbs`; with or without scheme and host, which are never compared.
+//! An address is `queue` or `topic/Subscriptions/name`, optionally followed by `/$DeadLetterQueue` or
+//! `/$Transfer/$DeadLetterQueue`; any of these followed by `/$management`; or `$cbs`. Scheme and host are optional and
+//! ignored.
 
 use oxbus_model::name::{EntityName, SubQueue};
 use percent_encoding::percent_decode_str;
@@ -11,10 +12,10 @@ const CBS: &str = "$cbs";
 const MANAGEMENT: &str = "/$management";
 const TRANSFER: &str = "/$transfer";
 
-/// What an address names.
+/// The node that an address names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AmqpNode {
-    /// Where tokens are put.
+    /// The node for tokens.
     Cbs,
     /// The management of an entity.
     Management(EntityAddress),
@@ -25,16 +26,16 @@ pub(super) enum AmqpNode {
 /// An entity, or one of its sub-queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EntityAddress {
-    /// Path of the entity.
+    /// The path of the entity.
     pub(super) path: String,
-    /// Itself or its dead-letter queue.
+    /// The entity itself, or its dead-letter queue.
     pub(super) sub_queue: SubQueue,
-    /// The dead-letter queue of what could not be transferred.
+    /// Its transfer dead-letter queue.
     pub(super) transfer: bool,
 }
 
 impl AmqpNode {
-    /// What an address names; any other text names an entity, which may not exist.
+    /// The node of an address. Any text that is not `$cbs` names an entity, which may not exist.
     pub(super) fn of(address: &str) -> Self {
         let path = match address.split_once("://") {
             Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
@@ -53,7 +54,7 @@ impl AmqpNode {
 }
 
 impl EntityAddress {
-    /// What a token must cover: clients ask for a token of a sub-queue where they receive from one (B-416).
+    /// The scope that a token must cover. Clients request a token of the sub-queue that they receive from (B-416).
     pub(super) fn scope(&self) -> String {
         let suffix = match self.sub_queue {
             SubQueue::Main => "",
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_names_a_node_with_or_without_scheme_and_host() {
+    fn address_resolves_with_or_without_scheme_and_host() {
         // B-020, B-420.
         let main = AmqpNode::Entity(entity("a/Q", SubQueue::Main, false));
         for address in [
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_queues_and_management_are_told_by_the_end_of_the_path() {
+    fn path_suffix_selects_sub_queue_and_management() {
         // B-018, B-020.
         let dead = entity("t/Subscriptions/s", SubQueue::DeadLetter, false);
         assert_eq!(

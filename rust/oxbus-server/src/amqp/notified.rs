@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links of a connection that were notified, by threads that made messages ready for them.
+//! The links of a connection that other threads have notified of ready messages.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,16 +8,16 @@ use oxbus_model::sync::whole;
 use oxbus_store::wait_queue::Callback;
 use tokio::sync::Notify;
 
-/// The links to look at. Each has one place in a wait queue, so that there are no more notifications than links.
+/// The notified links. A link has one registration in a wait queue, so there are never more notifications than links.
 #[derive(Default)]
 pub(super) struct NotifiedLinks {
-    /// Whole after a panic: a link is in it or not, and looks again by itself.
+    /// Whole after a panic: a link is either in the list or not, and retries by itself.
     links: Mutex<Vec<LinkId>>,
     any: Notify,
 }
 
 impl NotifiedLinks {
-    /// What the thread that notifies a link calls.
+    /// The callback that notifies a link.
     pub(super) fn callback(self: &Arc<Self>, link: LinkId) -> Callback {
         let notified = Arc::clone(self);
         Arc::new(move || {
@@ -26,12 +26,12 @@ impl NotifiedLinks {
         })
     }
 
-    /// Returns when a link was notified.
+    /// Waits until a link is notified.
     pub(super) async fn wait(&self) {
         self.any.notified().await;
     }
 
-    /// The links that were notified.
+    /// Takes all notified links.
     pub(super) fn take(&self) -> Vec<LinkId> {
         std::mem::take(&mut *whole(self.links.lock()))
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much room a connection keeps for what it reads: little while little comes, much while much does.
+//! The size of a connection's read buffer: it grows with the input and shrinks when the connection is idle.
 //!
-//! A thousand connections that wait have no use for a thousand buffers of the largest frame.
+//! A thousand idle connections must not hold a thousand buffers of the largest frame.
 
 use bytes::BytesMut;
 use oxbus_model::caps::{AMQP_READ_BYTES, AMQP_READ_BYTES_MIN};
 
-/// Room for the next read.
+/// The number of bytes to reserve for the next read.
 pub(super) struct ReadBuffer {
     size: usize,
 }
@@ -18,7 +18,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Makes room in `input`, which may hold the beginning of a frame.
+    /// Reserves space in `input`, which may hold the beginning of a frame.
     pub(super) fn reserve(&self, input: &mut BytesMut) {
         if input.is_empty() && input.capacity() > 2 * self.size {
             *input = BytesMut::with_capacity(self.size);
@@ -27,7 +27,7 @@ impl ReadBuffer {
         }
     }
 
-    /// So many bytes came.
+    /// Adapts the size to a read of `count` bytes.
     pub(super) fn record_read(&mut self, count: usize) {
         if count >= self.size {
             self.size = (4 * self.size).min(AMQP_READ_BYTES);
@@ -36,7 +36,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Nothing came for some time.
+    /// Resets the size after a period without input.
     pub(super) fn shrink(&mut self) {
         self.size = AMQP_READ_BYTES_MIN;
     }
@@ -50,8 +50,8 @@ mod tests {
     use super::ReadBuffer;
 
     #[test]
-    fn room_grows_with_what_comes_and_goes_when_nothing_does() {
-        // A connection kept 128 KiB from its first byte on, so that a thousand idle ones took 140 MiB.
+    fn buffer_grows_with_input_and_shrinks_when_idle() {
+        // A connection used to keep 128 KiB from its first byte on: a thousand idle ones took 140 MiB.
         let (mut buffer, mut input) = (ReadBuffer::new(), BytesMut::new());
         buffer.reserve(&mut input);
         assert_eq!(input.capacity(), AMQP_READ_BYTES_MIN);
@@ -64,7 +64,7 @@ mod tests {
         }
         buffer.reserve(&mut input);
         assert!(input.capacity() >= AMQP_READ_BYTES);
-        // What is there stays there, and is not copied for want of room.
+        // Buffered bytes stay, and are not copied into a smaller buffer.
         buffer.shrink();
         buffer.reserve(&mut input);
         assert_eq!(&input[..], b"AMQP");

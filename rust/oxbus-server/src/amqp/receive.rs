@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages on their way to a client: as many as it gives credit for, as soon as they are there.
+//! Sends messages to a client, as many as it gave credit for, as soon as they are ready.
 //!
-//! A link looks for messages when it has credit, and waits in the queue of its entity when there are none; nothing polls.
-//! What was taken and cannot be sent goes back at once, nothing charged, unless it is gone when it is received.
+//! A link with credit tries to receive, and registers in the wait queue of its entity when there is no message; there
+//! is no polling. Messages that cannot be sent are released at once without a charge, except in receive-and-delete
+//! mode, where they are already removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use super::{fault, message, token};
 use crate::pending::PendingDeliveries;
 
 impl AmqpConnection {
-    /// Looks for messages of a link, or for its session.
+    /// Tries to receive for a link, or to accept its session.
     pub(super) fn resume(&mut self, id: LinkId) {
         match self.links.get(&id).map(|link| &link.kind) {
             Some(LinkKind::Attaching(_)) => self.try_accept_session(id),
@@ -48,7 +49,7 @@ impl AmqpConnection {
             return;
         }
         if credit == 0 {
-            // Dropped, a notification that was not taken goes to the next who waits.
+            // Dropping the registration passes an unused notification to the next waiter.
             receive_link.waiting = None;
             if self.engine.credit(id) > 0 {
                 if !self.stalled.contains(&id) {
@@ -68,7 +69,7 @@ impl AmqpConnection {
         let max = credit.min(AMQP_LOOK_MESSAGES);
         let receiver = Arc::clone(&receive_link.receiver);
         let registration = receive_link.waiting.take();
-        // A link that is drained does not wait.
+        // A draining link does not wait.
         let deadline = Deadline::after(receive_link.is_draining.then_some(Duration::ZERO));
         let callback = self.notified.callback(id);
         self.jobs.start(move |store| {
@@ -84,7 +85,7 @@ impl AmqpConnection {
 
     pub(super) fn on_receive_step(&mut self, id: LinkId, stepped: Result<Step<PendingDeliveries>>) {
         let Some(link) = self.links.get_mut(&id) else {
-            // What was taken goes back when the step is dropped.
+            // Dropping the step releases the messages.
             return;
         };
         let LinkKind::Receive(receive_link) = &mut link.kind else {
@@ -101,7 +102,7 @@ impl AmqpConnection {
             Ok(Step::Waiting(waiting)) => receive_link.waiting = Some(waiting),
             Ok(Step::Over) => {}
             Err(error) if error.kind() == ErrorKind::SessionLockLost => {
-                // A client that iterates a session when its lock ends finds the end of the iteration first (B-201).
+                // A client that iterates over a session when its lock ends first sees the end of the iteration (B-201).
                 receive_link.session_lost_at = Some(Instant::now());
                 return self.set_timer(id);
             }
@@ -118,7 +119,7 @@ impl AmqpConnection {
         self.set_timer(id);
     }
 
-    /// Sends what was taken; what the client has no credit for any more goes back.
+    /// Sends the received messages; releases those for which the client no longer has credit.
     fn send_unsent(&mut self, id: LinkId) {
         let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
@@ -154,7 +155,7 @@ fn settle_key(delivery: &Delivery) -> SettleKey {
     }
 }
 
-/// Writes one message into the output.
+/// Writes one message to the output buffer.
 fn send(
     engine: &mut oxbus_amqp::engine::Engine,
     head: &mut BytesMut,
@@ -176,16 +177,16 @@ fn send(
         enqueued_at: claimed.enqueued_at,
         expires_at: claimed.expires_at,
         delivery_count: claimed.delivery_count,
-        // A message of a session is under the session's lock.
+        // A message of a session is locked by the session's lock.
         locked_until: delivery.locked_until.filter(|_| lock_token.is_some()),
         lock_token,
         state: MessageStateAnnotation::Active,
     };
-    let record = claimed.record.in_memory().expect("what is handed out is in memory");
+    let record = claimed.record.in_memory().expect("a delivered record is in memory");
     let fields = Fields::decode(record).expect("a record was checked when it was stored");
     head.clear();
     let rest = message::write_head(head, &fields, &metadata);
-    // Some clients refuse a transfer without a tag; one that is settled already needs none, so it is empty.
+    // Some clients reject a transfer without a tag. A settled transfer needs none, so its tag is empty.
     let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
     let outgoing = Outgoing {
         tag: Some(&tag),

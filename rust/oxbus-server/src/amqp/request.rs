@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A request that came over a link, and its answer.
+//! Requests to `$cbs` and `$management`, and their replies.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use super::transactions::Coordinator;
 use crate::front::Context;
 use crate::sas::AccessDenied;
 
-/// A request.
+/// A request that arrived over a link.
 pub(super) struct AmqpRequest {
     pub(super) context: Context,
-    /// The entity whose management it went to; nothing for `$cbs`.
+    /// The entity whose management is addressed; `None` for `$cbs`.
     pub(super) address: Option<EntityAddress>,
-    /// What belongs to the connection.
+    /// The state of the connection.
     pub(super) state: Arc<ConnectionState>,
     pub(super) message: Bytes,
     pub(super) sections: Sections,
-    /// The transaction that it is part of, and the session it came over (B-328).
+    /// The transaction id and the session of the request, if it is part of one (B-328).
     pub(super) transaction: Option<(Bytes, SessionId)>,
     pub(super) coordinator: Arc<Coordinator>,
 }
 
-/// An answer.
+/// A reply.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: i32,
@@ -41,7 +41,7 @@ pub(super) struct Reply {
     pub(super) body: Value,
 }
 
-/// How the keys of an answer are written (B-415).
+/// The spelling of the keys of a reply (B-415).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ReplyKeys {
     /// `status-code`.
@@ -51,17 +51,17 @@ pub(super) enum ReplyKeys {
 }
 
 impl AmqpRequest {
-    /// What the application properties say.
+    /// The application properties.
     pub(super) fn properties(&self) -> Result<Map> {
         read_map(&self.message, &self.sections.application_properties).map_err(malformed_request)
     }
 
-    /// The value that the body is; nothing when it is no value.
+    /// The value of the body; `None` when it is not an AMQP value.
     pub(super) fn body(&self) -> Option<Value> {
         read_value_body(&self.message, &self.sections).ok()
     }
 
-    /// Properties of a request: its id, and where the answer goes.
+    /// The standard properties of a request, such as its id and `reply-to`.
     pub(super) fn standard_properties(message: &Bytes, sections: &Sections) -> Properties {
         let range = &sections.properties;
         if range.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn malformed_request(error: oxbus_amqp::codec::DecodeError) -> Error 
 }
 
 impl Reply {
-    /// Done, with this body.
+    /// A successful reply with a body.
     pub(super) fn ok(body: impl Into<Value>) -> Self {
         Self {
             status: 200,
@@ -89,7 +89,7 @@ impl Reply {
         }
     }
 
-    /// Not done, because of the broker.
+    /// The reply for a broker error.
     pub(super) fn of(error: &Error) -> Self {
         Self {
             status: fault::status(error.kind()),
@@ -99,7 +99,7 @@ impl Reply {
         }
     }
 
-    /// Not done, for want of a right.
+    /// The reply for a denied access; logs it.
     pub(super) fn access_denied(denied: &AccessDenied) -> Self {
         denied.log();
         Self {
@@ -110,7 +110,7 @@ impl Reply {
         }
     }
 
-    /// The message to send.
+    /// The reply as an encoded message.
     pub(super) fn message(self, keys: ReplyKeys, request_id: Option<MessageId>) -> Bytes {
         let mut out = BytesMut::new();
         Properties {

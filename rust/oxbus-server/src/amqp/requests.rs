@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests to `$cbs` and `$management`, and where their answers go (B-426).
+//! Processes requests to `$cbs` and `$management`, and routes their replies (B-426).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::request::{AmqpRequest, Reply, ReplyKeys, malformed_request};
 use super::{cbs, management};
 
 impl AmqpConnection {
-    /// Has a request answered. That it came is said at once; what became of it says the answer.
+    /// Starts a request. Its transfer is accepted at once; the reply carries the result.
     pub(super) fn request(&mut self, node: &AmqpNode, incoming: Incoming) {
         let Incoming {
             link,
@@ -85,7 +85,7 @@ impl AmqpConnection {
         });
     }
 
-    /// Sends an answer to the link that it is for; one without such a link is dropped.
+    /// Sends a reply over the matching reply link; drops it when there is none.
     pub(super) fn answered(&mut self, answered: PendingReply) {
         self.queued_bytes -= answered.bytes;
         if self.state.has_claims() {
@@ -117,7 +117,8 @@ impl AmqpConnection {
         self.send_replies(reply_link_id);
     }
 
-    /// Clients name the link by its target's address or by its own name, or not at all: then it is one of the same node.
+    /// Finds the reply link. `reply-to` holds the address of its target or its name; without a match, any reply link of
+    /// the same node is used, preferably one of the same session.
     fn reply_link(&self, request: LinkId, node: &AmqpNode, reply_to: Option<&str>) -> Option<LinkId> {
         let candidates = || {
             self.links.iter().filter_map(|(id, link)| match &link.kind {
@@ -132,7 +133,7 @@ impl AmqpConnection {
         found.or_else(|| candidates().next()).map(|(id, _, _)| id)
     }
 
-    /// Sends answers as far as the client gives credit.
+    /// Sends queued replies while the client gives credit.
     pub(super) fn send_replies(&mut self, id: LinkId) {
         let Some(LinkKind::Reply(ReplyLink { unsent, .. })) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
@@ -153,7 +154,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Has a request of the coordinator link answered.
+    /// Starts a request of a coordinator link.
     pub(super) fn coordinate(&mut self, incoming: Incoming) {
         let Some(id) = incoming.id else { return };
         let bytes = incoming.message.len();

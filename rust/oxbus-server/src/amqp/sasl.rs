@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is there (B-408).
+//! SASL authentication (B-408).
 //!
-//! A client that names nobody, or a certificate, or the token that follows, is known by the token that it puts to `$cbs`. One
-//! that gives a key by name is known at once, for the whole namespace.
+//! A client with the mechanism ANONYMOUS, EXTERNAL or MSSBCBS is authenticated later, by the token that it puts to
+//! `$cbs`. A client with PLAIN gives the name and key of a rule and gets the rule's rights on the whole namespace at
+//! once.
 
 use oxbus_amqp::performative::{PlainCredentials, SaslCode, SaslInit, mechanism};
 

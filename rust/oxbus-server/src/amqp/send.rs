@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of a client on their way into the broker.
+//! Stores messages of a client.
 //!
-//! Each is answered when it is as durable as its entity wants it, and not before. Those of one link are stored in their order.
+//! A message is accepted only after it is as durable as its entity requires. The messages of one link are stored in
+//! order.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::links::LinkKind;
 use super::{send_groups, transfer};
 
 impl AmqpConnection {
-    /// Stores what a link has queued; false when it has nothing, or a call is under way.
+    /// Stores the queued messages of a link; false when there are none, or a call is in progress.
     pub(super) fn start_sends(&mut self, id: LinkId) -> bool {
         let Some(LinkKind::Send(send_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return false;
@@ -30,7 +31,7 @@ impl AmqpConnection {
         true
     }
 
-    /// Stores messages of a link, which may be gone by then.
+    /// Stores messages of a link, which may be detached before the call finishes.
     pub(super) fn store_all(&mut self, id: LinkId, sender: Arc<Sender>, queued: Vec<Incoming>) {
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move |wait| {
@@ -48,7 +49,7 @@ impl AmqpConnection {
         });
     }
 
-    /// Tells the client what became of its messages.
+    /// Sends the outcomes to the client.
     pub(super) fn sent(&mut self, id: LinkId, answers: Vec<(IncomingId, DeliveryState)>, bytes: usize) {
         self.queued_bytes -= bytes;
         for (incoming, state) in answers {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of a link that came together, where each store waits for a journal: those of a partition are stored together.
+//! Groups messages of a link that arrived together, where each store waits for a journal: those of one partition are
+//! stored in one write.
 //!
-//! Their order in a partition is that of the link. Each is answered for itself: when a partition refuses all of them, and has
-//! stored none, they are tried one by one.
+//! Messages keep the order of the link within a partition. Each gets its own outcome: when a partition rejects a whole
+//! group and has stored none of it, its messages are tried one by one.
 
 use oxbus_amqp::engine::{Incoming, IncomingId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
@@ -16,14 +17,14 @@ use super::{fault, message, transfer};
 
 type SendOutcomes = Vec<(IncomingId, DeliveryState)>;
 
-/// Messages on their way, and the deliveries that brought them.
+/// The messages of a group, and the partitioner that holds their encoded form.
 #[derive(Default)]
 struct SendGroup<'a> {
     partitioner: Option<Partitioner<&'a Sender>>,
     messages: Vec<Incoming>,
 }
 
-/// Stores messages; what became of those that somebody waits for.
+/// Stores messages. Returns the outcomes of those for which the client expects one.
 pub(super) fn store(
     sender: &Sender,
     coordinator: &Coordinator,
@@ -34,7 +35,7 @@ pub(super) fn store(
     let mut group = SendGroup::default();
     for incoming in queued {
         if incoming.message_format == MESSAGE_FORMAT_BATCH || incoming.state.is_some() {
-            // A batch is its own store, and comes behind what came before it.
+            // A batch or a transactional message is stored on its own, after the messages before it.
             group.flush(sender, coordinator, &mut answers, wait);
             answer(
                 &mut answers,
@@ -63,7 +64,7 @@ impl<'a> SendGroup<'a> {
         })?;
         let partitioner = match &mut self.partitioner {
             Some(partitioner) => partitioner,
-            // Messages without a key go where the next one would.
+            // Messages without a key go to one partition together, the next in turn.
             none => none.insert(Partitioner::new(sender, Keyless::Together)?),
         };
         partitioner.push(message, None)
@@ -79,7 +80,7 @@ impl<'a> SendGroup<'a> {
             let state = match (failed.next_if(|it| it.position == position), &stored.reason) {
                 (None, _) | (_, None) => DeliveryState::Accepted,
                 (Some(it), _) if it.is_definite => transfer::store(sender, coordinator, &incoming, wait),
-                // Nobody knows whether it is stored.
+                // Whether the message is stored is unknown.
                 (Some(_), Some(error)) => fault::of(error).into(),
             };
             answer(answers, state, incoming.id);

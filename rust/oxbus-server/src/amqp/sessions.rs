@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links that receive from a session: accepting the next one takes as long as the client waits, and the link ends with the
+//! Session links: an attach waits for the next session as long as the client asks for, and the link ends with the
 //! session's lock (B-183 … B-206).
 
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::fault;
 use super::jobs::{JobResult, LinkEndpoint};
 use super::links::{LinkKind, WaitingForSession};
 
-/// Name of the one filter that is known (B-424).
+/// The only supported filter (B-424).
 pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 
-/// .NET ticks, of 100 ns, between the year 1 and 1970.
+/// .NET ticks of 100 ns from the year 1 to 1970.
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
 const TICKS_PER_MS: i64 = 10_000;
 
@@ -33,10 +33,10 @@ fn dotnet_ticks(time: Timestamp) -> i64 {
     ms.saturating_mul(TICKS_PER_MS).saturating_add(TICKS_BEFORE_1970)
 }
 
-/// Says which session it is, and until when it is locked.
+/// Adds the session id and the end of its lock to the attach response.
 pub(super) fn describe_session(receiver: &Receiver, accept: &mut Accept) {
     let Some(id) = receiver.session_id() else { return };
-    // In the form in which the client asked: some clients read nothing but described values, others nothing but strings.
+    // In the form of the request: some clients accept only described values, others only strings.
     let requested = accept.source.filter.take();
     let id = match requested.as_ref().and_then(|filter| filter.get(SESSION_FILTER)) {
         Some(Value::Described(pair)) => Value::described(pair.0.clone(), id.into()),
@@ -49,7 +49,7 @@ pub(super) fn describe_session(receiver: &Receiver, accept: &mut Accept) {
     }
 }
 
-/// How long a client waits for a session (B-196).
+/// The time that a client waits for a session (B-196).
 fn wait_time(attach: &Attach) -> Duration {
     let requested = attach
         .properties
@@ -61,7 +61,7 @@ fn wait_time(attach: &Attach) -> Duration {
 }
 
 impl AmqpConnection {
-    /// Holds an attach until there is a session.
+    /// Keeps an attach open until a session is available.
     pub(super) fn wait_for_session(&mut self, id: LinkId, acceptor: Acceptor) {
         if let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) {
             pending.waiting = Some(WaitingForSession {
@@ -75,7 +75,7 @@ impl AmqpConnection {
         self.try_accept_session(id);
     }
 
-    /// Looks for a session, and joins those who wait when there is none.
+    /// Tries to accept a session; registers in the wait queue when none is available.
     pub(super) fn try_accept_session(&mut self, id: LinkId) {
         let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return;
@@ -103,7 +103,7 @@ impl AmqpConnection {
 
     pub(super) fn on_accept_step(&mut self, id: LinkId, stepped: Result<Step<Box<Receiver>>>) {
         let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
-            // The client has left: the session goes back when the step is dropped.
+            // The client has detached: dropping the step releases the session.
             return;
         };
         let Some(waiting) = &mut pending.waiting else { return };
@@ -130,7 +130,7 @@ impl AmqpConnection {
         self.detach(id, fault::of(error));
     }
 
-    /// Sets when to look whether the session is lost: a while after its lock ends, as the service does (B-201).
+    /// Sets the timer that detects a lost session, a grace period after its lock ends, as in the service (B-201).
     pub(super) fn set_timer(&mut self, id: LinkId) {
         let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return;
@@ -165,8 +165,8 @@ mod tests {
     use super::wait_time;
 
     #[test]
-    fn nobody_waits_for_a_session_for_ever() {
-        // AMQP_ACCEPT_MS_MAX: a client that asks for weeks keeps its place among those who wait for an hour.
+    fn wait_for_a_session_is_limited() {
+        // AMQP_ACCEPT_MS_MAX: a client that asks for weeks waits for an hour.
         let asks = |properties| Attach {
             name: "link".into(),
             handle: 0,

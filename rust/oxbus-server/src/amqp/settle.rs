@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a client says of messages that it was sent (B-158 … B-166, as corrected in behaviour.md 0.4).
+//! Settlements of delivered messages (B-158 … B-166, as corrected in behaviour.md 0.4).
 //!
-//! The delivery tag is the lock token, which finds its own message: there is no table of deliveries here.
+//! The delivery tag is the lock token, which identifies the message, so there is no table of deliveries.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl AmqpConnection {
         receive_link.settles.push(settle);
     }
 
-    /// Settles what a link has queued; false when it has nothing, or a call is under way.
+    /// Applies the queued settlements of a link; false when there are none, or a call is in progress.
     pub(super) fn start_settles(&mut self, id: LinkId) -> bool {
         let Some(LinkKind::Receive(receive_link)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             return false;
@@ -60,7 +60,7 @@ impl AmqpConnection {
     }
 
     pub(super) fn settled(&mut self, id: LinkId, answers: Vec<(DeliveryId, DeliveryState)>) {
-        // Nothing is sent while too many are not settled.
+        // Sending stops while too many deliveries are unsettled.
         let is_at_limit = self.engine.unsettled(id.session()) >= AMQP_UNSETTLED_MAX as usize;
         for (delivery, state) in answers {
             self.engine.settle(delivery, state);
@@ -77,7 +77,8 @@ impl AmqpConnection {
     }
 }
 
-/// Settles in the order of the client, neighbours that are complete together. What the client waits for is answered.
+/// Applies settlements in the client's order; consecutive completions are applied together. Returns the outcomes that
+/// the client expects.
 pub(super) fn settle_all(
     receiver: &Receiver,
     coordinator: (&Coordinator, SessionId),
@@ -92,7 +93,7 @@ pub(super) fn settle_all(
         let Some(key) = settle_key(receiver, &settle.tag) else {
             let error = Error::new(
                 ErrorKind::MessageLockLost,
-                "no message is locked like that; receive it again",
+                "no message is locked under this token; receive it again",
             );
             answers.extend(reply_to.map(|id| (id, fault::of(&error).into())));
             continue;
@@ -137,7 +138,7 @@ fn complete(
     }
 }
 
-/// Settles one message; the outcome that the client is told: of the type that it asked for, or an error.
+/// Settles one message. Returns the outcome for the client: of the requested type, or an error.
 fn settle_one(
     receiver: &Receiver,
     (coordinator, session): (&Coordinator, SessionId),
@@ -147,7 +148,7 @@ fn settle_one(
 ) -> DeliveryState {
     match state {
         DeliveryState::Released => {
-            // Never used: nothing is charged.
+            // Released without a charge.
             receiver.release(&[key], wait);
             DeliveryState::Released
         }
@@ -178,7 +179,7 @@ fn settle_one(
     }
 }
 
-/// What says that it is done: clients in use take a rejection with an error for a failure.
+/// The outcome of a successful settlement: clients in use treat a rejection with an error as a failure.
 fn echo(requested: DeliveryState) -> DeliveryState {
     match requested {
         DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
@@ -186,7 +187,7 @@ fn echo(requested: DeliveryState) -> DeliveryState {
     }
 }
 
-/// Hands the settlement that a state means to `settle`.
+/// Calls `settle` with the settlement that `state` stands for.
 fn with_settlement(
     state: &DeliveryState,
     settle: impl FnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
@@ -208,7 +209,7 @@ fn with_settlement(
         }
         DeliveryState::Rejected(fault) => dead_letter(fault.as_deref(), settle),
         _ => {
-            let detail = "no such settlement; use accepted, released, modified or rejected";
+            let detail = "unknown settlement; use accepted, released, modified or rejected";
             Err(Error::new(ErrorKind::InvalidArgument, detail))
         }
     }
@@ -220,7 +221,7 @@ fn dead_letter(
 ) -> oxbus_model::Result<()> {
     let info = fault.and_then(|fault| fault.info.as_ref());
     let text = |key: &str| info.and_then(|map| map.get(key)).and_then(AmqpValue::as_text);
-    // A client of another make gives its reasons as the error itself.
+    // A generic AMQP client gives its reason as the error itself.
     let foreign = fault.filter(|fault| fault.condition != *DEAD_LETTER);
     let reason = text(REASON).or(foreign.map(|fault| fault.condition.as_str()));
     let description = text(DESCRIPTION).or(foreign.and_then(|fault| fault.description.as_deref()));
@@ -232,7 +233,7 @@ fn dead_letter(
     })
 }
 
-/// Properties to change, but for some names (B-166).
+/// The properties to modify, without the names in `except` (B-166).
 fn changes<'a>(map: Option<&'a Map>, except: &[&str]) -> oxbus_model::Result<Vec<(&'a str, Value<'a>)>> {
     let mut changes = Vec::new();
     for (key, value) in map.into_iter().flat_map(Map::iter) {
@@ -241,7 +242,7 @@ fn changes<'a>(map: Option<&'a Map>, except: &[&str]) -> oxbus_model::Result<Vec
             continue;
         }
         let value = to_model_value(value).ok_or_else(|| {
-            let detail = format!("a property to modify has a type that cannot be set; use a plain one: `{name}`");
+            let detail = format!("a property to modify has an unsupported type; use a simple one: `{name}`");
             Error::new(ErrorKind::InvalidArgument, detail)
         })?;
         changes.push((name, value));
@@ -249,7 +250,7 @@ fn changes<'a>(map: Option<&'a Map>, except: &[&str]) -> oxbus_model::Result<Vec
     Ok(changes)
 }
 
-/// The value as the model has it.
+/// The value in the model's type; `None` for an unsupported type.
 fn to_model_value(value: &AmqpValue) -> Option<Value<'_>> {
     Some(match value {
         AmqpValue::Null => Value::Null,

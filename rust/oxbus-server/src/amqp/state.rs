@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What calls on threads need of their connection: what its client may do, and what it receives from.
+//! The state of a connection that its calls on other threads use: its claims and its receivers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,16 +13,16 @@ use oxbus_model::sync::whole;
 use crate::front::Context;
 use crate::sas::{AccessDenied, Claims, DenialReason};
 
-/// One for each connection.
+/// The shared state of a connection.
 pub(super) struct ConnectionState {
     context: Context,
-    /// What tokens allow; the newest of each scope (B-417).
+    /// The claims of accepted tokens, the newest of each scope (B-417).
     claims: Mutex<Vec<Claims>>,
-    /// By the name of the link.
+    /// The receivers by link name.
     receivers: Mutex<HashMap<String, Arc<Receiver>>>,
 }
 
-/// Both are whole after a panic: what a token allows is in it or not, and so is a receiver.
+/// Locks either mutex. Both are whole after a panic: an entry is either in the collection or not.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     whole(mutex.lock())
 }
@@ -36,7 +36,7 @@ impl ConnectionState {
         }
     }
 
-    /// Takes up what a token allows; false when the connection has too many.
+    /// Adds claims; false when the connection has too many.
     pub(super) fn grant(&self, claims: Claims) -> bool {
         let mut known = lock(&self.claims);
         known.retain(|known| known.scope != claims.scope);
@@ -47,24 +47,24 @@ impl ConnectionState {
         true
     }
 
-    /// Under which name of a key the client is known: that of its first token.
+    /// The key name of the first token.
     pub(super) fn key_name(&self) -> Option<String> {
         lock(&self.claims).first().map(|claims| claims.key_name.clone())
     }
 
-    /// Whether any token was put.
+    /// True when the connection has claims.
     pub(super) fn has_claims(&self) -> bool {
         !lock(&self.claims).is_empty()
     }
 
-    /// Refuses what no token of the connection allows.
+    /// Checks that a token of the connection gives the right at the path.
     pub(super) fn check(&self, right: AccessRight, path: &str) -> Result<(), AccessDenied> {
         let now = self.context.now();
         let mut denied = AccessDenied::new(DenialReason::Missing, path, None);
         for claims in lock(&self.claims).iter() {
             match claims.check(right, path, now) {
                 Ok(()) => return Ok(()),
-                // That a right is missing says more than that another token is about something else.
+                // A missing right is a better reason than a token for another audience.
                 Err(error)
                     if matches!(error.reason, DenialReason::WrongAudience(_))
                         && denied.reason != DenialReason::Missing => {}
@@ -74,12 +74,12 @@ impl ConnectionState {
         Err(denied)
     }
 
-    /// When the first token ends.
+    /// The earliest expiry of a token.
     pub(super) fn first_expiry(&self) -> Option<Timestamp> {
         lock(&self.claims).iter().map(|claims| claims.expires_at).min()
     }
 
-    /// Forgets tokens that are over.
+    /// Removes expired tokens.
     pub(super) fn forget_expired(&self) {
         let now = self.context.now();
         lock(&self.claims).retain(|claims| claims.expires_at > now);
@@ -90,7 +90,7 @@ impl ConnectionState {
         lock(&self.receivers).get(link_name).cloned()
     }
 
-    /// The receiver of a session that a link of the connection holds.
+    /// The receiver of this connection that holds the session.
     pub(super) fn session(&self, entity_key: &str, id: &str) -> Option<Arc<Receiver>> {
         let receivers = lock(&self.receivers);
         let is_match = |it: &&Arc<Receiver>| it.session_id() == Some(id) && it.queue().name().key() == entity_key;
@@ -101,7 +101,7 @@ impl ConnectionState {
         lock(&self.receivers).insert(link_name.to_owned(), Arc::clone(receiver));
     }
 
-    /// A link is gone; another one of its name stays.
+    /// Removes the receiver of a detached link, unless a newer link has taken its name.
     pub(super) fn unregister_receiver(&self, link_name: &str, receiver: &Arc<Receiver>) {
         let mut receivers = lock(&self.receivers);
         if receivers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What ends by itself: connections without a token or a link, links without use, links whose token is over.
+//! Timeouts: of connections without a token or a link, of idle links, and of links whose token has expired.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ const TOKEN_TIMEOUT: Duration = Duration::from_millis(AMQP_TOKEN_MS_MAX);
 const FIRST_LINK_TIMEOUT: Duration = Duration::from_millis(AMQP_FIRST_LINK_MS_MAX);
 const WITHOUT_LINK_TIMEOUT: Duration = Duration::from_millis(AMQP_WITHOUT_LINK_MS_MAX);
 const LINK_IDLE_TIMEOUT: Duration = Duration::from_millis(AMQP_LINK_IDLE_MS_MAX);
-/// The longest sleep; links are looked over so often.
+/// The longest sleep, and so the interval at which links are checked.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 impl AmqpConnection {
-    /// Until when the connection may sleep.
+    /// The time until which the connection may sleep.
     pub(super) fn deadline(&self) -> Instant {
         let now = Instant::now();
         let engine = self
@@ -50,7 +50,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Does what is due.
+    /// Handles all timeouts that are due.
     pub(super) fn on_timer(&mut self) {
         let now_ms = self.now();
         self.engine.tick(now_ms);
@@ -112,7 +112,7 @@ impl AmqpConnection {
         }
     }
 
-    /// The fault of a session whose lock ended a while ago.
+    /// The fault of a session whose lock ended longer than the grace period ago.
     fn session_lock_fault(&self, id: LinkId) -> Option<Fault> {
         let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return None;
@@ -129,7 +129,7 @@ impl AmqpConnection {
         })
     }
 
-    /// Detaches links on which nothing has happened for long (B-411).
+    /// Detaches idle links (B-411).
     fn detach_idle_links(&mut self, now: Instant) {
         let is_unused = |used_at: Instant| now >= used_at + LINK_IDLE_TIMEOUT;
         let unused: Vec<LinkId> = self
@@ -144,7 +144,7 @@ impl AmqpConnection {
         }
     }
 
-    /// Detaches links that no token allows any more (B-417).
+    /// Detaches links that no unexpired token allows (B-417).
     fn detach_unauthorized_links(&mut self) {
         let now = self.context.now();
         if self.state.first_expiry().is_none_or(|end| end > now) {

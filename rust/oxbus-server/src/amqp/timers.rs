@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When links want to be looked at again.
+//! The timers of links.
 
 use std::collections::{BTreeSet, HashMap};
 
 use oxbus_amqp::engine::LinkId;
 use tokio::time::Instant;
 
-/// One time for each link, the earliest first.
+/// At most one timer per link, ordered by time.
 #[derive(Default)]
 pub(super) struct Timers {
     queue: BTreeSet<(Instant, LinkId)>,
@@ -14,7 +14,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Sets the time of a link, or takes it away.
+    /// Sets the timer of a link, or removes it.
     pub(super) fn set(&mut self, link: LinkId, at: Option<Instant>) {
         let previous = match at {
             Some(at) => self.by_link.insert(link, at),
@@ -33,7 +33,7 @@ impl Timers {
         self.queue.first().map(|(at, _)| *at)
     }
 
-    /// A link whose time has come; its time is taken away.
+    /// Removes and returns a link whose timer is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<LinkId> {
         let (_, link) = *self.queue.first().filter(|(at, _)| *at <= now)?;
         self.set(link, None);

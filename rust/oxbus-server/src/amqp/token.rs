@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lock tokens on the wire: a delivery tag has the bytes of the token, a uuid the same token in network order.
+//! Lock tokens on the wire: a delivery tag holds the bytes of the token; a uuid holds the same token in network order.
 //!
-//! Clients read the tag as .NET writes a GUID, whose first three groups are little-endian, and name the lock by that uuid in
+//! Clients read the tag as a .NET GUID, whose first three groups are little-endian, and use that uuid in the
 //! `lock-tokens` of `$management`.
 
 use oxbus_amqp::codec::{Tag, Uuid};
 use oxbus_model::LockToken;
 
-/// Turns the first three groups of a GUID around; twice is the same again.
+/// Reverses the bytes of the first three groups of a GUID; its own inverse.
 fn swap_guid_bytes(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[0..4].reverse();
     bytes[4..6].reverse();
@@ -15,12 +15,12 @@ fn swap_guid_bytes(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes
 }
 
-/// The delivery tag.
+/// The delivery tag of a token.
 pub(super) fn tag(token: LockToken) -> Tag {
     Tag::from(token.0)
 }
 
-/// The uuid.
+/// The uuid of a token.
 pub(super) fn to_guid(token: LockToken) -> Uuid {
     Uuid(swap_guid_bytes(token.0))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The coordinator of a connection: transactions begin and end here (B-306 … B-329).
+//! The transaction coordinator of a connection (B-306 … B-329).
 //!
-//! A transaction belongs to the link that declared it and ends with it, undone (B-326). Sends and settlements of any link of
-//! the connection may be part of it. What may be in it, the broker's transaction decides: one entity and one partition.
-//! Clients that want several entities in a transaction put all their links into the session of the coordinator link, so one
-//! that is used first over a link of that session may touch several entities (B-324).
+//! A transaction belongs to the link that declared it, and is rolled back when that link ends (B-326). Sends and
+//! settlements of all links of the connection may join it. The broker's transaction decides what it may contain: one
+//! entity and one partition. Clients that want several entities in a transaction put all their links into the session
+//! of the coordinator link, so a transaction that is first used over a link of that session may span entities (B-324).
 
 use oxbus_store::Wait;
 use std::collections::HashMap;
@@ -23,16 +23,16 @@ use oxbus_model::{Error, ErrorKind, Result};
 use super::fault;
 use crate::front::Context;
 
-/// Transactions of one connection.
+/// The transactions of one connection.
 pub(super) struct Coordinator {
     context: Context,
-    /// Whole after a panic: a transaction is in it or not, and one that is not is rolled back.
+    /// Whole after a panic: a transaction is either in the table or not; one that is not is rolled back.
     open: Mutex<OpenTransactions>,
 }
 
 #[derive(Default)]
 struct OpenTransactions {
-    /// Ids are numbers in turn: never one twice on a connection.
+    /// Ids are consecutive numbers, unique on the connection.
     last_id: u64,
     by_id: HashMap<Bytes, DeclaredTransaction>,
 }
@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// Makes ids of messages that come without one.
+    /// Generates the ids of messages that arrive without one.
     pub(super) fn new_id(&self) -> NewId {
         self.context.new_id()
     }
@@ -61,7 +61,7 @@ impl Coordinator {
         whole(self.open.lock())
     }
 
-    /// Answers a message on a coordinator link. May wait for a store.
+    /// Handles a request on a coordinator link. May wait for a store.
     pub(super) fn request(&self, control_link: LinkId, message: &Bytes, wait: &Wait<'_>) -> DeliveryState {
         let request = match decode_request(message) {
             Ok(request) => request,
@@ -79,7 +79,7 @@ impl Coordinator {
         let mut open = self.open();
         if open.by_id.len() >= AMQP_TRANSACTIONS_MAX {
             let detail = format!(
-                "the connection has {AMQP_TRANSACTIONS_MAX} open transactions, which is the most; discharge one, or use another \
+                "the connection has {AMQP_TRANSACTIONS_MAX} open transactions, the maximum; discharge one, or use another \
                  connection"
             );
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
@@ -105,7 +105,7 @@ impl Coordinator {
         Ok(DeliveryState::Accepted)
     }
 
-    /// The open transaction of an id, for a link of `session`.
+    /// The open transaction with this id, for a link of `session`.
     pub(super) fn find(&self, id: &Bytes, session: SessionId) -> Result<Arc<Transaction>> {
         let mut open = self.open();
         let declared = open.by_id.get_mut(id).ok_or_else(unknown_transaction)?;
@@ -116,12 +116,12 @@ impl Coordinator {
         Ok(Arc::clone(&declared.transaction))
     }
 
-    /// The same for who answers a transfer or a disposition.
+    /// As [`Self::find`], with the error as a fault.
     pub(super) fn transaction(&self, id: &Bytes, session: SessionId) -> std::result::Result<Arc<Transaction>, Fault> {
         self.find(id, session).map_err(|error| fault::of(&error))
     }
 
-    /// A coordinator link is gone: what it declared and did not discharge is undone.
+    /// Rolls back the open transactions of a coordinator link that ended.
     pub(super) fn link_closed(&self, control_link: LinkId) {
         let mut abandoned = Vec::new();
         self.open().by_id.retain(|_, declared| {
@@ -132,12 +132,12 @@ impl Coordinator {
             stays
         });
         for transaction in abandoned {
-            // One that somebody else ended meanwhile is over either way.
+            // An error means that the transaction has already ended.
             let _ = transaction.rollback();
         }
     }
 
-    /// The connection is gone: everything is undone.
+    /// Rolls back all open transactions of a connection that ended.
     pub(super) fn close(&self) {
         let abandoned = std::mem::take(&mut self.open().by_id);
         for declared in abandoned.into_values() {
@@ -147,7 +147,7 @@ impl Coordinator {
 }
 
 fn unknown_transaction() -> Error {
-    // The service's words (B-327).
+    // The text of the service (B-327).
     let detail = "Transaction hasn't been declared yet, or has already been discharged. Declare another one.";
     Error::new(ErrorKind::TransactionOver, detail)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Storing what one transfer of a client brings: one message, or one batch.
+//! Stores one transfer of a client: a message or a batch.
 
 use oxbus_amqp::engine::Incoming;
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
@@ -14,7 +14,7 @@ use oxbus_store::Wait;
 use super::transactions::Coordinator;
 use super::{fault, message};
 
-/// Stores one message, or one batch; the outcome for the client.
+/// Stores a message or a batch. Returns the outcome for the client.
 pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming, wait: &Wait<'_>) -> DeliveryState {
     if let Some(DeliveryState::Transactional { transaction_id, .. }) = &incoming.state {
         let transaction = match coordinator.transaction(transaction_id, incoming.link.session()) {
@@ -43,7 +43,7 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
     }
 }
 
-/// The messages of a transfer, be they one or many.
+/// The messages of a transfer, one or many.
 fn batch(incoming: &Incoming, new_id: NewId) -> Result<Batch> {
     let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
     if incoming.message_format == MESSAGE_FORMAT_BATCH {

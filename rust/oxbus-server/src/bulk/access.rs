@@ -8,8 +8,8 @@
 //! | Manage | cancel, discard, lists of reservations and stages; and the others |
 //! | any | describe; counts with Listen or Manage only |
 //!
-//! A call that names no entity needs a token of the whole namespace. The token is checked before the body is read, the
-//! right and the place as soon as the entity is known.
+//! A call without an entity needs a token of the whole namespace. The token is checked before the body is read; the
+//! right and the path are checked as soon as the entity is known.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,30 +26,30 @@ use super::error::{BulkError, MissingEntity};
 use crate::blocking::run_lookup;
 use crate::sas::{AccessDenied, Claims, DenialReason, log_missing_entity};
 
-/// The place of calls that name no entity.
+/// The path of calls without an entity.
 pub(super) const NAMESPACE: &str = "";
 
-/// Who calls.
+/// The caller of a request.
 #[derive(Clone)]
 pub(super) struct BulkCaller {
     claims: Claims,
-    /// The place that the call is about, once it is known.
+    /// The path of the call, once it is known.
     path: Arc<OnceLock<String>>,
 }
 
-/// Real time: a clock that is moved by hand moves messages, not who may see them.
+/// Real time: a manual clock moves messages, not the expiry of tokens.
 fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
 impl BulkCaller {
-    /// Refuses a call that needs a right at a place which the token does not give.
+    /// Checks that the token gives the right at the path.
     pub(super) fn authorize(&self, right: AccessRight, path: &str) -> Result<(), BulkError> {
         self.set_path(path);
         Ok(self.claims.check(right, path, now())?)
     }
 
-    /// Refuses a call about a place that the token is not for, and says whether counts may be shown there.
+    /// Checks that the token covers the path. Returns whether it may see counts there.
     pub(super) fn sees_counts(&self, path: &str) -> Result<bool, BulkError> {
         self.set_path(path);
         self.claims.check_path(path, now())?;
@@ -60,7 +60,7 @@ impl BulkCaller {
         self.path.get_or_init(|| path.to_owned());
     }
 
-    /// Says in the log that the call named an entity that does not exist.
+    /// Logs that the call named an entity that does not exist.
     fn log_missing_entity(&self) {
         let path = self.path.get().map_or(NAMESPACE, String::as_str);
         log_missing_entity(path, Some(&self.claims.key_name));
@@ -68,15 +68,13 @@ impl BulkCaller {
 }
 
 async fn identify(state: BulkState, token: Result<String, DenialReason>) -> Result<Claims, BulkError> {
-    let token = token.map_err(|why| AccessDenied::new(why, NAMESPACE, None))?;
-    let authority = state.clone();
-    let identified = run_lookup(state.namespace(), move |_| {
-        Ok(authority.authority().identify(&token, now()))
-    });
+    let token = token.map_err(|reason| AccessDenied::new(reason, NAMESPACE, None))?;
+    let bulk = state.clone();
+    let identified = run_lookup(state.namespace(), move |_| Ok(bulk.authority().identify(&token, now())));
     Ok(identified.await??)
 }
 
-/// Lets a request through that shows a valid token, whatever that allows.
+/// Passes on requests with a valid token, whatever its rights.
 pub(super) async fn authenticate(State(state): State<BulkState>, mut request: Request, next: Next) -> Response {
     let header = request.headers().get(AUTHORIZATION).map(|value| value.to_str());
     let token = match header {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /describe`: what an entity is, and where its numbers begin and end.
+//! `GET /describe`: the properties of an entity and the bounds of its sequence numbers.
 //!
-//! A caller that may only send learns what the entity is, and nothing of how much is in it.
+//! A caller with only the right to send gets no counts and no bounds.
 
 use axum::extract::State;
 use axum::{Extension, Json};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is received from: `queue`, `topic/Subscriptions/name`, each with `/$deadletterqueue` behind it.
+//! Receivers for `queue` and `topic/Subscriptions/name`, each optionally followed by `/$deadletterqueue`.
 
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
 use oxbus_model::name::EntityName;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{PartitionId, Result};
 
-/// A receiver of one partition or of all.
+/// Opens a receiver of one partition or of all.
 pub(super) fn receiver(
     namespace: &Namespace,
     path: &str,

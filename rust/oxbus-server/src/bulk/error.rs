@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Refusals in JSON, and from error kind to HTTP status: one table.
+//! Error responses in JSON, and the mapping of error kinds to HTTP statuses.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,7 +8,7 @@ use oxbus_wire::{Fault, FaultKind};
 
 use crate::sas::{AccessDenied, DenialReason};
 
-/// An answer that says what went wrong.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct BulkError(pub(crate) Fault);
 
@@ -29,16 +29,16 @@ impl From<AccessDenied> for BulkError {
     }
 }
 
-/// Marks an answer that says that the entity of the call does not exist.
+/// Marks a response for an entity that does not exist.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MissingEntity;
 
-/// A refusal of something that is wrong with the request itself.
+/// The error for an invalid request.
 pub(crate) fn bad_request(detail: impl Into<String>) -> BulkError {
     BulkError::from(Error::new(ErrorKind::InvalidArgument, detail))
 }
 
-/// The status of an error.
+/// The status of an error kind.
 pub(crate) fn status(kind: &FaultKind) -> StatusCode {
     let FaultKind::Broker(kind) = kind else {
         return match kind {
@@ -94,7 +94,7 @@ mod tests {
     use super::status;
 
     #[test]
-    fn every_kind_has_a_status_of_an_error() {
+    fn every_kind_has_an_error_status() {
         for kind in ErrorKind::ALL {
             let status = status(&FaultKind::Broker(kind));
             assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_server_cannot_help_is_an_internal_error() {
+    fn only_storage_failures_are_internal_errors() {
         let internal = |kind: &ErrorKind| status(&FaultKind::Broker(*kind)) == StatusCode::INTERNAL_SERVER_ERROR;
         let found: Vec<ErrorKind> = ErrorKind::ALL.into_iter().filter(internal).collect();
         assert_eq!(found, [ErrorKind::Corrupt, ErrorKind::Storage, ErrorKind::Forked]);
     }
 
     #[test]
-    fn what_may_work_later_is_not_the_fault_of_the_caller() {
+    fn transient_errors_have_server_statuses() {
         let transient = ErrorKind::ALL.into_iter().filter(|kind| kind.is_transient());
         for kind in transient.filter(|kind| *kind != ErrorKind::SessionCannotBeLocked) {
             assert!(status(&FaultKind::Broker(kind)).is_server_error(), "{kind:?}");

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What bulk clients may cost a server. Each limit may be lowered, for a machine with little memory or for a test, and none
-//! raised. What all HTTP connections may cost is in `front` and `http`.
+//! The limits for bulk clients. Each may be lowered, for a machine with little memory or for a test, and none raised.
+//! Limits for all HTTP connections are in `front` and `http`.
 
 use std::time::Duration;
 
 use oxbus_model::caps::{BULK_BODY_IDLE_MS_MAX, BULK_REQUESTS_MAX, BULK_SEND_BYTES_MAX, BULK_SENDS_BYTES_MAX};
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// The limits of bulk routes; by default those of `caps.rs`.
+/// The limits of bulk routes; the defaults are those of `caps.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkLimits {
-    /// Requests at once; further ones are asked to pause.
+    /// The maximum number of concurrent requests; further ones get `ServerBusy`.
     pub requests: u64,
-    /// Bytes of the rows of one send.
+    /// The maximum number of bytes in the rows of one send.
     pub send_bytes: u64,
-    /// Bytes of the rows of all sends that are not stored yet.
+    /// The maximum number of bytes in the rows of all sends that are not stored yet.
     pub unstored_bytes: u64,
-    /// Milliseconds between two pieces of a request's body.
+    /// The maximum pause within a request body, in milliseconds.
     pub body_pause_ms: u64,
 }
 
@@ -32,7 +32,7 @@ impl Default for BulkLimits {
 }
 
 impl BulkLimits {
-    /// Lowers the limit of that name; refuses a name that there is not, and a value that is 0 or above the default.
+    /// Lowers a limit. Rejects an unknown name, and a value that is 0 or above the current limit.
     pub fn lower(&mut self, name: &str, value: u64) -> Result<()> {
         let limit = match name {
             "requests" => &mut self.requests,
@@ -47,14 +47,14 @@ impl BulkLimits {
             }
         };
         if !(1..=*limit).contains(&value) {
-            let detail = format!("a limit can be lowered only; use 1 to {limit}: {name}={value}");
+            let detail = format!("limits can only be lowered; use 1 to {limit}: {name}={value}");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         *limit = value;
         Ok(())
     }
 
-    /// How long a body may pause.
+    /// The maximum pause within a request body.
     pub(crate) fn body_pause(&self) -> Duration {
         Duration::from_millis(self.body_pause_ms)
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::BulkLimits;
 
     #[test]
-    fn a_limit_is_lowered_and_never_raised() {
+    fn limits_can_be_lowered_and_not_raised() {
         let mut limits = BulkLimits::default();
         limits.lower("requests", 2).expect("lower");
         assert_eq!(limits.requests, 2);

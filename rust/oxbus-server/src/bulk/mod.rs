@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bulk routes, `/$bulk/v1/…`: Arrow streams over HTTP. Each is described in docs/bulk.md.
+//! The bulk routes, `/$bulk/v1/…`: Arrow streams over HTTP. See docs/bulk.md.
 
 mod access;
 mod describe;
@@ -44,7 +44,7 @@ use crate::sas::Authority;
 /// The response of a route that answers in JSON.
 type JsonResult = std::result::Result<Json<Value>, BulkError>;
 
-/// What all requests share.
+/// The state that all bulk requests share.
 #[derive(Clone)]
 pub(crate) struct BulkState(Arc<BulkStateInner>);
 
@@ -55,7 +55,7 @@ struct BulkStateInner {
     limits: BulkLimits,
     stopped: watch::Receiver<bool>,
     requests: Semaphore,
-    /// Bytes of rows that are in memory and not stored.
+    /// The budget for rows that are in memory and not stored yet.
     unstored: Budget,
 }
 
@@ -124,7 +124,7 @@ impl BulkRoutes {
         Self(TowerToHyperService::new(routes))
     }
 
-    /// The answer to a request of a bulk client; any other request comes back.
+    /// Answers a bulk request; returns any other request.
     pub(crate) async fn answer(
         &self,
         mut request: hyper::Request<Incoming>,
@@ -138,7 +138,7 @@ impl BulkRoutes {
     }
 }
 
-/// The address of a bulk route without its first segment; `None` for any other address.
+/// The URI of a bulk route without its first segment; `None` for any other URI.
 fn strip_root(uri: &Uri) -> Option<Uri> {
     const ESCAPED: &str = "/%24bulk";
     let all = uri.path_and_query()?.as_str();
@@ -154,19 +154,19 @@ fn strip_root(uri: &Uri) -> Option<Uri> {
     }
 }
 
-/// Lets so many requests through at a time.
+/// Limits the number of concurrent requests.
 async fn limit_requests(State(state): State<BulkState>, request: Request, next: Next) -> Response {
     if let Ok(_permit) = state.0.requests.try_acquire() {
         return next.run(request).await;
     }
     let requests = state.limits().requests;
-    let detail = format!("the server works on {requests} bulk requests already; wait, then try again");
+    let detail = format!("the server already handles {requests} bulk requests; wait, then try again");
     BulkError::from(Error::new(ErrorKind::ServerBusy, detail)).into_response()
 }
 
 async fn unknown_route(request: Request) -> BulkError {
     let detail = format!(
-        "this server has no such route; use a client of its version: {} {BULK_ROOT}{}",
+        "unknown route; use a client of the server's version: {} {BULK_ROOT}{}",
         request.method(),
         request.uri().path()
     );
@@ -178,7 +178,7 @@ mod tests {
     use super::strip_root;
 
     #[test]
-    fn bulk_routes_are_told_from_entities() {
+    fn bulk_routes_are_distinct_from_entities() {
         let of = |text: &str| strip_root(&text.parse().expect("an address")).map(|uri| uri.to_string());
         assert_eq!(of("/$bulk/v1/send?entity=a").as_deref(), Some("/v1/send?entity=a"));
         assert_eq!(of("/%24Bulk/v1/send").as_deref(), Some("/v1/send"));

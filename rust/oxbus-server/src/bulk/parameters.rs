@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Parameters and JSON bodies; what is wrong with them is said in the form of all errors.
+//! Extractors for query parameters and JSON bodies that report errors in the common form.
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Json, Query, Request};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::{BulkError, bad_request};
 
-/// The parameters behind the question mark.
+/// Query parameters.
 pub(super) struct QueryParameters<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParameters<T> {
@@ -41,7 +41,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
                 let detail = format!("the body is too large; send less at once: limit={BULK_CONTROL_BYTES_MAX} bytes");
                 Err(Error::new(ErrorKind::MessageSizeExceeded, detail).into())
             }
-            Err(error) => Err(bad_request(format!("the body is wrong: {}", error.body_text()))),
+            Err(error) => Err(bad_request(format!("the body is not valid: {}", error.body_text()))),
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /peek`: a page of one partition, looked at and left as it is.
+//! `GET /peek`: browses a page of one partition.
 
 use axum::Extension;
 use axum::extract::State;
@@ -53,7 +53,7 @@ pub(super) async fn peek(
         let (path, _) = EntityName::split_sub_queue(&parameters.entity);
         let is_partitioned = state.namespace().entity(path)?.is_partitioned();
         let partition = PartitionId(parameters.partition);
-        // What is not partitioned is partition 0.
+        // An entity without partitioning has only partition 0.
         let partition_filter = (is_partitioned || partition.0 != 0).then_some(partition);
         let receiver = entity::receiver(
             state.namespace(),
@@ -76,7 +76,7 @@ pub(super) async fn peek(
     Ok(response.await?)
 }
 
-/// The messages of a page, and the number of the next one.
+/// Browses the messages of a page; returns them and the number of the next message.
 fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<Browsed>, Option<SequenceNumber>)> {
     let index = usize::from(parameters.partition);
     let first = Entity::sequence_number(index, Counter::FIRST);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /receive`: messages as an Arrow stream, each with its lock.
+//! `POST /receive`: receives messages with their locks as an Arrow stream.
 //!
-//! What could not be sent to the end goes back (`pending`).
+//! Messages whose response could not be sent completely are released (`pending`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) struct ReceiveParameters {
     receive_mode: String,
 }
 
-/// Received messages on their way to who asked for them.
+/// Received messages and how far they have been encoded.
 struct ReceiveResponse {
     pending: PendingDeliveries,
     next: usize,
@@ -56,7 +56,7 @@ impl ReceiveResponse {
         }
     }
 
-    /// The bytes of the next messages, and those of the end behind the last ones.
+    /// Encodes the next messages; after the last ones, also the end of the stream.
     fn encode_next(mut self) -> Result<(Self, Vec<Bytes>)> {
         let rest = &self.pending.deliveries()[self.next..];
         let (mut count, mut bytes) = (0, 0);
@@ -128,7 +128,7 @@ pub(super) async fn receive(
     Ok(response(Body::from_stream(stream(encoding, first))))
 }
 
-/// The bytes of a parcel: the next are made when those before are gone.
+/// The response as a stream. Each part is encoded after the previous one has been sent.
 fn stream(encoding: ReceiveResponse, first: Vec<Bytes>) -> impl Stream<Item = Result<Bytes>> {
     futures_util::stream::try_unfold(
         (encoding, VecDeque::from(first)),

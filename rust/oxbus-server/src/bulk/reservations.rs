@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/reservations`: what a consumer has under a number, until it completes that number.
+//! `/reservations`: messages that a consumer has reserved under a number until it completes that number.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn routes() -> Router<BulkState> {
         .route("/cancel", post(cancel))
 }
 
-/// Runs a call on the reservations of an entity, for a caller that has the right there.
+/// Runs a call on the reservations of an entity after checking the caller's right.
 async fn with_reservations<T: Send + 'static>(
     state: BulkState,
     (caller, right): (BulkCaller, AccessRight),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Arrow streams as bodies of answers.
+//! Responses with Arrow streams.
 
 use arrow_array::RecordBatch;
 use axum::body::Body;
@@ -10,7 +10,7 @@ use oxbus_arrow::stream::Encoder;
 use oxbus_model::Result;
 use oxbus_wire::{ARROW_STREAM, NEXT_HEADER, pieces};
 
-/// An answer with an Arrow stream.
+/// A response with an Arrow stream.
 pub(super) fn response(body: Body) -> Response {
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static(ARROW_STREAM);
@@ -18,13 +18,13 @@ pub(super) fn response(body: Body) -> Response {
     response
 }
 
-/// The pieces as a body, one after the other.
+/// Streams the pieces as a body.
 pub(super) fn body(pieces: Vec<Bytes>) -> Body {
     let pieces = pieces.into_iter().map(Ok::<_, std::convert::Infallible>);
     Body::from_stream(futures_util::stream::iter(pieces))
 }
 
-/// An answer with one batch, and where the next page begins.
+/// A response with one batch and the start of the next page.
 pub(super) fn page(batch: &RecordBatch, next: Option<u64>) -> Result<Response> {
     let mut encoder = Encoder::new(&batch.schema())?;
     let mut buffers = encoder.batch(batch)?;
@@ -32,7 +32,7 @@ pub(super) fn page(batch: &RecordBatch, next: Option<u64>) -> Result<Response> {
     let pieces = pieces(buffers);
     let bytes: usize = pieces.iter().map(Bytes::len).sum();
     let mut response = response(body(pieces));
-    // Who knows it reads all of it into one place.
+    // With the length, a client reads the body into one buffer.
     response
         .headers_mut()
         .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));

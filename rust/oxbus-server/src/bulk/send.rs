@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /send`: rows of an Arrow stream as messages, checked as they come, stored when all are there.
+//! `POST /send`: sends the rows of an Arrow stream as messages. Rows are checked as they arrive and stored after the
+//! last one.
 //!
-//! While one piece is checked on a thread, the next one comes in; no more is taken from the network than that. A stream that
-//! breaks off, or that is refused, stores nothing.
+//! While one chunk is checked on a thread, the next one is read; nothing more is read from the network. A stream that
+//! ends early or is rejected stores nothing.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(super) struct SendParameters {
     entity: String,
 }
 
-/// Rows that are checked, and what the next bytes continue.
+/// The checked rows, and the decoder's state.
 struct SendUpload {
     outgoing: Outgoing<Sender>,
     decoder: Decoder,
@@ -72,7 +73,7 @@ pub(super) async fn send(
     };
     let mut body = BodyChunks::new(body, state.limits().body_pause());
     let (mut total, mut budget_share) = (0, state.0.unstored.share());
-    // Refuses rows that would take too much memory.
+    // Rejects rows that exceed the limits on memory.
     let admit = |bytes: usize| {
         total += bytes as u64;
         let max = state.limits().send_bytes;
@@ -116,7 +117,7 @@ fn send_fault(failed: NotSent) -> Fault {
     }
 }
 
-/// Feeds all pieces of a body to `push`, on threads, while the next ones come in.
+/// Passes all chunks of a body to `push`, on blocking threads, while reading the next chunk.
 pub(super) async fn feed_chunks<T: Send + 'static>(
     body: &mut BodyChunks,
     mut into: T,
@@ -129,7 +130,7 @@ pub(super) async fn feed_chunks<T: Send + 'static>(
         let working = tokio::spawn(run_blocking(move |_| push(into, some)));
         let next = body.next().await;
         into = working.await.map_err(|_| {
-            let detail = "the server failed within the call; look at its error output";
+            let detail = "the server panicked during the call; see its error output";
             Error::new(ErrorKind::Storage, detail)
         })??;
         chunk = next?;
@@ -137,7 +138,7 @@ pub(super) async fn feed_chunks<T: Send + 'static>(
     Ok(into)
 }
 
-/// Bytes of a body as they came in: the decoder puts together what belongs together.
+/// Bytes of a body as they arrived; the decoder handles boundaries.
 pub(super) struct BodyChunk(pub(super) Vec<Bytes>);
 
 impl BodyChunk {
@@ -146,10 +147,10 @@ impl BodyChunk {
     }
 }
 
-/// A body in pieces of a useful size.
+/// A body in chunks of a useful size.
 pub(super) struct BodyChunks {
     body: Body,
-    /// How long to wait for the next one.
+    /// The maximum wait for the next bytes.
     pause: Duration,
     is_finished: bool,
 }
@@ -163,7 +164,7 @@ impl BodyChunks {
         }
     }
 
-    /// Some bytes; `None` at the end. A body that breaks off or stalls is an error.
+    /// The next chunk; `None` at the end. A body that ends early or stalls is an error.
     async fn next(&mut self) -> Result<Option<BodyChunk>> {
         let mut chunk = BodyChunk(Vec::new());
         while chunk.len() < BULK_PIECE_BYTES / 2 {
@@ -182,7 +183,7 @@ impl BodyChunks {
             }
             let next_frame = tokio::time::timeout(self.pause, self.body.frame()).await.map_err(|_| {
                 self.is_finished = true;
-                let detail = format!("no more rows came for {} s; send them sooner", self.pause.as_secs_f64());
+                let detail = format!("no rows arrived for {} s; send them faster", self.pause.as_secs_f64());
                 Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None)
             })?;
             match next_frame {
@@ -194,14 +195,15 @@ impl BodyChunks {
                 }
                 Some(Err(_)) => {
                     self.is_finished = true;
-                    let detail = "the stream of rows broke off; nothing was stored, send them again";
+                    let detail = "the stream of rows ended early; nothing was stored, send the rows again";
                     return Err(Error::new(ErrorKind::InvalidArgument, detail));
                 }
             }
         }
     }
 
-    /// Reads on for a while and keeps nothing: whoever still writes reads an answer only afterwards.
+    /// Reads and discards the rest of the body for a limited time: some clients read a response only after they have
+    /// written the whole body.
     pub(super) async fn drain(&mut self) {
         let drain_timeout = Duration::from_millis(BULK_DRAIN_MS_MAX);
         let rest = async { while let Ok(Some(_)) = self.next_frame().await {} };

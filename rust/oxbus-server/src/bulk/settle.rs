@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /settle`: the end of locks, by their tokens.
+//! `POST /settle`: settles messages by their lock tokens.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -19,13 +19,13 @@ use crate::blocking::run_blocking;
 #[serde(deny_unknown_fields)]
 pub(super) struct SettleRequest {
     entity: String,
-    /// 32 hexadecimal digits each, one behind the other.
+    /// Concatenated tokens of 32 hexadecimal digits each.
     lock_tokens: String,
     #[serde(flatten)]
     settlement: SettlementRequest,
 }
 
-/// How messages are settled.
+/// The settlement of messages.
 #[derive(Deserialize)]
 pub(super) struct SettlementRequest {
     outcome: String,
@@ -36,7 +36,7 @@ pub(super) struct SettlementRequest {
 }
 
 impl SettlementRequest {
-    /// As the broker says it.
+    /// Converts to the broker's settlement.
     pub(super) fn settlement(&self) -> Result<Settlement<'_>> {
         let settlement = match self.outcome.as_str() {
             "complete" => Settlement::Complete,

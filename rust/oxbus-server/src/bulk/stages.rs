@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/stages`: rows that are put aside, and published together by one commit.
+//! `/stages`: staged rows, which one commit publishes together.
 //!
-//! A stage takes its rows as they come and holds no more of them in memory than the piece at hand. One that breaks off, or is
-//! refused, is removed.
+//! A stage writes rows as they arrive and holds only the current chunk in memory. A stage whose stream ends early or is
+//! rejected is removed.
 
 use arrow_array::StructArray;
 use arrow_buffer::Buffer;
@@ -38,9 +38,9 @@ struct StageParameters {
     id: String,
 }
 
-/// A stage that takes rows, and what the next bytes continue.
+/// A stage that is being written, and the decoder's state.
 struct StageUpload {
-    putting: Putting,
+    builder: Putting,
     decoder: Decoder,
 }
 
@@ -49,7 +49,7 @@ impl StageUpload {
         for bytes in chunk.0 {
             for batch in self.decoder.push(Buffer::from(bytes))? {
                 let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
-                self.putting.push(&columns)?;
+                self.builder.push(&columns)?;
             }
         }
         Ok(self)
@@ -67,7 +67,7 @@ async fn stage(
     let upload = run_blocking(move |_| {
         let staging = state.namespace().stages().begin(&parameters.entity, &parameters.id)?;
         Ok(StageUpload {
-            putting: Putting::new(staging, state.new_id()),
+            builder: Putting::new(staging, state.new_id()),
             decoder: Decoder::default(),
         })
     });
@@ -82,7 +82,7 @@ async fn stage(
     };
     let finished = run_blocking(move |_| {
         upload.decoder.finish()?;
-        upload.putting.finish()
+        upload.builder.finish()
     });
     Ok(Json(json!({ "rows": finished.await? })))
 }
@@ -101,7 +101,7 @@ async fn commit(
     Extension(caller): Extension<BulkCaller>,
     JsonBody(request): JsonBody<CommitRequest>,
 ) -> JsonResult {
-    // Stages of several entities show at once, and what a sink committed holds for all of them.
+    // A commit publishes stages of several entities at once, and the sink's record applies to all of them.
     caller.authorize(AccessRight::Send, NAMESPACE)?;
     let committed = run_blocking(move |wait| {
         let stages = state.namespace().stages();

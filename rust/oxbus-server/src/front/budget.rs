@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes that unfinished requests hold together, so that many large ones do not take all memory.
+//! A limit on the bytes that all unfinished requests hold in memory together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// Bytes that may be held, and that are.
+/// The limit, and the bytes in use.
 #[derive(Clone)]
 pub(crate) struct Budget {
     in_use: Arc<AtomicUsize>,
     max: usize,
 }
 
-/// Bytes of one request; given back when it is dropped.
+/// The bytes of one request; returned to the budget on drop.
 pub(crate) struct BudgetShare {
     budget: Budget,
     bytes: usize,
@@ -36,12 +36,12 @@ impl Budget {
 }
 
 impl BudgetShare {
-    /// Takes so many more, or asks the caller to come back.
+    /// Adds `bytes` to the share; fails with `ServerBusy` when the budget is exceeded.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         let before = self.budget.in_use.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         if before + bytes > self.budget.max {
-            let detail = "the server has too much of unfinished requests in memory; wait, then try again";
+            let detail = "unfinished requests hold too much memory of the server; wait, then try again";
             return Err(Error::new(ErrorKind::ServerBusy, detail));
         }
         Ok(())
@@ -61,12 +61,12 @@ mod tests {
     use super::Budget;
 
     #[test]
-    fn requests_share_the_bytes_and_give_them_back() {
-        // HTTP_BODIES_BYTES_MAX, with fewer bytes.
+    fn requests_share_the_budget_and_return_their_bytes() {
+        // HTTP_BODIES_BYTES_MAX, with a smaller limit.
         let budget = Budget::new(10);
         let (mut one, mut other) = (budget.share(), budget.share());
         assert!(one.take(6).is_ok());
-        let refused = other.take(5).expect_err("eleven");
+        let refused = other.take(5).expect_err("11 of 10 bytes");
         assert_eq!(refused.kind(), ErrorKind::ServerBusy);
         drop((one, other));
         assert!(budget.share().take(10).is_ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A certificate for development: made at the start, by an issuer that exists for it alone and whose key nobody keeps.
+//! A self-made development certificate: generated at the start of the server by a one-time issuer whose key is not
+//! stored.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,14 +16,14 @@ use tokio_rustls::TlsAcceptor;
 
 use super::tls;
 
-/// A year, so that systems that refuse long-lived certificates accept it.
+/// One year: some systems reject certificates that are valid for longer.
 const VALIDITY: Duration = Duration::days(365);
-/// Clocks of clients may be behind.
+/// Tolerates client clocks that are behind.
 const CLOCK_SKEW: Duration = Duration::days(1);
-/// What a client on this machine may call it.
+/// The names under which local clients connect.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// A certificate with its key.
+/// A certificate chain with its private key.
 pub(super) struct DevelopmentCertificate {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -30,11 +31,11 @@ pub(super) struct DevelopmentCertificate {
     pub(super) issuer: String,
 }
 
-/// Makes one for this machine and the host.
+/// Generates a certificate for the local names and `host`.
 pub(super) fn generate(host: &str) -> Result<DevelopmentCertificate> {
     let cannot_generate = |error: rcgen::Error| {
         let detail =
-            format!("the development certificate cannot be made; pass a certificate and a private key: {error}");
+            format!("the development certificate cannot be generated; pass a certificate and a private key: {error}");
         Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
     };
     let now = OffsetDateTime::UNIX_EPOCH + Duration::milliseconds(SystemClock::new().now().0 as i64);
@@ -73,19 +74,20 @@ pub(super) fn generate(host: &str) -> Result<DevelopmentCertificate> {
 }
 
 impl DevelopmentCertificate {
-    /// What shakes hands with clients.
+    /// The acceptor for TLS handshakes.
     pub(super) fn acceptor(&self) -> Result<TlsAcceptor> {
         tls::acceptor_of(self.chain.clone(), self.key.clone_key()).map_err(|error| {
-            let detail = format!("the development certificate is none: {error}");
+            let detail =
+                format!("the development certificate is not usable; pass a certificate and a private key: {error}");
             Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
         })
     }
 
-    /// Writes what clients have to trust.
+    /// Writes the issuer's certificate, which clients have to trust.
     pub(super) fn write_issuer(&self, path: &Path) -> Result<()> {
         std::fs::write(path, &self.issuer).map_err(|error| {
             let detail = format!(
-                "the certificate cannot be written; name a file in a directory that is there: `{}`: {error}",
+                "the certificate cannot be written; name a file in an existing directory: `{}`: {error}",
                 path.display()
             );
             Error::new(ErrorKind::Storage, detail).with_source(error)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection, from its first byte to whoever understands it.
+//! A connection, from its first byte to the handler of its protocol.
 //!
-//! Each port speaks everything: TLS with anything inside it, AMQP, HTTP, and AMQP in a WebSocket.
-//! A client that says nothing, or does not finish a handshake, is cut off.
+//! Each port accepts TLS, AMQP, HTTP and AMQP over WebSocket, each with or without TLS around it. A client that sends
+//! nothing, or does not finish a TLS handshake, is disconnected.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::http::serve_http;
 
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_millis(SERVER_FIRST_BYTES_MS_MAX);
 
-/// Handles a connection until its end.
+/// Handles a connection until it closes.
 pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls: TlsAcceptor, context: Context) {
     let mut peer = PeerInfo {
         is_encrypted: false,
@@ -29,7 +29,7 @@ pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls
     let Some((protocol, stream)) = detect_protocol(stream).await else {
         return peer.log_failed("nothing_said");
     };
-    // Boxed: a connection takes the room of what it speaks, and not of all that it might.
+    // Boxed, so that a connection takes only the memory of its own protocol's future.
     if protocol != Protocol::Tls {
         return Box::pin(serve(protocol, stream, context, peer)).await;
     }
@@ -38,13 +38,13 @@ pub(super) async fn handle(stream: impl Stream, address: Option<SocketAddr>, tls
     };
     peer.is_encrypted = true;
     match detect_protocol(stream).await {
-        // TLS in TLS is nobody's wish.
+        // TLS inside TLS is not supported.
         None | Some((Protocol::Tls, _)) => peer.log_failed("nothing_said"),
         Some((protocol, stream)) => Box::pin(serve(protocol, stream, context, peer)).await,
     }
 }
 
-/// What the connection speaks, and the whole of it; `None` when it ends or says nothing.
+/// Detects the protocol and returns the stream from its first byte on; `None` when the client sends nothing in time.
 async fn detect_protocol<S: Stream>(mut stream: S) -> Option<(Protocol, PrefixedStream<S>)> {
     let found = tokio::time::timeout(FIRST_BYTES_TIMEOUT, sniff(&mut stream)).await;
     let (protocol, first): (Protocol, PeekedBytes) = found.ok()?.ok()??;

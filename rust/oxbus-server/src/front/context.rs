@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all connections of a server share, whatever they speak.
+//! The state that all connections of a server share, whatever their protocol.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::bulk::{BulkLimits, BulkRoutes, BulkState};
 use crate::http::Meters;
 use crate::sas::{Authority, EntityRules};
 
-/// Handed to every connection; cheap to copy.
+/// Shared by all connections; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Context(Arc<ContextInner>);
 
@@ -31,7 +31,7 @@ struct ContextInner {
     meters: Meters,
 }
 
-/// Rules of entities, as management keeps them.
+/// The authorization rules of entities, from their settings.
 struct NamespaceEntityRules(Namespace);
 
 impl EntityRules for NamespaceEntityRules {
@@ -65,12 +65,12 @@ impl Context {
         })))
     }
 
-    /// What is served.
+    /// The namespace that is served.
     pub(crate) fn namespace(&self) -> &Namespace {
         &self.0.namespace
     }
 
-    /// Who may do what.
+    /// Checks access.
     pub(crate) fn authority(&self) -> &Authority {
         &self.0.authority
     }
@@ -80,38 +80,38 @@ impl Context {
         &self.0.bulk
     }
 
-    /// Makes the ids of messages that come without one.
+    /// Generates the ids of messages that arrive without one.
     pub(crate) fn new_id(&self) -> NewId {
         self.0.new_id
     }
 
-    /// True when only programs of this machine reach the server.
+    /// True when only local programs can reach the server.
     pub(crate) fn is_loopback(&self) -> bool {
         self.0.is_loopback
     }
 
-    /// Says true when the server is to end: whoever waits for messages then waits no longer, says goodbye and returns.
+    /// Turns true when the server stops. Waiting calls then return, and connections close in an orderly way.
     pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
         self.0.stopped.clone()
     }
 
-    /// A place among the requests that are worked on, one each.
+    /// Permits for requests in progress, one each.
     pub(crate) fn requests(&self) -> &Semaphore {
         &self.0.requests
     }
 
-    /// Bytes of bodies that are in memory.
+    /// The budget for request bodies in memory.
     pub(crate) fn bodies(&self) -> &Budget {
         &self.0.bodies
     }
 
-    /// What is counted.
+    /// The server's counters.
     pub(crate) fn meters(&self) -> &Meters {
         &self.0.meters
     }
 
-    /// Real time: a clock that is moved by hand moves messages, not who may see them.
-    #[expect(clippy::unused_self, reason = "the time belongs to whoever is asked for it")]
+    /// Real time: a manual clock moves messages, not the expiry of tokens.
+    #[expect(clippy::unused_self, reason = "callers get the time from their context")]
     pub(crate) fn now(&self) -> Timestamp {
         SystemClock::new().now()
     }
@@ -119,15 +119,16 @@ impl Context {
 
 #[cfg(test)]
 impl Context {
-    /// The context of a server that is not there, with the development rule.
+    /// The context of a test without a server, with the development rule.
     pub(crate) fn for_tests(namespace: Namespace) -> Self {
         Self::for_tests_until(namespace, watch::channel(false).1)
     }
 
-    /// The same, until it is to end.
+    /// As `for_tests`, with a stop signal.
     pub(crate) fn for_tests_until(namespace: Namespace, stopped: watch::Receiver<bool>) -> Self {
         let rules = vec![crate::sas::development_rule()];
         let new_id = |_| oxbus_model::message::AssignedId::new(1, 1);
-        Self::new(namespace, rules, new_id, true, BulkLimits::default(), stopped).expect("the development rule is one")
+        Self::new(namespace, rules, new_id, true, BulkLimits::default(), stopped)
+            .expect("the development rule is valid")
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Places to listen at.
+//! Addresses to listen on.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use oxbus_model::{Error, ErrorKind, Result};
 
-/// A place to listen at, looked up and not yet bound.
+/// An address to listen on: resolved, not bound yet.
 pub(super) struct ListenAddress<'a> {
     host: &'a str,
     port: u16,
@@ -26,7 +26,7 @@ impl<'a> ListenAddress<'a> {
         Ok(listen_address)
     }
 
-    /// True when only programs of this machine reach it.
+    /// True when only local programs can reach it.
     pub(super) fn is_loopback(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }
@@ -43,14 +43,14 @@ impl<'a> ListenAddress<'a> {
 
     fn bind_error(&self, error: std::io::Error) -> Error {
         let detail = format!(
-            "the server cannot listen there; choose another host or port: {}: {error}",
+            "the server cannot listen on this address; choose another host or port: {}: {error}",
             self.describe()
         );
         Error::new(ErrorKind::Storage, detail).with_source(error)
     }
 }
 
-/// Host and port as they stand in a link.
+/// Host and port as in a URL; an IPv6 address gets brackets.
 pub(super) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one server: AMQP, HTTP, `WebSocket`s and bulk routes, plain or encrypted, on each of its ports.
+//! The server: AMQP, HTTP, `WebSocket`s and bulk routes, with or without TLS, on each of its ports.
 //!
-//! Read in this order: `server` (its life), `connection` (from the first byte to the right protocol), `context` (what all
-//! connections share). What a protocol says is in `amqp`, `http` and `bulk`; who may say it, in `sas`.
+//! Read in this order: `server` (start and stop), `connection` (from the first byte to the right protocol), `context`
+//! (the state that all connections share). The protocols are in `amqp`, `http` and `bulk`; access control is in `sas`.
 
 mod budget;
 mod certificate;

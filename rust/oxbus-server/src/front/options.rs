@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How to serve, and what is refused at once.
+//! The options of a server and their checks.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ use super::tls::TlsFiles;
 use crate::bulk::BulkLimits;
 use crate::sas::development_rule;
 
-/// The ports to listen on; 0 for any that is free. Each speaks every protocol: the names are those of the service.
+/// The ports to listen on; 0 means any free port. Each port accepts every protocol; the names are those of the
+/// service's ports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
     /// 5672 in the service.
@@ -27,7 +28,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The first that is open; 0 when none is.
+    /// The first open port; 0 when there is none.
     pub fn first(self) -> u16 {
         self.all().into_iter().flatten().next().unwrap_or(0)
     }
@@ -37,36 +38,36 @@ impl Ports {
     }
 }
 
-/// Where the certificate comes from.
+/// The source of the TLS certificate.
 #[derive(Debug, Clone)]
 pub enum BusTls {
-    /// Files of the caller.
+    /// PEM files that the caller provides.
     Files(TlsFiles),
-    /// Made at the start, for development; its issuer is written to the file, if one is named.
+    /// Generated at the start, for development. The issuer's certificate is written to `issuer_out`, if set.
     Development {
-        /// Where clients find what to trust.
+        /// The file for the issuer's certificate, which clients have to trust.
         issuer_out: Option<PathBuf>,
     },
 }
 
-/// How to serve.
+/// The options of a server.
 pub struct BusOptions {
     /// The name or address to listen on.
     pub host: String,
     /// The ports.
     pub ports: Ports,
-    /// Who may do what; empty for the development key, on loopback only.
+    /// The authorization rules; empty for the development rule, which is allowed on loopback only.
     pub rules: Vec<AuthorizationRule>,
     /// Certificate and private key.
     pub tls: BusTls,
-    /// What bulk clients may cost.
+    /// The limits for bulk clients.
     pub bulk: BulkLimits,
-    /// Makes the ids of messages that come without one.
+    /// Generates the ids of messages that arrive without one.
     pub new_id: NewId,
 }
 
 impl BusOptions {
-    /// The rules that hold, and a listener for each port that was named.
+    /// The effective rules, and a listener for each requested port.
     pub(super) fn listen(&self) -> Result<(Vec<AuthorizationRule>, [Option<TcpListener>; 4])> {
         let mut listeners = [const { None }; 4];
         let mut is_loopback = true;
@@ -82,7 +83,7 @@ impl BusOptions {
         let rules = if self.rules.is_empty() {
             if !is_loopback {
                 let detail = format!(
-                    "a server that others can reach needs authorization rules of its own, since everybody knows the \
+                    "a server that other machines can reach needs its own authorization rules, because everybody knows the \
                      development key; pass rules, or listen on 127.0.0.1: host=`{}`",
                     self.host
                 );

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The other end of a connection.
+//! The client side of a connection.
 
 use std::net::SocketAddr;
 
 use oxbus_log::event;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How the other end is connected.
+/// How a client is connected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerInfo {
-    /// TLS is around what it says.
+    /// True inside TLS.
     pub(crate) is_encrypted: bool,
-    /// Its address, as far as this machine knows.
+    /// The client's address, if the system knows it.
     pub(crate) address: Option<SocketAddr>,
 }
 
 impl PeerInfo {
-    /// Says in the log that the connection ended before it spoke a protocol, or by an error of its protocol.
+    /// Logs that the connection ended before it spoke a protocol, or by a protocol error.
     pub(crate) fn log_failed(self, reason: &str) {
         event!(
             CONNECTION_FAILED,
@@ -27,7 +27,7 @@ impl PeerInfo {
     }
 }
 
-/// A stream of a connection.
+/// The byte stream of a connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}

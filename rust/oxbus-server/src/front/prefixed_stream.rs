@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stream whose first bytes were read already.
+//! A stream that returns bytes that protocol detection has already read.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::sniff::PeekedBytes;
 
-/// Reads the first bytes again, then the rest.
+/// Reads the prefix first, then the stream.
 pub(super) struct PrefixedStream<S> {
     prefix: PeekedBytes,
     stream: S,

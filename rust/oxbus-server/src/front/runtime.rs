@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server that runs: its threads, and how it ends.
+//! The runtime of a server: its threads and its shutdown.
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -11,15 +11,14 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Most threads that handle requests: work that waits for a store is done on others.
+/// The maximum number of worker threads. Work that waits for a store runs on blocking threads instead.
 const WORKER_THREADS_MAX: usize = 4;
 
-/// What cannot be started, and why.
 pub(super) fn cannot_start(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Storage, format!("the server cannot start: {error}")).with_source(error)
 }
 
-/// The threads of a server.
+/// The runtime of a server, with threads named `name`.
 pub(super) fn build_runtime(name: &str, blocking_max: usize) -> Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
@@ -32,16 +31,16 @@ pub(super) fn build_runtime(name: &str, blocking_max: usize) -> Result<Runtime> 
         .map_err(cannot_start)
 }
 
-/// A server between its start and its end.
+/// A started server.
 pub(super) struct ServerRuntime {
     stop: watch::Sender<bool>,
-    /// Ends once all connections have ended. Taken in one step: whole after a panic.
+    /// The task ends when all connections are closed. Taken in one step: whole after a panic.
     running: Mutex<Option<(Runtime, JoinHandle<()>)>>,
     close_timeout: Duration,
 }
 
 impl ServerRuntime {
-    /// Runs `serving`, which ends after `stop` says true, until then.
+    /// Spawns `serving`, which must end after `stop` turns true.
     pub(super) fn new(
         runtime: Runtime,
         stop: watch::Sender<bool>,
@@ -61,12 +60,12 @@ impl ServerRuntime {
         !*self.stop.borrow()
     }
 
-    /// Ends it; connections have some time to end by themselves. Closing again does nothing.
+    /// Stops the server: connections get `close_timeout` to finish by themselves. A second call does nothing.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);
         let running = whole(self.running.lock()).take();
         let Some((runtime, serving)) = running else { return };
-        // Those that are not done by then are cut off; what they stored stays.
+        // Connections that are still open are aborted; stored messages stay.
         let _ = runtime.block_on(async { tokio::time::timeout(self.close_timeout, serving).await });
         runtime.shutdown_background();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The life of a server: it listens on its ports, it serves, it ends when nobody is served any more.
+//! Starting and stopping a server.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
@@ -26,14 +26,14 @@ use crate::accept::{ConnectionPermits, accept};
 pub struct BusServer {
     host: String,
     ports: Ports,
-    /// What clients that trust nobody else have to trust, in PEM.
+    /// The development issuer's certificate in PEM, which clients have to trust.
     issuer: Option<String>,
     context: Context,
     runtime_handle: ServerRuntime,
 }
 
 impl BusServer {
-    /// Serves a namespace from now on.
+    /// Starts to serve a namespace.
     pub fn start(namespace: Namespace, options: BusOptions) -> Result<Self> {
         event!(SERVER_STARTING, host = options.host);
         let (rules, listeners) = options.listen()?;
@@ -110,12 +110,12 @@ impl BusServer {
         })
     }
 
-    /// The host that it was asked to listen on.
+    /// The host from the options.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The ports that it listens on.
+    /// The ports that the server listens on.
     pub fn ports(&self) -> Ports {
         self.ports
     }
@@ -125,12 +125,13 @@ impl BusServer {
         self.issuer.as_deref()
     }
 
-    /// What SDKs and bulk clients need, with a key in clear: that of the first rule that may manage, or of the first one.
+    /// The connection string for SDKs and bulk clients. It contains a key in clear text: that of the first rule with
+    /// the right to manage, or else of the first rule.
     ///
-    /// With the caller's certificate and a port for TLS it names that port, and clients speak TLS. Otherwise it says
-    /// `UseDevelopmentEmulator=true`, with which clients keep the port and speak without TLS.
+    /// With the caller's certificate and a TLS port, it names that port and clients use TLS. Otherwise it contains
+    /// `UseDevelopmentEmulator=true`, which makes clients keep the port and connect without TLS.
     pub fn connection_string(&self) -> String {
-        // Nobody can call an address that means all of them.
+        // Clients cannot connect to the unspecified address.
         let is_unspecified = self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified());
         let host = if is_unspecified { "localhost" } else { &self.host };
         let encrypted = self.ports.amqps.or(self.ports.https).filter(|_| self.issuer.is_none());
@@ -148,12 +149,12 @@ impl BusServer {
         format!("Endpoint=sb://{endpoint};SharedAccessKeyName={name};SharedAccessKey={key}{emulator}")
     }
 
-    /// The rules of the namespace that hold.
+    /// The current rules of the namespace.
     pub fn rules(&self) -> Vec<AuthorizationRule> {
         self.context.authority().rules().to_vec()
     }
 
-    /// Puts other rules in place of them; tokens of keys that are gone are refused from now on.
+    /// Replaces the rules of the namespace. Tokens of removed keys are rejected from now on.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
         let count = rules.len();
         self.context.authority().replace_rules(rules)?;
@@ -166,8 +167,8 @@ impl BusServer {
         self.runtime_handle.is_open()
     }
 
-    /// Accepts no more connections, ends those that wait for messages, lets requests finish, and frees the ports. Closing
-    /// again does nothing.
+    /// Stops accepting connections, ends waiting receives, lets requests finish, and frees the ports. A second call
+    /// does nothing.
     pub fn close(&self) {
         if !self.is_open() {
             return self.runtime_handle.close();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which protocol a connection speaks, by its first bytes.
+//! Detects the protocol of a connection from its first bytes.
 //!
-//! A TLS handshake begins with the record type 22, AMQP with its name, and whatever else there is must be HTTP, which says
-//! itself what it does not understand.
+//! A TLS handshake begins with the record type 22, and AMQP with its name. Anything else is treated as HTTP, whose
+//! parser reports errors to the client.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What a TLS client sends first: a record of the type "handshake".
+/// The first byte of a TLS client: a record of the type "handshake".
 const TLS_HANDSHAKE: u8 = 0x16;
 const AMQP: &[u8; 4] = b"AMQP";
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Tls,
@@ -20,7 +20,7 @@ pub(super) enum Protocol {
     Http,
 }
 
-/// The bytes that were read to find out.
+/// The bytes that detection has read, and which of them are unread by the protocol.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeekedBytes {
     bytes: [u8; AMQP.len()],
@@ -38,7 +38,7 @@ impl PeekedBytes {
     }
 }
 
-/// Reads as many bytes as it takes; `None` when the connection ended before.
+/// Reads as few bytes as necessary; `None` when the connection ends first.
 pub(super) async fn sniff(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<(Protocol, PeekedBytes)>> {
     let mut first = PeekedBytes {
         bytes: [0; AMQP.len()],

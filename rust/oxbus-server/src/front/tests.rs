@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connections as clients make them, and as attackers do. Time is moved by the tests, which wait for nothing.
+//! Connections of clients and of attackers. The tests control the time and never sleep.
 
 use oxbus_store::Wait;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl TestServer {
         }
     }
 
-    /// A connection: the client's end, and what serves the other one.
+    /// Opens a connection: the client's end, and the task that serves the other one.
     fn connect(&self) -> (DuplexStream, JoinHandle<()>) {
         let (near, far) = tokio::io::duplex(64 << 10);
         let serving = tokio::spawn(handle(far, None, self.tls.clone(), self.context.clone()));
@@ -69,7 +69,7 @@ async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
 }
 
 #[tokio::test]
-async fn the_first_bytes_tell_the_protocol() {
+async fn first_bytes_identify_the_protocol() {
     for (bytes, protocol) in [
         (&b"AMQP\x03\x01\x00\x00"[..], Some(Protocol::Amqp)),
         (b"GET / HTTP/1.1", Some(Protocol::Http)),
@@ -79,13 +79,13 @@ async fn the_first_bytes_tell_the_protocol() {
         (b"", None),
     ] {
         let mut bytes = bytes;
-        let found = sniff(&mut bytes).await.expect("memory can be read");
+        let found = sniff(&mut bytes).await.expect("memory is readable");
         assert_eq!(found.map(|(protocol, _)| protocol), protocol);
     }
 }
 
 #[tokio::test]
-async fn health_is_told_to_everybody_and_the_rest_to_nobody_without_a_token() {
+async fn only_health_is_readable_without_a_token() {
     let server = TestServer::new();
     let (mut client, _serving) = server.connect();
     let requests =
@@ -103,8 +103,8 @@ async fn health_is_told_to_everybody_and_the_rest_to_nobody_without_a_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_connection_ends() {
-    // A client that connects and says nothing, or half a word, or half a handshake.
+async fn half_open_connection_is_closed() {
+    // A client that connects and sends nothing, half a protocol header, or half a handshake.
     for first in [&b""[..], b"AM", b"\x16\x03\x01\x02"] {
         let server = TestServer::new();
         let (mut client, serving) = server.connect();
@@ -113,13 +113,13 @@ async fn a_half_open_connection_ends() {
         assert!(!serving.is_finished());
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert_eq!(read_to_end(&mut client).await, "");
-        serving.await.expect("it ended");
+        serving.await.expect("the connection ended");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_request_ends() {
-    // "Slowloris": a header now and then, never the last one.
+async fn slow_request_head_is_cut_off() {
+    // "Slowloris": a header every second, and never the last one.
     let server = TestServer::new();
     let (mut client, serving) = server.connect();
     client.write_all(b"GET /health HTTP/1.1\r\n").await.expect("written");
@@ -128,12 +128,12 @@ async fn a_slow_request_ends() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let _ = client.write_all(b"x: y\r\n").await;
         written += 1000;
-        assert!(written <= HTTP_HEAD_MS_MAX + 2000, "it ends");
+        assert!(written <= HTTP_HEAD_MS_MAX + 2000, "the connection is closed");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_body_ends() {
+async fn slow_request_body_is_cut_off() {
     let server = TestServer::new();
     server
         .context
@@ -148,11 +148,11 @@ async fn a_slow_body_ends() {
     tokio::time::sleep(Duration::from_millis(HTTP_BODY_IDLE_MS_MAX + 1000)).await;
     let answer = read_to_end(&mut client).await;
     assert!(answer.contains(" 408 "), "{answer}");
-    serving.await.expect("it ended");
+    serving.await.expect("the connection ended");
 }
 
 #[tokio::test]
-async fn headers_are_bounded_in_size_and_number() {
+async fn headers_are_limited_in_size_and_number() {
     let huge = format!("x: {}\r\n", "y".repeat(HTTP_HEAD_BYTES_MAX));
     let many = "x: y\r\n".repeat(HTTP_HEADERS_MAX + 1);
     for headers in [huge, many] {
@@ -166,13 +166,13 @@ async fn headers_are_bounded_in_size_and_number() {
         });
         let answer = read_to_end(&mut reading).await;
         assert!(answer.contains(" 431 "), "{answer}");
-        serving.await.expect("it ended");
-        attack.await.expect("nobody waits");
+        serving.await.expect("the connection ended");
+        attack.await.expect("the attack ended");
     }
 }
 
 #[tokio::test]
-async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
+async fn oversized_body_is_rejected_before_it_is_read() {
     // ATOM_BODY_BYTES_MAX.
     let server = TestServer::new();
     let (mut client, _serving) = server.connect();
@@ -186,8 +186,8 @@ async fn a_body_beyond_its_bound_is_refused_before_it_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_body_is_read_on_for_a_while_only() {
-    // HTTP_DRAIN_BYTES_MAX: a body without an end. HTTP_DRAIN_MS_MAX: one that never goes on.
+async fn rejected_body_is_drained_up_to_a_limit() {
+    // HTTP_DRAIN_BYTES_MAX: an endless body. HTTP_DRAIN_MS_MAX: a body that stalls.
     for is_endless in [true, false] {
         let server = TestServer::new();
         let (client, serving) = server.connect();
@@ -210,9 +210,9 @@ async fn a_refused_body_is_read_on_for_a_while_only() {
         let began = tokio::time::Instant::now();
         let answer = read_to_end(&mut reading).await;
         assert!(answer.contains(" 401 "), "{answer}");
-        serving.await.expect("it ended");
+        serving.await.expect("the connection ended");
         let most = HTTP_DRAIN_BYTES_MAX + (1 << 20);
-        let written = attack.await.expect("it was cut off");
+        let written = attack.await.expect("the client was cut off");
         assert!(written < most, "{written} of {most}");
         assert_eq!(written > HTTP_DRAIN_BYTES_MAX, is_endless);
         assert_eq!(began.elapsed() >= Duration::from_millis(HTTP_DRAIN_MS_MAX), !is_endless);
@@ -220,7 +220,7 @@ async fn a_refused_body_is_read_on_for_a_while_only() {
 }
 
 #[tokio::test]
-async fn billion_laughs_are_refused_over_http() {
+async fn billion_laughs_are_rejected_over_http() {
     let server = TestServer::new();
     let (mut client, _serving) = server.connect();
     let body = "<!DOCTYPE x [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;\">]><entry><content>&b;</content></entry>";
@@ -235,7 +235,7 @@ async fn billion_laughs_are_refused_over_http() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_lets_idle_connections_go() {
+async fn stopping_server_closes_idle_connections() {
     let server = TestServer::new();
     let (mut client, serving) = server.connect();
     client
@@ -245,19 +245,19 @@ async fn a_server_that_ends_lets_idle_connections_go() {
     let mut answer = vec![0; 1000];
     assert!(client.read(&mut answer).await.expect("an answer") > 0);
     server.stop.send_replace(true);
-    serving.await.expect("it ended");
+    serving.await.expect("the connection ended");
 }
 
 #[tokio::test]
-async fn requests_beyond_those_that_are_worked_on_are_asked_to_pause() {
+async fn requests_beyond_the_limit_are_answered_with_server_busy() {
     let server = TestServer::new();
-    let all_of_them = u32::try_from(HTTP_REQUESTS_MAX).expect("few");
+    let all_permits = u32::try_from(HTTP_REQUESTS_MAX).expect("few");
     let _taken = server
         .context
         .requests()
-        .acquire_many(all_of_them)
+        .acquire_many(all_permits)
         .await
-        .expect("places");
+        .expect("permits");
     for line in ["POST /q/messages", "GET /q"] {
         let (mut client, _serving) = server.connect();
         let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
@@ -267,7 +267,7 @@ async fn requests_beyond_those_that_are_worked_on_are_asked_to_pause() {
     }
 }
 
-/// Asks to switch to a WebSocket; the head of the answer.
+/// Requests a WebSocket upgrade; returns the head of the response.
 async fn switch(client: &mut DuplexStream, protocol: &str) -> String {
     let request = format!(
         "GET /$servicebus/websocket HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -283,8 +283,8 @@ async fn switch(client: &mut DuplexStream, protocol: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_websocket_repeats_the_protocol_that_was_offered() {
-    // B-407; what the Python and the JavaScript SDK offer, and what the specification says.
+async fn websocket_upgrade_echoes_the_offered_protocol() {
+    // B-407; the protocol names of the Python and JavaScript SDKs, and of the specification.
     for protocol in ["AMQPWSB10", "amqp", "other, AMQPWSB10"] {
         let server = TestServer::new();
         let (mut client, _serving) = server.connect();
@@ -305,16 +305,16 @@ async fn a_websocket_repeats_the_protocol_that_was_offered() {
 }
 
 #[tokio::test]
-async fn bytes_of_amqp_go_through_a_websocket_and_nothing_larger_than_a_frame() {
+async fn websocket_rejects_messages_larger_than_the_limit() {
     let server = TestServer::new();
     let (mut client, _serving) = server.connect();
     switch(&mut client, "AMQPWSB10").await;
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
-    // More than one message may hold, in a frame that says so in its head.
+    // A frame whose head announces more than the limit.
     let attack = Message::binary(vec![0; WEBSOCKET_BYTES_MAX + 1]);
     let _ = socket.send(attack).await;
     while let Some(Ok(message)) = socket.next().await {
-        assert!(!message.is_binary(), "nothing of it was taken for AMQP");
+        assert!(!message.is_binary(), "nothing of it reached AMQP");
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server's certificate.
+//! The server's TLS certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// The files that a server needs for TLS, in PEM.
+/// The PEM files that a server needs for TLS.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// Its certificate, then those of its issuers.
+    /// The server's certificate, followed by those of its issuers.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The server's private key.
     pub private_key: PathBuf,
 }
 
-/// What shakes hands with clients.
+/// The acceptor for TLS handshakes.
 pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect)
@@ -37,7 +37,7 @@ fn unreadable(what: &str, path: &Path, error: impl std::error::Error + Send + Sy
     Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
 }
 
-/// The same of a certificate with its issuers, and its key.
+/// The acceptor for a certificate chain and its private key.
 pub(super) fn acceptor_of(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! AMQP in a WebSocket: the same bytes, in binary messages whose borders mean nothing.
+//! AMQP over WebSocket: the AMQP byte stream in binary messages, whose boundaries have no meaning.
 
 use futures_util::{SinkExt, StreamExt};
 use http_body_util::Full;
@@ -21,14 +21,14 @@ use super::context::Context;
 use super::peer::{PeerInfo, Stream};
 use crate::amqp::serve_amqp;
 
-/// Where AMQP clients knock (B-407).
+/// The path of the upgrade request (B-407).
 const PATH: &str = "/$servicebus/websocket";
-/// What they say they speak; the answer repeats it.
+/// The accepted subprotocols; the response repeats the chosen one.
 const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
-/// Bytes on their way between a WebSocket and AMQP.
+/// The buffer between a WebSocket and AMQP.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// True for a request that wants to switch to AMQP.
+/// True for an upgrade request.
 pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
     request.uri().path().eq_ignore_ascii_case(PATH)
         && request
@@ -37,7 +37,8 @@ pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
             .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// The answer to the request, and the task that goes on in AMQP. `None` when the client offers no protocol that is spoken.
+/// The response to an upgrade request, and the task that continues with AMQP. `None` when the client offers no
+/// supported protocol.
 pub(crate) fn switch(
     mut request: Request<Incoming>,
     context: &Context,
@@ -68,7 +69,7 @@ pub(crate) fn switch(
     Some((response, task))
 }
 
-/// Carries bytes both ways until one end is gone.
+/// Relays bytes both ways until one end closes.
 pub(super) async fn relay(stream: impl Stream, context: Context, peer: PeerInfo) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(WEBSOCKET_BYTES_MAX))
@@ -88,9 +89,9 @@ async fn pump(socket: WebSocketStream<impl Stream>, local: DuplexStream) {
         while let Some(Ok(message)) = source.next().await {
             match message {
                 Message::Binary(bytes) => written = to_amqp.write_all(&bytes).await,
-                // Text is nobody's AMQP.
+                // AMQP never comes in text messages.
                 Message::Close(_) | Message::Text(_) => break,
-                // Pings are answered by the library.
+                // The library answers pings.
                 _ => {}
             }
             if written.is_err() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may do what with a request (B-455).
+//! Checks the access of a request (B-455).
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
@@ -10,7 +10,7 @@ use crate::blocking::run_blocking;
 use crate::front::Context;
 use crate::sas::{AccessDenied, Claims, DenialReason};
 
-/// What the token of the request allows at the path; refuses one without the right.
+/// Returns the claims of the request's token; fails if they do not give the right at the path.
 pub(super) async fn check(
     context: &Context,
     headers: &HeaderMap,
@@ -27,7 +27,7 @@ pub(super) async fn check(
     Ok(authorize(context, token, right, path).await?)
 }
 
-/// The same of a token by itself.
+/// As [`check`], for a given token.
 pub(super) async fn authorize(
     context: &Context,
     token: &str,
@@ -37,7 +37,7 @@ pub(super) async fn authorize(
     let refused = AccessDenied::new(DenialReason::Malformed("it could not be checked"), path, None);
     let (token, path) = (token.to_owned(), path.to_owned());
     let context = context.clone();
-    // On a thread: the rules of an entity may have to be read from the catalog.
+    // On a blocking thread: the rules of an entity may have to be read from the catalog.
     let checked = run_blocking(move |_| {
         let now = context.now();
         Ok(context.authority().authorize(&token, &path, now).and_then(|claims| {

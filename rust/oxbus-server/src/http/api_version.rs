@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parameter `api-version` (B-465): absent, or a version the service has had; partitioned entities need one of October
-//! 2013 or later, and the older editions of the service's rules need it named.
+//! The parameter `api-version` (B-465): optional, or a version of the service. Partitioned entities need a version of
+//! October 2013 or later, and older profiles of the service's rules require the parameter for them.
 
 use oxbus_broker::Namespace;
 use oxbus_model::name::EntityName;
@@ -9,7 +9,7 @@ use oxbus_model::tier::Profile;
 use super::error::HttpError;
 use super::query::QueryString;
 
-/// The first version that knows partitioned entities.
+/// The first version with partitioned entities.
 const PARTITIONED_SINCE: (u16, u8) = (2013, 10);
 
 /// The version of a request.
@@ -20,7 +20,7 @@ pub(super) struct ApiVersion {
 }
 
 impl ApiVersion {
-    /// Refuses a version that is too old for partitioned entities.
+    /// Rejects a version without partitioned entities.
     pub(super) fn check_partitioned(&self) -> Result<(), HttpError> {
         if self.knows_partitions {
             return Ok(());
@@ -32,7 +32,7 @@ impl ApiVersion {
     }
 }
 
-/// The version of a request; refuses one that is none, or too old for the entity.
+/// Parses the version of a request; rejects an invalid one, and one that is too old for the entity.
 pub(super) fn check(
     namespace: &Namespace,
     parameters: &QueryString,
@@ -54,7 +54,7 @@ pub(super) fn check(
     };
     if let Some(path) = entity.filter(|_| !version.knows_partitions) {
         let (path, _) = EntityName::split_sub_queue(path);
-        // An entity that is not there is somebody else's refusal.
+        // A missing entity is reported later.
         if namespace.entity(path).is_ok_and(|entity| entity.is_partitioned()) {
             version.check_partitioned()?;
         }
@@ -62,10 +62,10 @@ pub(super) fn check(
     Ok(version)
 }
 
-/// Year and month.
+/// Parses year and month.
 fn parse(text: &str) -> Option<(u16, u8)> {
     let (year, rest) = text.split_once('-')?;
-    // Some versions have a day behind the month.
+    // Some versions end with a day.
     let month = rest.split('-').next()?;
     let (year, month) = (year.parse().ok()?, month.parse().ok()?);
     ((2010..2100).contains(&year) && (1..=12).contains(&month)).then_some((year, month))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of a request: in memory as a whole, bounded, and not slower than a client that is there.
+//! Reads request bodies into memory, with limits on size and time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use oxbus_model::caps::{HTTP_BODY_IDLE_MS_MAX, HTTP_DRAIN_BYTES_MAX, HTTP_DRAIN_
 use super::error::{Area, HttpError};
 use crate::front::Budget;
 
-/// Reads a body of at most so many bytes.
+/// Reads a body of at most `max` bytes.
 pub(super) async fn read(body: &mut Incoming, max: usize, budget: &Budget, area: Area) -> Result<Bytes, HttpError> {
     let too_large = || {
         let detail = format!("the body is too large; send less at once: limit={max} bytes");
@@ -28,13 +28,14 @@ pub(super) async fn read(body: &mut Incoming, max: usize, budget: &Budget, area:
     loop {
         let frame = tokio::time::timeout(idle_timeout, body.frame()).await.map_err(|_| {
             let detail = format!(
-                "no more of the body came for {} s; send it sooner",
+                "no bytes of the body arrived for {} s; send it faster",
                 idle_timeout.as_secs()
             );
             HttpError::new(StatusCode::REQUEST_TIMEOUT, 40800, detail)
         })?;
         let Some(frame) = frame else { return Ok(read.into()) };
-        let frame = frame.map_err(|_| HttpError::bad_request("the body broke off; nothing was done, send it again"))?;
+        let frame =
+            frame.map_err(|_| HttpError::bad_request("the body ended early; nothing was done, send it again"))?;
         let Ok(bytes) = frame.into_data() else { continue };
         if read.len() + bytes.len() > max {
             return Err(too_large());
@@ -44,8 +45,8 @@ pub(super) async fn read(body: &mut Incoming, max: usize, budget: &Budget, area:
     }
 }
 
-/// Reads on for a while and keeps nothing: a client that still writes reads an answer only afterwards. One that asked whether
-/// to write at all is not asked to.
+/// Reads and discards the rest of a body, within limits: some clients read a response only after they have written the
+/// whole body. A client that sent `Expect` is not asked to send its body.
 pub(super) async fn drain(body: &mut Incoming, headers: &HeaderMap) {
     if body.is_end_stream() || body.size_hint().lower() > HTTP_DRAIN_BYTES_MAX as u64 || headers.contains_key(EXPECT) {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An HTTP connection: what it keeps between its requests, and how a request finds its handler.
+//! An HTTP connection: its state between requests, and the dispatch of a request to its handler.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -27,15 +27,14 @@ use super::{HttpResponse, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
 use crate::front::{Context, PeerInfo, is_websocket, switch};
 
-/// One connection.
+/// An HTTP connection.
 struct HttpConnection {
     context: ConnectionContext,
-    /// What the connection became when it switched to a WebSocket.
-    /// Set in one step: whole after a panic.
+    /// The task that took over when the connection switched to a WebSocket. Set in one step: whole after a panic.
     websocket: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Speaks HTTP on a stream until it ends or the server stops.
+/// Serves HTTP on a stream until it closes or the server stops.
 pub(crate) async fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     context: Context,
@@ -59,7 +58,7 @@ pub(crate) async fn serve_http(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut serving = std::pin::pin!(serving);
-    // An error is a client that left or speaks something else: nobody is there to be told.
+    // An error means that the client disconnected or does not speak HTTP; there is no one to report it to.
     tokio::select! {
         _ = serving.as_mut() => {}
         () = until_stopped(&mut stopped) => {
@@ -68,7 +67,7 @@ pub(crate) async fn serve_http(
         }
     }
     connection.context.close();
-    // It has the place of this connection until it ends.
+    // The WebSocket counts as this connection until it closes.
     let websocket = whole(connection.websocket.lock()).take();
     if let Some(task) = websocket {
         let _ = task.await;
@@ -76,7 +75,7 @@ pub(crate) async fn serve_http(
 }
 
 impl HttpConnection {
-    /// The answer of a bulk route, or of the operations of the service.
+    /// The response of a bulk route or of an operation of the service.
     async fn serve(&self, request: Request<Incoming>) -> Response<Either<Full<Bytes>, Body>> {
         let response = match self.context.server.bulk().answer(request).await {
             Ok(response) => response.map(Either::Right),
@@ -97,7 +96,7 @@ impl HttpConnection {
                 response
             });
             response.ok_or_else(|| {
-                HttpError::bad_request("the WebSocket offers no protocol that is spoken here; offer AMQPWSB10 or amqp")
+                HttpError::bad_request("the WebSocket offers no supported protocol; offer AMQPWSB10 or amqp")
             })
         } else {
             let (parts, mut body) = request.into_parts();
@@ -139,6 +138,6 @@ impl HttpConnection {
 }
 
 fn busy(area: Area) -> HttpError {
-    let detail = format!("the server works on {HTTP_REQUESTS_MAX} requests already; wait, then try again");
+    let detail = format!("the server already handles {HTTP_REQUESTS_MAX} requests; wait, then try again");
     HttpError::of(area, &Error::new(ErrorKind::ServerBusy, detail))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Refusals: a status, and `<Error><Code/><Detail/></Error>` as SDKs read it (B-463, B-464).
+//! Error responses: a status, and `<Error><Code/><Detail/></Error>` as SDKs read it (B-463, B-464).
 
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
@@ -10,17 +10,17 @@ use quick_xml::escape::partial_escape;
 use super::HttpResponse;
 use crate::sas::{AccessDenied, log_missing_entity};
 
-/// Why a request is not done.
+/// The reason for rejecting a request.
 #[derive(Debug)]
 pub(crate) struct HttpError {
     status: StatusCode,
     sub_code: u32,
     detail: String,
-    /// What the client names is not there.
+    /// The entity does not exist.
     is_entity_missing: bool,
 }
 
-/// What is asked for: the same error has another status for messages and for entities.
+/// The API of the request: the same error has different statuses for messages and for entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Area {
     Messages,
@@ -37,12 +37,12 @@ impl HttpError {
         }
     }
 
-    /// Of a request that is wrong in itself.
+    /// An invalid request.
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, 40000, detail)
     }
 
-    /// Of an error of the broker.
+    /// A broker error.
     pub(crate) fn of(area: Area, error: &Error) -> Self {
         let (status, sub_code) = status(area, error.kind());
         Self {
@@ -51,14 +51,14 @@ impl HttpError {
         }
     }
 
-    /// Says in the log that the entity is not there, if that is why.
+    /// Logs the error if it is a missing entity.
     pub(super) fn log_missing_entity(&self, entity: &str, key_name: &str) {
         if self.is_entity_missing {
             log_missing_entity(entity, Some(key_name));
         }
     }
 
-    /// As an answer.
+    /// The error as a response.
     pub(crate) fn to_response(&self) -> HttpResponse {
         let Self {
             status,
@@ -85,12 +85,12 @@ impl HttpError {
 impl From<AccessDenied> for HttpError {
     fn from(denied: AccessDenied) -> Self {
         denied.log();
-        let status = StatusCode::from_u16(denied.status()).expect("a status");
+        let status = StatusCode::from_u16(denied.status()).expect("a valid status");
         Self::new(status, denied.sub_code(), denied.detail())
     }
 }
 
-/// Status and sub code of a kind of error.
+/// The status and sub code of an error kind.
 fn status(area: Area, kind: ErrorKind) -> (StatusCode, u32) {
     match kind {
         ErrorKind::EntityNotFound if area == Area::Messages => (StatusCode::GONE, 41000),
@@ -128,13 +128,13 @@ mod tests {
     use super::{Area, HttpError, status};
 
     #[test]
-    fn every_kind_has_a_status_of_an_error_and_a_sub_code_that_begins_like_it() {
+    fn every_kind_has_an_error_status_and_a_matching_sub_code() {
         // B-464.
         for area in [Area::Messages, Area::Entities] {
             for kind in ErrorKind::ALL {
                 let (status, sub_code) = status(area, kind);
                 assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
-                // All of the server's own begin with 500, "busy" too.
+                // All sub codes of server errors begin with 500, also that of "busy".
                 let first = if status == StatusCode::SERVICE_UNAVAILABLE {
                     500
                 } else {
@@ -156,11 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn what_may_work_later_is_told_apart_from_what_will_not() {
+    fn transient_errors_have_server_statuses() {
         for kind in ErrorKind::ALL.into_iter().filter(|kind| kind.is_transient()) {
             let (status, _) = status(Area::Messages, kind);
-            let is_by_itself = matches!(kind, ErrorKind::QuotaExceeded | ErrorKind::SessionCannotBeLocked);
-            assert_eq!(status.is_server_error(), !is_by_itself, "{kind:?}");
+            let is_client_error = matches!(kind, ErrorKind::QuotaExceeded | ErrorKind::SessionCannotBeLocked);
+            assert_eq!(status.is_server_error(), !is_client_error, "{kind:?}");
         }
     }
 

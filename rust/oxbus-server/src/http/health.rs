@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /health`: is the server there, and do all its partitions serve?
+//! `GET /health`: the state of the server and its partitions.
 
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::HttpResponse;
 
-/// 200 while the namespace is open, also with partitions out of service: the others serve. 503 once it is closed.
+/// Answers 200 while the namespace is open, even if partitions are out of service, because the others serve; 503 once
+/// it is closed or the server stops.
 pub(super) fn health(namespace: &Namespace, is_stopping: bool) -> HttpResponse {
     let is_open = namespace.is_open() && !is_stopping;
     let is_limited = is_open && namespace.partition_health().iter().any(|part| part.reason.is_some());

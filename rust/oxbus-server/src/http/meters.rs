@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server counts. Shown by `metrics`.
+//! The counters of a server, shown by `metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ pub(crate) struct Meters {
     http_refused: AtomicU64,
 }
 
-/// The counts of a moment.
+/// The values of all counters at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MeterValues {
     pub(crate) amqp_connections: u64,
@@ -26,7 +26,7 @@ fn increment(counter: &AtomicU64) {
 }
 
 impl Meters {
-    /// A connection said what it speaks.
+    /// Counts a connection whose protocol has been detected.
     pub(crate) fn count_connection(&self, is_amqp: bool) {
         increment(if is_amqp {
             &self.amqp_connections
@@ -35,7 +35,7 @@ impl Meters {
         });
     }
 
-    /// An HTTP request was answered.
+    /// Counts a finished HTTP request.
     pub(crate) fn count_response(&self, is_error: bool) {
         increment(&self.http_requests);
         if is_error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `GET /metrics`: counts in the text format of Prometheus.
+//! `GET /metrics`: counters in the Prometheus text format.
 //!
-//! Counts of messages are those that management shows; what they are of is in the labels.
+//! Message counts are those of entity management; labels name the entity.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use super::error::{Area, HttpError};
 use crate::blocking::run_blocking;
 use crate::front::Context;
 
-/// One family of numbers about messages of an entity: name, help, number.
+/// A metric family of an entity's messages: name, help, value.
 type Family = (&'static str, &'static str, fn(&PartitionCounts) -> u64);
 
 const FAMILIES: [Family; 7] = [
@@ -30,7 +30,7 @@ const FAMILIES: [Family; 7] = [
         "Messages that can be received or are locked",
         |it| it.active,
     ),
-    ("oxbus_locked_messages", "Messages that somebody holds", |it| it.locked),
+    ("oxbus_locked_messages", "Locked messages", |it| it.locked),
     ("oxbus_scheduled_messages", "Messages that are not due yet", |it| {
         it.scheduled
     }),
@@ -52,10 +52,10 @@ const FAMILIES: [Family; 7] = [
     ("oxbus_size_bytes", "Bytes of all messages", |it| it.size_bytes),
 ];
 
-/// What a scrape shows.
+/// The values of one scrape.
 struct MetricsSnapshot {
     context: Context,
-    /// Name and kind of each entity with its counts.
+    /// The name, kind and counts of each entity.
     entities: Vec<(String, &'static str, PartitionCounts)>,
 }
 
@@ -120,7 +120,7 @@ impl Collector for MetricsSnapshot {
     }
 }
 
-/// All numbers.
+/// The response with all metrics.
 pub(super) async fn metrics(context: &Context) -> Result<HttpResponse, HttpError> {
     let context = context.clone();
     let text = run_blocking(move |wait| {
@@ -138,7 +138,7 @@ pub(super) async fn metrics(context: &Context) -> Result<HttpResponse, HttpError
         let mut registry = Registry::default();
         registry.register_collector(Box::new(MetricsSnapshot { context, entities }));
         let mut text = String::new();
-        encode(&mut text, &registry).expect("text takes everything");
+        encode(&mut text, &registry).expect("writing to a string cannot fail");
         Ok(text)
     });
     let text = text.await.map_err(|error| HttpError::of(Area::Entities, &error))?;

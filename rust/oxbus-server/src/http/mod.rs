@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! HTTP: messages by the service's seven operations, entities as ATOM, health and metrics.
+//! HTTP: the service's seven operations on messages, entities as ATOM, health and metrics.
 //!
-//! Read in this order: `connection` (what one connection keeps), `route` (what a path means), `messages`, `atom`.
-//! Everything wrong is said by `error`, in the form that SDKs read.
+//! Read in this order: `connection` (the state of a connection), `route` (the meaning of a path), `messages`, `atom`.
+//! `error` turns every error into the response that SDKs expect.
 
 mod access;
 mod api_version;
@@ -20,5 +20,5 @@ mod route;
 pub(crate) use connection::serve_http;
 pub(crate) use meters::Meters;
 
-/// An answer.
+/// A response.
 pub(crate) type HttpResponse = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;

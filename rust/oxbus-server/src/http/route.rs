@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a path means.
+//! Resolves the path of a request.
 //!
-//! Paths are decoded before they are split, so that `a%2Fb` and `a/b` name the same entity; words of the service compare
-//! without case.
+//! Paths are decoded before they are split, so that `a%2Fb` and `a/b` name the same entity. Keywords of the service are
+//! case-insensitive.
 
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
 use super::error::HttpError;
 
-/// What is asked for.
+/// The operation or resource of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HttpRoute {
-    /// Is the server there?
+    /// The state of the server.
     Health,
-    /// What it counts.
+    /// The counters of the server.
     Metrics,
-    /// One of the operations on messages.
+    /// An operation on messages.
     Messages {
         entity: String,
         operation: MessageOperation,
     },
-    /// One of the operations on entities.
+    /// An operation on entities.
     Entities(AtomResource),
 }
 
-/// The seven operations (B-440); a send and a batch differ by their content type.
+/// The seven operations (B-440); sends of a message and of a batch differ only in their content type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MessageOperation {
     Send,
@@ -43,7 +43,7 @@ pub(crate) struct LockedMessageRef {
     pub(crate) token: String,
 }
 
-/// What management is about.
+/// A resource of the management API.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AtomResource {
     Namespace,
@@ -69,7 +69,7 @@ impl HttpRoute {
     pub(crate) fn of(method: &Method, path: &str) -> Result<Self, HttpError> {
         let decoded = percent_decode_str(path)
             .decode_utf8()
-            .map_err(|_| HttpError::bad_request("the path is no text; escape it as UTF-8"))?;
+            .map_err(|_| HttpError::bad_request("the path is not valid UTF-8; escape it as UTF-8"))?;
         let segments: Vec<&str> = decoded.trim_start_matches('/').split('/').collect();
         let is = |at: usize, word: &str| segments.get(at).is_some_and(|it| it.eq_ignore_ascii_case(word));
         if segments.len() == 1 && *method == Method::GET {
@@ -83,7 +83,7 @@ impl HttpRoute {
         if let Some(route) = messages(method, &segments) {
             return Ok(route);
         }
-        // The SDK of Go ends the path of a list of rules with a slash.
+        // The Go SDK ends the path of a list of rules with a slash.
         if let [list @ .., ""] = &segments[..]
             && !list.contains(&"")
             && let Some(resource) = resource(list).filter(AtomResource::is_list)
@@ -92,11 +92,13 @@ impl HttpRoute {
         }
         if segments.iter().any(|segment| segment.is_empty()) {
             return Err(HttpError::bad_request(format!(
-                "the path has an empty segment; name what you mean: `{decoded}`"
+                "the path has an empty segment; remove it, or name the entity: `{decoded}`"
             )));
         }
         resource(&segments).map(Self::Entities).ok_or_else(|| {
-            HttpError::bad_request(format!("the path names nothing of a namespace; check it: `{decoded}`"))
+            HttpError::bad_request(format!(
+                "the path names no resource of a namespace; check it: `{decoded}`"
+            ))
         })
     }
 }
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn entities_are_found_with_any_case_and_with_slashes_in_names() {
+    fn entity_paths_ignore_case_of_keywords_and_allow_slashes_in_names() {
         // B-457.
         let own = |text: &str| text.to_owned();
         for (path, resource) in [
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_name_nothing_are_refused() {
+    fn paths_without_a_resource_are_rejected() {
         for path in [
             "/",
             "//",

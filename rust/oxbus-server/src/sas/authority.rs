@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rules of a namespace and its entities, and whether a token agrees with one.
+//! The authorization rules of a namespace and its entities, and checking tokens against them.
 
 use std::sync::{Arc, RwLock};
 
@@ -11,13 +11,13 @@ use super::denied::{AccessDenied, DenialReason};
 use super::scope::Scope;
 use super::token::SasToken;
 
-/// Where the rules of an entity are found.
+/// The source of the rules of entities.
 pub trait EntityRules: Send + Sync {
-    /// The rules of the entity of that path, in lower case; none when there is no such entity.
+    /// The rules of the entity at a path in lower case; empty when there is no such entity.
     fn of(&self, path: &str) -> Vec<AuthorizationRule>;
 }
 
-/// The name and key of the official emulator, with all rights.
+/// The rule name and key of the official emulator, with all rights.
 pub fn development_rule() -> AuthorizationRule {
     AuthorizationRule {
         key_name: "RootManageSharedAccessKey".to_owned(),
@@ -29,20 +29,20 @@ pub fn development_rule() -> AuthorizationRule {
     }
 }
 
-/// What a token allows.
+/// The rights that a token gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
     rights: Vec<AccessRight>,
-    /// When it ends.
+    /// The expiry of the token.
     pub expires_at: Timestamp,
-    /// Where it holds: there, and below.
+    /// The part of the namespace that the token covers.
     pub scope: Scope,
-    /// The rule that gave it.
+    /// The name of the rule that signed the token.
     pub key_name: String,
 }
 
 impl Claims {
-    /// Refuses what the token does not allow: another place, a right it does not give, a time after its end.
+    /// Checks that the token covers the address, gives the right, and has not expired.
     pub fn check(&self, right: AccessRight, address: &str, now: Timestamp) -> std::result::Result<(), AccessDenied> {
         self.check_path(address, now)?;
         if self.grants(right) {
@@ -51,7 +51,7 @@ impl Claims {
         Err(self.denied(DenialReason::MissingRight(right), address))
     }
 
-    /// Refuses another place and a time after its end, whatever the right.
+    /// Checks that the token covers the address and has not expired, whatever its rights.
     pub fn check_path(&self, address: &str, now: Timestamp) -> std::result::Result<(), AccessDenied> {
         let reason = if self.expires_at <= now {
             DenialReason::Expired(self.expires_at)
@@ -63,26 +63,26 @@ impl Claims {
         Err(self.denied(reason, address))
     }
 
-    /// True when it gives that right; the right to manage includes the others.
+    /// True when it gives the right; the right to manage includes the others.
     pub fn grants(&self, right: AccessRight) -> bool {
         self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
     }
 
-    /// A refusal under this token.
+    /// The error for this token.
     pub fn denied(&self, reason: DenialReason, address: &str) -> AccessDenied {
         AccessDenied::new(reason, address, Some(&self.key_name))
     }
 }
 
-/// The rules that hold.
+/// The current rules of a namespace and the source of its entities' rules.
 pub struct Authority {
-    /// Replaced as a whole: whole after a panic.
+    /// Replaced in one step: whole after a panic.
     rules: RwLock<Arc<[AuthorizationRule]>>,
     entities: Box<dyn EntityRules>,
 }
 
 impl Authority {
-    /// Rules of the namespace, and where those of its entities are.
+    /// Checks the rules of the namespace.
     pub fn new(rules: Vec<AuthorizationRule>, entities: impl EntityRules + 'static) -> Result<Self> {
         AuthorizationRule::check_all(&rules)?;
         Ok(Self {
@@ -91,7 +91,7 @@ impl Authority {
         })
     }
 
-    /// Puts other rules of the namespace in place of those that hold: keys rotate while clients go on.
+    /// Replaces the rules of the namespace: keys rotate while clients continue.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
         AuthorizationRule::check_all(&rules)?;
         *whole(self.rules.write()) = rules.into();
@@ -103,10 +103,11 @@ impl Authority {
         whole(self.rules.read()).clone()
     }
 
-    /// What the token allows at the audience: an address such as `sb://host/entity`, or a path.
+    /// Checks a token and returns its claims if they cover the audience: an address such as `sb://host/entity`, or a
+    /// path.
     ///
-    /// The rule is looked for at the entity that the token names, at what it is below, then at the namespace. One that the
-    /// entity has hides one of the namespace of the same name.
+    /// The rule is looked up at the entity of the token, at its parents, then at the namespace. A rule of the entity
+    /// hides one of the namespace with the same name.
     pub fn authorize(&self, token: &str, audience: &str, now: Timestamp) -> std::result::Result<Claims, AccessDenied> {
         let token = SasToken::parse(token).map_err(|reason| AccessDenied::new(reason, audience, None))?;
         let claims = self
@@ -116,7 +117,7 @@ impl Authority {
         Ok(claims)
     }
 
-    /// What the token allows, wherever that is: for a request whose audience is not read yet.
+    /// As [`Self::authorize`], for a request whose audience is not known yet.
     pub fn identify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, AccessDenied> {
         let token = SasToken::parse(token).map_err(|reason| AccessDenied::new(reason, "", None))?;
         self.claims_of(&token, now)
@@ -137,7 +138,7 @@ impl Authority {
                 .cloned()
         });
         let rule = found.ok_or(DenialReason::UnknownPolicy)?;
-        // Both keys are tried whatever the first says, so that the time tells nothing.
+        // Both keys are always tried, so that the time reveals nothing.
         let is_signed = rule
             .keys()
             .fold(false, |is_signed, key| token.is_signed_by(key) | is_signed);
@@ -155,7 +156,7 @@ impl Authority {
         })
     }
 
-    /// The same for SASL PLAIN, which sends name and key (B-408): valid for the whole namespace, without end.
+    /// Checks the name and key of SASL PLAIN (B-408). The claims cover the whole namespace and never expire.
     pub fn authorize_plain(&self, key_name: &str, key: &str) -> std::result::Result<Claims, AccessDenied> {
         let rules = self.rules();
         let rule = rules.iter().find(|rule| rule.key_name == key_name);
@@ -173,7 +174,7 @@ impl Authority {
     }
 }
 
-/// Compares two keys; takes the same time wherever they differ.
+/// Compares two keys in constant time.
 fn keys_equal(one: &str, other: &str) -> bool {
     use ring::hmac;
     let key = hmac::Key::new(hmac::HMAC_SHA256, one.as_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a token, or an operation under a token, is refused; for each edge in its own words.
+//! Denied access: the reasons, and their form in each protocol.
 
 use oxbus_log::event;
 use oxbus_model::Timestamp;
@@ -7,40 +7,40 @@ use oxbus_model::authorization::AccessRight;
 
 use super::scope::{self, Scope};
 
-/// A refusal: why, for which entity, under which name of a key.
+/// A denied access: the reason, the entity, and the key name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessDenied {
-    /// Why.
+    /// The reason.
     pub reason: DenialReason,
-    /// The path of what was asked for, as the client wrote it; empty for the whole namespace.
+    /// The requested path, as the client wrote it; empty for the whole namespace.
     pub entity: String,
-    /// The name of the rule that the client shows; nothing before that was read.
+    /// The key name of the token; `None` before it could be read.
     pub key_name: Option<String>,
 }
 
-/// Why access is refused.
+/// The reason for denying access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DenialReason {
-    /// There is no token.
+    /// The request has no token.
     Missing,
-    /// It is no shared access signature.
+    /// The token is not a shared access signature.
     Malformed(&'static str),
-    /// It is a token of an issuer of identities, which this server does not ask.
+    /// The token comes from an identity provider, which is not supported.
     Issuer,
-    /// No rule of that name is there.
+    /// There is no rule with the key name.
     UnknownPolicy,
-    /// None of the keys of the rule signed it.
+    /// The token was signed with another key.
     WrongKey,
-    /// Its time is over.
+    /// The token has expired.
     Expired(Timestamp),
-    /// It is for another entity.
+    /// The token is for another entity.
     WrongAudience(Scope),
-    /// It is good, and does not give that right.
+    /// The token is valid and does not give the right.
     MissingRight(AccessRight),
 }
 
 impl AccessDenied {
-    /// A refusal of an address such as `sb://host/entity`, or of a path.
+    /// An error for an address such as `sb://host/entity`, or for a path.
     pub fn new(reason: DenialReason, address: &str, key_name: Option<&str>) -> Self {
         Self {
             reason,
@@ -49,7 +49,7 @@ impl AccessDenied {
         }
     }
 
-    /// Says in the log that a client was refused. Once for each answer: a refusal may be made and not be the answer.
+    /// Logs the denied access. Called once per response, because a created error may not become the response.
     pub fn log(&self) {
         event!(
             CLIENT_REFUSED,
@@ -59,12 +59,12 @@ impl AccessDenied {
         );
     }
 
-    /// The status over HTTP, and of the answer of `$cbs`.
+    /// The status over HTTP and in `$cbs` replies.
     pub fn status(&self) -> u16 {
         401
     }
 
-    /// The condition of a link or an operation that it ends (B-434).
+    /// The AMQP condition (B-434).
     pub fn condition(&self) -> &'static str {
         "amqp:unauthorized-access"
     }
@@ -81,7 +81,7 @@ impl AccessDenied {
         }
     }
 
-    /// What happened, what to do, and of which entity and key name. Shows no key and no signature.
+    /// What happened, what to do, the entity and the key name. Never contains a key or a signature.
     pub fn detail(&self) -> String {
         let entity = &self.entity;
         match &self.key_name {
@@ -91,13 +91,13 @@ impl AccessDenied {
     }
 }
 
-/// Says in the log that a client named an entity that is not there.
+/// Logs that a client named an entity that does not exist.
 pub fn log_missing_entity(entity: &str, key_name: Option<&str>) {
     event!(CLIENT_REFUSED, key_name, entity, reason = "EntityNotFound");
 }
 
 impl DenialReason {
-    /// Its name in the log.
+    /// The name in the log.
     fn name(&self) -> &'static str {
         match self {
             Self::Missing => "MissingToken",
@@ -114,7 +114,7 @@ impl DenialReason {
     fn text(&self) -> String {
         match self {
             Self::Missing => {
-                "MissingToken: there is no token; send a shared access signature, over HTTP in the header \
+                "MissingToken: the request has no token; send a shared access signature, over HTTP in the header \
                               Authorization, over AMQP to $cbs"
                     .to_owned()
             }
@@ -122,27 +122,27 @@ impl DenialReason {
                 "MalformedToken: the token cannot be read, {reason}; use SharedAccessSignature sr=…&sig=…&se=…&skn=…"
             ),
             Self::Issuer => {
-                "InvalidIssuer: this server takes no tokens of an issuer; use a shared access signature, which \
+                "InvalidIssuer: this server accepts no tokens of an identity provider; use a shared access signature, which \
                              a client makes from SharedAccessKeyName and SharedAccessKey"
                     .to_owned()
             }
             Self::UnknownPolicy => {
-                "InvalidSignature: The token has an invalid signature, since no rule has that key name; \
+                "InvalidSignature: The token has an invalid signature, because no rule has that key name; \
                                     check SharedAccessKeyName"
                     .to_owned()
             }
             Self::WrongKey => {
-                "InvalidSignature: The token has an invalid signature; check SharedAccessKey, it is no key of \
+                "InvalidSignature: The token has an invalid signature; check SharedAccessKey, it is not a key of \
                                that rule"
                     .to_owned()
             }
             Self::Expired(at) => format!(
-                "ExpiredToken: The token is expired since {} s after 1970; make a new one, and compare the clocks of both \
+                "ExpiredToken: The token expired {} s after 1970; create a new one, and compare the clocks of both \
                  machines",
                 at.0 / 1000
             ),
             Self::WrongAudience(scope) => format!(
-                "InvalidAudience: the token is for `/{}`; make one for this entity or for the namespace",
+                "InvalidAudience: the token is for `/{}`; create one for this entity or for the namespace",
                 scope.path()
             ),
             Self::MissingRight(right) => format!(

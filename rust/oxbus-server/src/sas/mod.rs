@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared access signatures: who may do what where, until when (B-408 … B-419, B-455).
+//! Shared access signatures: checks which operations a client may perform on which entity until when (B-408 … B-419,
+//! B-455).
 //!
-//! HTTP asks for one with each request, `$cbs` once for each entity. Both call [`Authority::authorize`] with the token and
-//! the address that it is shown for, and keep the [`Claims`].
+//! An HTTP request carries a token; an AMQP client puts one to `$cbs` for each entity. Both call
+//! [`Authority::authorize`] with the token and the address that it is used for, and use the returned [`Claims`].
 //!
-//! Read in this order: `scope` (what part of a namespace an address names), `token` (what a signature says), `authority`
-//! (the rules, and whether a token agrees with one), `refused` (what is said when it does not).
+//! Read in this order: `scope` (the part of a namespace that an address names), `token` (the parts of a signature),
+//! `authority` (the rules, and checking a token against them), `denied` (the errors).
 
 mod authority;
 mod denied;

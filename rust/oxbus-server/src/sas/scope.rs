@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which part of a namespace an address names: all of it, an entity, or something below one.
+//! The part of a namespace that an address names: all of it, an entity, or a resource below one.
 //!
-//! Scheme, host and port are left out: clients write their own idea of them (`sb://`, `amqps://`, `https://`, with a port or
-//! without), and whoever has the key of a namespace has it under each of its names.
+//! Scheme, host and port are ignored: clients write them differently (`sb://`, `amqps://`, `https://`, with or without
+//! a port), and a key of a namespace is valid under each of its host names.
 
 use percent_encoding::percent_decode_str;
 
-/// A part of a namespace. Covers what is below it.
+/// A part of a namespace, including everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope(String);
 
-/// The entity of an address, as it is written there: that of its management node, too.
+/// The entity of an address as written, without a `/$management` suffix.
 pub(super) fn entity_of(address: &str) -> String {
     const MANAGEMENT: &str = "/$management";
     let path = path_of(address);
@@ -21,7 +21,7 @@ pub(super) fn entity_of(address: &str) -> String {
     }
 }
 
-/// The path of an address, as it is written there.
+/// The path of an address as written.
 fn path_of(address: &str) -> String {
     let path = match address.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
@@ -37,18 +37,18 @@ impl Scope {
         Self(String::new())
     }
 
-    /// Of an address: `sb://host:port/entity`, `entity`, `topic/Subscriptions/name`, with `%2F` or plainly.
+    /// The scope of an address: `sb://host:port/entity`, `entity`, `topic/Subscriptions/name`, escaped or not.
     pub fn of_address(address: &str) -> Self {
         Self::of_path(&path_of(address))
     }
 
-    /// Of an address in which every reserved character is escaped, as the `sr` of a token is; `None` when it is no text.
+    /// The scope of a fully escaped address, such as the `sr` of a token; `None` when it is not valid UTF-8.
     pub(super) fn of_escaped(address: &str) -> Option<Self> {
-        // Python's `quote_plus` writes a space as `+`; no path has either.
+        // Python's `quote_plus` encodes a space as `+`; no path contains either.
         let address = percent_decode_str(address).decode_utf8().ok()?;
         let path = match address.split_once("://") {
             Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-            // Some clients leave the scheme out; what comes first is the host all the same.
+            // Some clients omit the scheme; the host still comes first.
             None => address.split_once('/').map_or("", |(_, path)| path),
         };
         Some(Self::of_path(path))
@@ -60,7 +60,7 @@ impl Scope {
         Self(segments.join("/").to_ascii_lowercase())
     }
 
-    /// True when `other` is the same or below it.
+    /// True when `other` is this scope or below it.
     pub fn covers(&self, other: &Self) -> bool {
         self.0.is_empty()
             || other
@@ -69,12 +69,12 @@ impl Scope {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Its path without case; empty for the whole namespace.
+    /// The path in lower case; empty for the whole namespace.
     pub fn path(&self) -> &str {
         &self.0
     }
 
-    /// Itself and what it is below, without the whole namespace, the nearest first.
+    /// This scope and its parents, without the whole namespace, the nearest first.
     pub(super) fn with_parents(&self) -> impl Iterator<Item = &str> {
         let mut rest = Some(self.0.as_str()).filter(|path| !path.is_empty());
         std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tokens as clients make them, and as they must not be (B-408 … B-419, B-455, B-464).
+//! Tokens as clients create them, and invalid ones (B-408 … B-419, B-455, B-464).
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ fn rule(name: &str, key: &str, rights: &[AccessRight]) -> AuthorizationRule {
     }
 }
 
-/// The development key, a key that only listens, and a key of one queue.
+/// The development rule, a rule that only gives Listen, and a rule of one queue.
 fn authority() -> Authority {
     let listener = rule("listener", "a key of a listener", &[AccessRight::Listen]);
     let of_orders = rule("of orders", "a key of one queue", &[AccessRight::Send]);
@@ -54,19 +54,19 @@ fn signature(address: &str, expiry: &str, key: &str) -> String {
     STANDARD.encode(hmac::sign(&key, format!("{address}\n{expiry}").as_bytes()))
 }
 
-/// A token as the SDKs make it.
+/// A token as the SDKs create it.
 pub fn token(address: &str, expiry: u64, name: &str, key: &str) -> String {
     oxbus_wire::shared_access_signature(address, Timestamp(expiry * 1000), name, key)
 }
 
 fn refused(token: &str, audience: &str) -> DenialReason {
     let refused = authority().authorize(token, audience, NOW);
-    refused.expect_err("a refusal").reason
+    refused.expect_err("access denied").reason
 }
 
 #[test]
-fn a_token_of_the_python_sdk_is_known() {
-    // Made by azure-servicebus 7.15 (`generate_sas_token`) for `sb://localhost:5672/orders`.
+fn token_of_the_python_sdk_is_accepted() {
+    // Created by azure-servicebus 7.15 (`generate_sas_token`) for `sb://localhost:5672/orders`.
     let made = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%3A5672%2Forders\
                 &sig=DTX3TQ7hGFUnc1EMit3o4%2FjwGPBdk0Hccv7XobYkFrs%3D&se=1800000060&skn=RootManageSharedAccessKey";
     let claims = authority()
@@ -77,8 +77,8 @@ fn a_token_of_the_python_sdk_is_known() {
 }
 
 #[test]
-fn a_token_covers_what_is_below_its_address_and_no_other() {
-    // B-416, and one token for an entity and its management.
+fn token_covers_its_address_and_everything_below() {
+    // B-416; one token also covers the management of its entity.
     let token = token("sb://h/Orders", LATER, ROOT, KEY);
     for audience in [
         "sb://other:99/orders",
@@ -99,7 +99,7 @@ fn a_token_covers_what_is_below_its_address_and_no_other() {
 }
 
 #[test]
-fn a_token_of_the_namespace_covers_everything() {
+fn token_of_the_namespace_covers_everything() {
     for address in ["https://h:443/", "https://h", "sb://h:5300", "h"] {
         let token = token(address, LATER, ROOT, KEY);
         assert!(
@@ -111,7 +111,7 @@ fn a_token_of_the_namespace_covers_everything() {
 }
 
 #[test]
-fn each_refusal_has_its_reason() {
+fn denied_access_has_a_reason() {
     let of = |name: &str, key: &str| token("sb://h/orders", LATER, name, key);
     assert_eq!(
         refused(&of("nobody", KEY), "sb://h/orders"),
@@ -128,7 +128,7 @@ fn each_refusal_has_its_reason() {
             .expect_err("an old form");
         let detail = refused.detail();
         assert!(
-            detail.contains("oxbus1. are no longer taken; use SharedAccessSignature"),
+            detail.contains("oxbus1. are no longer accepted; use SharedAccessSignature"),
             "{detail}"
         );
     }
@@ -150,7 +150,7 @@ fn each_refusal_has_its_reason() {
 }
 
 #[test]
-fn every_refusal_has_a_status_a_condition_and_names_entity_and_key() {
+fn denied_access_has_status_and_condition_and_names_entity_and_key() {
     // B-434, B-464.
     let all = [
         DenialReason::Missing,
@@ -175,12 +175,12 @@ fn every_refusal_has_a_status_a_condition_and_names_entity_and_key() {
 }
 
 #[test]
-fn a_refusal_shows_no_key_and_no_signature() {
+fn errors_contain_no_key_and_no_signature() {
     // B-455, B-464.
     let wrong = token("sb://h/orders", LATER, ROOT, "a key of somebody");
     let good = token("sb://h/orders", LATER, ROOT, KEY);
     for (shown, audience) in [(&wrong, "sb://h/orders"), (&good, "sb://h/others")] {
-        let refused = authority().authorize(shown, audience, NOW).expect_err("a refusal");
+        let refused = authority().authorize(shown, audience, NOW).expect_err("access denied");
         let secrets = [KEY, "a key of somebody", shown.split('&').nth(1).expect("sig")];
         assert!(
             secrets.iter().all(|secret| !refused.detail().contains(secret)),
@@ -219,8 +219,8 @@ fn rights_are_those_of_the_rule() {
 }
 
 #[test]
-fn who_calls_is_known_before_what_for() {
-    // A request whose body says what it is about is refused before it is read.
+fn token_is_identified_before_the_audience_is_known() {
+    // The token is checked before the body, which may name the entity, is read.
     let known = |token: &str| authority().identify(token, NOW);
     let claims = known(&token("sb://h/orders", LATER, "of orders", "a key of one queue")).expect("claims");
     assert!(claims.grants(AccessRight::Send) && !claims.grants(AccessRight::Listen));
@@ -240,7 +240,7 @@ fn who_calls_is_known_before_what_for() {
 }
 
 #[test]
-fn a_key_of_an_entity_opens_that_entity_only() {
+fn rule_of_an_entity_is_valid_only_there() {
     let wide = token("sb://h", LATER, "of orders", "a key of one queue");
     assert_eq!(refused(&wide, "sb://h/orders"), DenialReason::UnknownPolicy);
     let other = token("sb://h/others", LATER, "of orders", "a key of one queue");
@@ -248,13 +248,13 @@ fn a_key_of_an_entity_opens_that_entity_only() {
 }
 
 #[test]
-fn keys_rotate_while_clients_go_on() {
+fn keys_rotate_while_clients_continue() {
     let authority = authority();
     let with = |key: &str| token("sb://h", LATER, "listener", key);
     let works = |key: &str| authority.authorize(&with(key), "q", NOW).is_ok();
     let (first, second) = ("a key of a listener", "another a key of a listener");
     assert!(works(first) && works(second));
-    // The first is replaced while clients use the second.
+    // The first key is replaced while clients use the second.
     let mut next = rule("listener", "a fresh key of one", &[AccessRight::Listen]);
     next.secondary_key = Some(second.to_owned());
     authority.replace_rules(vec![next]).expect("rules");
@@ -263,12 +263,12 @@ fn keys_rotate_while_clients_go_on() {
         authority
             .authorize(&token("sb://h", LATER, ROOT, KEY), "q", NOW)
             .is_err(),
-        "that rule is gone"
+        "the rule was removed"
     );
 }
 
 #[test]
-fn a_name_and_a_key_open_the_whole_namespace() {
+fn plain_credentials_cover_the_whole_namespace() {
     // B-408: SASL PLAIN.
     let claims = authority().authorize_plain(ROOT, KEY).expect("claims");
     assert_eq!(claims.check(AccessRight::Send, "any", NOW), Ok(()));
@@ -289,7 +289,7 @@ fn a_name_and_a_key_open_the_whole_namespace() {
 
 proptest! {
     #[test]
-    fn parts_come_in_any_order_and_any_case(order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(), upper: bool) {
+    fn parts_are_accepted_in_any_order_and_case(order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(), upper: bool) {
         let made = token("sb://h/orders", LATER, ROOT, KEY);
         let parts: Vec<&str> = made["SharedAccessSignature ".len()..].split('&').collect();
         let named = |part: &str| {
@@ -302,8 +302,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_signed_is_the_address_as_it_stands(lower: bool, slash: bool, plain: bool) {
-        // Clients differ in what they escape, and how.
+    fn signature_covers_the_address_as_written(lower: bool, slash: bool, plain: bool) {
+        // Clients differ in which characters they escape, and how.
         let address = if slash { "https://h/orders/" } else { "https://h/orders" };
         let written = if plain { address.to_owned() } else { escaped(address.as_bytes()) };
         let written = if lower { written.to_ascii_lowercase() } else { written };
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn no_other_key_and_no_changed_byte_opens(at in any::<prop::sample::Index>(), to in any::<u8>(), key in "[ -~]{13,60}") {
+    fn other_keys_and_changed_bytes_are_rejected(at in any::<prop::sample::Index>(), to in any::<u8>(), key in "[ -~]{13,60}") {
         prop_assume!(key != KEY);
         let other = token("sb://h/orders", LATER, ROOT, &key);
         prop_assert!(authority().authorize(&other, "orders", NOW).is_err());
@@ -325,7 +325,8 @@ proptest! {
         if let Ok(changed) = String::from_utf8(bytes)
             && let Ok(claims) = authority().authorize(&changed, "orders", NOW)
         {
-            // Only what says the same may open: a letter of a name, or of an escape, in another case; another white space.
+            // Only an equivalent text may be accepted: a letter of a name or an escape in another case, or other white
+            // space.
             let spaced = changed.replace(char::is_whitespace, " ");
             prop_assert!(spaced.eq_ignore_ascii_case(&good), "{changed}");
             prop_assert_eq!(claims.expires_at, Timestamp(LATER * 1000));
@@ -333,13 +334,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_comes_in_breaks_the_reader(text: String, tail in "[srigekn=&%0-9a-z]{0,60}") {
+    fn parser_accepts_any_text_without_a_panic(text: String, tail in "[srigekn=&%0-9a-z]{0,60}") {
         let _ = authority().authorize(&text, "orders", NOW);
         let _ = authority().authorize(&format!("SharedAccessSignature {tail}"), &text, NOW);
     }
 
     #[test]
-    fn a_scope_covers_itself_and_what_is_below(path in "[a-z]{1,5}(/[a-z$]{1,5}){0,3}", more in "[a-z]{1,5}") {
+    fn scope_covers_itself_and_everything_below(path in "[a-z]{1,5}(/[a-z$]{1,5}){0,3}", more in "[a-z]{1,5}") {
         let scope = Scope::of_address(&path);
         prop_assert!(scope.covers(&scope));
         let below = format!("sb://h/{path}/{more}");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shared access signature says.
+//! Parses shared access signatures.
 //!
-//! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`, in any order. The signature is the
-//! HMAC-SHA256 of the address, exactly as it is written there, a line feed and the expiry, by the text of the key, in base64.
+//! The format is `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`, with the parts in any
+//! order. The signature is the base64 of the HMAC-SHA256, with the text of the key, of the address exactly as written,
+//! a line feed, and the expiry.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,16 +15,16 @@ use ring::hmac;
 use super::denied::DenialReason;
 use super::scope::Scope;
 
-/// What the text of a token begins with.
+/// The scheme at the beginning of a token.
 const SCHEME: &str = "SharedAccessSignature";
 
-/// The parts of a token.
+/// The names of the parts.
 const NAMES: [&str; 4] = ["sr", "sig", "se", "skn"];
 
-/// A token that was read and not yet believed.
+/// A parsed token whose signature has not been checked.
 #[derive(Debug)]
 pub(super) struct SasToken<'a> {
-    /// The address and the expiry as they stand in the text.
+    /// The address and the expiry as written.
     signed: (&'a str, &'a str),
     signature: Vec<u8>,
     pub(super) key_name: String,
@@ -39,7 +40,7 @@ impl<'a> SasToken<'a> {
         let text = text.trim();
         if text.trim_start_matches("Bearer ").starts_with("oxbus1.") {
             return Err(DenialReason::Malformed(
-                "tokens that begin with oxbus1. are no longer taken",
+                "tokens that begin with oxbus1. are no longer accepted",
             ));
         }
         let scheme = text.get(..SCHEME.len()).unwrap_or_default();
@@ -48,7 +49,7 @@ impl<'a> SasToken<'a> {
             return Err(if bearer || text.starts_with("ey") {
                 DenialReason::Issuer
             } else {
-                DenialReason::Malformed("it has another scheme")
+                DenialReason::Malformed("it has an unknown scheme")
             });
         }
         let mut parts = [None; 4];
@@ -59,7 +60,7 @@ impl<'a> SasToken<'a> {
             if let Some(at) = NAMES.iter().position(|it| it.eq_ignore_ascii_case(name.trim()))
                 && parts[at].replace(value.trim()).is_some()
             {
-                return Err(DenialReason::Malformed("a part of it is there twice"));
+                return Err(DenialReason::Malformed("a part of it occurs twice"));
             }
         }
         let [Some(address), Some(signature), Some(expiry), Some(key_name)] = parts else {
@@ -72,25 +73,25 @@ impl<'a> SasToken<'a> {
                 .map(std::borrow::Cow::into_owned)
         };
         let signature = decoded(signature)
-            // A client that escapes nothing leaves `+` in base64, and a form decoder would make it a space.
+            // A client that escapes nothing leaves `+` in the base64, which form decoders turn into a space.
             .map(|it| it.replace(' ', "+"))
             .and_then(|it| STANDARD.decode(it).ok())
-            .ok_or(DenialReason::Malformed("its signature is no base64"))?;
-        // Some clients write a fraction of a second.
+            .ok_or(DenialReason::Malformed("its signature is not base64"))?;
+        // Some clients add a fraction of a second.
         let seconds = expiry.split(['.', ',']).next().unwrap_or_default();
         let seconds: u64 = seconds
             .parse()
-            .map_err(|_| DenialReason::Malformed("its expiry is no number of seconds"))?;
+            .map_err(|_| DenialReason::Malformed("its expiry is not a number of seconds"))?;
         Ok(Self {
             signed: (address, expiry),
             signature,
-            key_name: decoded(key_name).ok_or(DenialReason::Malformed("its key name is no text"))?,
+            key_name: decoded(key_name).ok_or(DenialReason::Malformed("its key name is not valid UTF-8"))?,
             expires_at: Timestamp(0).plus_ms(seconds.saturating_mul(1000)),
-            scope: Scope::of_escaped(address).ok_or(DenialReason::Malformed("its address is no text"))?,
+            scope: Scope::of_escaped(address).ok_or(DenialReason::Malformed("its address is not valid UTF-8"))?,
         })
     }
 
-    /// True when that key signed it. Takes the same time whatever differs.
+    /// True when the key signed the token. Runs in constant time.
     pub(super) fn is_signed_by(&self, key: &str) -> bool {
         let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
         let (address, expiry) = self.signed;

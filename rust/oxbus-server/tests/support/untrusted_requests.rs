@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold whatever a client writes to a port: the server answers in HTTP or hangs up, and goes on.
+//! The invariant for any input on a port: the server answers in HTTP or closes the connection, and continues to serve.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -10,14 +10,14 @@ use oxbus_broker::{Namespace, NamespaceOptions};
 use oxbus_model::message::AssignedId;
 use oxbus_server::{BulkLimits, BusOptions, BusServer, BusTls, Ports};
 
-/// Made by azure-servicebus 7.15 with the development key for `sb://localhost/`, until the year 2096.
+/// Created by azure-servicebus 7.15 with the development key for `sb://localhost/`, valid until the year 2096.
 const TOKEN: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=0N1zqyUgUwB12lL5zcr56SeDPnz0by9IoPpky9mWG8k%3D\
                      &se=4000000000&skn=RootManageSharedAccessKey";
-/// Requests after which a server is exchanged for a new one, so that what they made does not add up.
+/// The number of requests after which the server is replaced, so that their effects do not add up.
 const REQUESTS: u32 = 2_000;
-/// How long a whole request may take to be answered; then more is awaited, and there is none.
+/// The read timeout for a complete request; an incomplete one then gets the end of its input.
 const MOMENT: Duration = Duration::from_millis(5);
-/// How long a connection without anything to read on may take to end; never a measure of speed.
+/// The time limit for closing a connection that has no more input; not a measure of speed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Target {
@@ -25,7 +25,7 @@ struct Target {
     left: u32,
 }
 
-/// Never dropped: a server ends on a thread that still lives.
+/// Never dropped, because a server must be closed on a live thread.
 static TARGET: Mutex<Option<Target>> = Mutex::new(None);
 
 fn start() -> Target {
@@ -47,9 +47,9 @@ fn start() -> Target {
     }
 }
 
-/// Where a server listens that has not had too many requests.
+/// The port of a server that has requests left.
 fn port() -> u16 {
-    let mut target = TARGET.lock().expect("nobody panics with it");
+    let mut target = TARGET.lock().expect("no thread panics while it holds the lock");
     let target = target.get_or_insert_with(start);
     if target.left == 0 {
         target.server.close();
@@ -59,15 +59,15 @@ fn port() -> u16 {
     target.server.ports().first()
 }
 
-/// A request, known by a token if the first byte is even. A panic within the server ends the fuzzer by its hook; here it shows
-/// as a server that does not answer any more.
+/// Sends a request, with a token if the first byte is even, and checks the answer. In the fuzzer a panic of the server
+/// aborts the process by its hook; here the server stops answering.
 pub fn http(input: &[u8]) {
     let Some((choice, input)) = input.split_first() else {
         return;
     };
     let port = port();
     let answer = ask(port, &request(choice % 2 == 0, input));
-    // What is no HTTP begins as AMQP or as TLS does.
+    // Input that begins like AMQP or TLS is not HTTP.
     if !input.starts_with(b"AMQP") && input.first() != Some(&0x16) {
         assert!(
             answer.is_empty() || answer.starts_with(b"HTTP/1."),
@@ -81,7 +81,7 @@ pub fn http(input: &[u8]) {
     }
 }
 
-/// With a token, and the wish to hang up afterwards, behind its first line.
+/// Inserts a token and `Connection: close` after the request line.
 fn request(is_known: bool, input: &[u8]) -> Vec<u8> {
     let end = input.windows(2).position(|two| two == b"\r\n");
     let Some(end) = end.filter(|_| is_known) else {
@@ -91,7 +91,7 @@ fn request(is_known: bool, input: &[u8]) -> Vec<u8> {
     [&input[..end], head.as_bytes(), &input[end..]].concat()
 }
 
-/// Says what the server answers to something that may not be whole: a client that has nothing to add ends it.
+/// Returns the answer to a request that may be incomplete: ends the input if no answer comes.
 fn ask(port: u16, request: &[u8]) -> Vec<u8> {
     let mut stream = written(port, request);
     let mut answer = Vec::new();
@@ -111,13 +111,13 @@ fn health(port: u16) -> Vec<u8> {
     let mut stream = written(port, b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("it is well");
+    stream.read_to_end(&mut answer).expect("the server is healthy");
     answer
 }
 
 fn written(port: u16, request: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
-    // It may hang up before everything is written.
+    // The server may close the connection before everything is written.
     let _ = stream.write_all(request);
     stream
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that came in without telling their number: copies, activated ones, forwarded ones, resubmitted ones.
+//! Messages whose sequence number the caller does not learn: copies, activated, forwarded and resubmitted messages.
 //!
-//! Their numbers are found by browsing; so are the expired messages that have left meanwhile (B-251).
+//! The model learns their numbers by browsing. Browsing also shows which expired messages were removed (B-251).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +16,17 @@ use super::{Dropped, World};
 pub struct Arrival {
     /// What it carries.
     pub content: Content,
-    /// The partition it must be in, when that is determined.
+    /// Its partition, if that is determined.
     pub partition: Option<u64>,
     /// When it was accepted.
     pub enqueued_at: u64,
     /// When it expires.
     pub expires_at: u64,
-    /// It is a dead letter from the start.
+    /// It arrives as a dead letter.
     pub dead: bool,
 }
 
-/// A message as a browser sees it: what tells it from the others.
+/// The identifying properties of a browsed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrowsedMessage {
     /// Its body.
@@ -43,13 +43,13 @@ pub struct BrowsedMessage {
 
 /// Why an expired message is dead-lettered (B-253).
 pub const EXPIRED: &str = "TTLExpiredException";
-/// Why one without a session id is, where messages are received by session (B-185).
+/// Why a message without a session id is dead-lettered in an entity with sessions (B-185).
 pub const WITHOUT_SESSION: &str = "Session id is null.";
-/// Why one that was delivered too often is (B-178).
+/// Why a message that was delivered too often is dead-lettered (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// The content that a browser sees of a message, if it can be that. Of copies that come together any may be the first, and
-/// the others are dropped: then it may be one of those, from there on or farther on its way.
+/// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come first,
+/// and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its forwards.
 fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
         return Some(it.clone());
@@ -68,7 +68,7 @@ fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Cont
     })
 }
 
-/// The content of an arrival, when what a browser sees under a number, and among the dead letters or not, may be that.
+/// The content of an arrival if a browsed message can be that arrival.
 fn recognize(
     it: &Arrival,
     (number, sight, is_dead): (u64, &BrowsedMessage, bool),
@@ -99,15 +99,14 @@ fn recognize(
 }
 
 impl World {
-    /// True when the model has to see the entity before it knows what is in it.
+    /// True when the model must browse the entity to know its content.
     pub fn needs_browse(&self, entity: usize) -> bool {
         let it = &self.entities[entity];
         it.alive && (!it.arrivals.is_empty() || it.has_unseen_change || it.has_overdue(self.now))
     }
 
-    /// Learns from what a browse of an entity and of its dead-letter queue shows which expired messages have left, then the
-    /// numbers of those that came. Returns what is not explained yet: it may be on its way from an entity that was not
-    /// looked at.
+    /// Learns from a browse of an entity and its dead-letter queue which expired messages were removed, and the numbers of
+    /// arrivals. Returns a description of an unexplained message: it may come from an entity that was not browsed yet.
     ///
     /// # Panics
     /// When a number is wrong.
@@ -120,7 +119,7 @@ impl World {
         self.learn_removals(entity, main);
         self.entities[entity].has_unseen_change = false;
         self.forward_all();
-        // What expired before anybody saw it may be gone, and its number with it.
+        // A message that expired unseen may be gone with its number.
         let now = self.now;
         let target = &mut self.entities[entity];
         let late = target.arrivals.iter().filter(|it| it.expires_at <= now);
@@ -134,7 +133,7 @@ impl World {
         let mut new: Vec<_> = shown.filter(|((number, _), _)| !known(number)).collect();
         new.sort_by_key(|((number, _), _)| **number);
         let mut unexplained = None;
-        // Behind a number that is not explained yet none of its partition can be: they have to wait.
+        // An unexplained number blocks the later numbers of its partition.
         let mut stuck = BTreeSet::new();
         let mut waiting = Vec::new();
         for ((number, sight), is_dead) in new {
@@ -149,7 +148,7 @@ impl World {
         let target = &mut self.entities[entity];
         for mut lost in std::mem::take(&mut target.arrivals) {
             if lost.expires_at > now {
-                // A chain of entities may need several looks.
+                // A chain of entities may need several browses.
                 unexplained = Some(format!("{}: {lost:?} did not arrive", target.name));
                 target.arrivals.push(lost);
                 continue;
@@ -210,7 +209,7 @@ impl World {
             let mut arrivals = target.arrivals.iter().enumerate();
             arrivals.find_map(|(at, it)| Some((at, recognize(it, shown, now, &target.settings, dropped)?)))
         };
-        // One that it is in any case comes before one that another copy may stand for.
+        // An exact match takes precedence over a match with a dropped duplicate.
         let Some((position, content)) = find(&Dropped::new()).or_else(|| find(&self.dropped)) else {
             let (name, arrivals) = (&target.name, &target.arrivals);
             return Some(format!(

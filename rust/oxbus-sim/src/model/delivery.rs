@@ -10,23 +10,23 @@ use super::entity::Entity;
 use super::message::{MessageLock, MessagePhase, NEVER};
 use super::{ErrorKind, Refusals, World};
 
-/// Where a stream of messages is: an entity and which of its two.
+/// An entity and one of its sub-queues.
 pub type StreamAt = (usize, SubQueue);
 
-/// How a lock is ended by who has it.
+/// How the holder settles a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettleAction {
-    /// Done with.
+    /// Remove the message.
     Complete,
-    /// Back, one delivery charged.
+    /// Return the message and count the delivery.
     Abandon,
-    /// Set aside.
+    /// Defer the message.
     Defer,
-    /// To the dead-letter queue.
+    /// Move the message to the dead-letter queue.
     DeadLetter,
 }
 
-/// A message as it was handed out.
+/// A message as it was delivered.
 #[derive(Debug, Clone)]
 pub struct DeliveredMessage {
     /// Its number.
@@ -42,12 +42,12 @@ pub struct DeliveredMessage {
 }
 
 impl World {
-    /// True for a stream that is received from by session (B-187, B-190).
+    /// True for a sub-queue that requires sessions (B-187, B-190).
     pub fn needs_session(&self, (entity, sub_queue): StreamAt) -> bool {
         self.entities[entity].settings.requires_session && sub_queue == SubQueue::Main
     }
 
-    /// Why a receive may be refused.
+    /// The errors of a receive.
     pub fn receive_refusals(&self, (entity, sub_queue): StreamAt, has_session: bool) -> Refusals {
         let it = &self.entities[entity];
         let mut refusals = Refusals::new();
@@ -68,10 +68,11 @@ impl World {
         refusals
     }
 
-    /// Notes what a receiver without a session got. Returns the lock of each message; none when it deletes.
+    /// Records a delivery to a receiver without a session. Returns the lock of each message; `None` in receive-and-delete
+    /// mode.
     ///
     /// # Panics
-    /// When it may not get that, or got nothing although something was ready.
+    /// When the delivery is not allowed, or is empty although messages are ready.
     pub fn received(
         &mut self,
         at: StreamAt,
@@ -82,10 +83,10 @@ impl World {
         let (entity, sub_queue) = at;
         let ready = self.entities[entity].ready(sub_queue, self.now);
         let name = self.entities[entity].name.clone();
-        assert!(delivered.len() <= max, "{name}: more than was asked for");
+        assert!(delivered.len() <= max, "{name}: more messages than requested");
         assert!(
             !delivered.is_empty() || ready.is_empty(),
-            "{name}: {ready:?} are ready and none came"
+            "{name}: {ready:?} are ready and none was delivered"
         );
         let mut highest: BTreeMap<u64, u64> = BTreeMap::new();
         for each in delivered {
@@ -119,7 +120,7 @@ impl World {
             .collect()
     }
 
-    /// Notes that a message was handed out as it is stored, and returns its lock; without locks it is gone.
+    /// Records the delivery of a message and returns its lock. Without locks the message is removed.
     pub(super) fn deliver(
         &mut self,
         (entity, sub_queue): StreamAt,
@@ -134,7 +135,7 @@ impl World {
         assert_eq!(
             (each.body, each.count, each.enqueued_at),
             (message.content.body, message.count, message.enqueued_at),
-            "a message comes as it is stored (B-118, B-176)"
+            "a message is delivered as it is stored (B-118, B-176)"
         );
         if !locks {
             stream.messages.remove(&each.number);
@@ -144,13 +145,13 @@ impl World {
         Some(id)
     }
 
-    /// True when a lock lasts.
+    /// True while a lock holds.
     pub fn is_locked_by(&self, (entity, sub_queue): StreamAt, number: u64, id: u64) -> bool {
         let message = self.entities[entity].stream(sub_queue).messages.get(&number);
         message.is_some_and(|message| message.lock.is_some_and(|lock| lock.id == id))
     }
 
-    /// Why a settlement may be refused, its session and its receiver apart.
+    /// The errors of a settlement, apart from those of its session and its receiver.
     pub fn settle_refusals(&self, at: StreamAt, number: u64, id: u64, action: Option<SettleAction>) -> Refusals {
         let mut refusals = Refusals::new();
         if !self.entities[at.0].alive {
@@ -165,7 +166,7 @@ impl World {
         refusals
     }
 
-    /// Notes a settlement (B-162 … B-165).
+    /// Records a settlement (B-162 … B-165).
     pub fn settled(&mut self, at: StreamAt, number: u64, action: SettleAction) {
         self.apply_settlement(at, number, action);
         self.forward_all();
@@ -188,7 +189,8 @@ impl World {
         }
     }
 
-    /// Ends a delivery without a settlement. One that was fetched by number was charged then (B-281, B-282).
+    /// Returns a message to its entity and counts the delivery if `charged`. A deferred message was counted when it was
+    /// fetched (B-281, B-282).
     pub(super) fn end_delivery(&mut self, at: StreamAt, number: u64, charged: bool) {
         let (entity, sub_queue) = at;
         let max = self.entities[entity].settings.max_delivery_count;
@@ -199,7 +201,7 @@ impl World {
         if message.phase == MessagePhase::Ready && charged {
             message.count += 1;
         }
-        // At the limit a lapse or an abandon buries it, a release does not (B-178, B-205).
+        // At the maximum an expired lock or an abandon dead-letters it, a release does not (B-178, B-205).
         if charged && message.count >= max && sub_queue == SubQueue::Main {
             self.dead_letter(entity, number, EXHAUSTED);
         }
@@ -214,12 +216,12 @@ impl World {
         message.phase = MessagePhase::Ready;
         message.lock = None;
         message.born = born;
-        // Dead letters come in the order of their death, and are received by number (B-265).
+        // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
         message.returned = true;
         it.dead.messages.insert(number, message);
     }
 
-    /// Why a renewal may be refused, its receiver apart (B-154, B-155).
+    /// Records a renewal and returns the new end (B-154).
     pub fn renewed(&mut self, (entity, sub_queue): StreamAt, number: u64) -> u64 {
         let until = self.now + self.entities[entity].settings.lock_duration_ms;
         let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
@@ -228,7 +230,7 @@ impl World {
         until
     }
 
-    /// Why a fetch of deferred messages may be refused (B-278, B-279).
+    /// The errors of a fetch of deferred messages (B-278, B-279).
     pub fn fetch_refusals(&self, at: StreamAt, numbers: &[u64], session: Option<&str>) -> Refusals {
         let mut refusals = self.receive_refusals(at, session.is_some());
         let it = &self.entities[at.0];
@@ -253,7 +255,7 @@ impl World {
         refusals
     }
 
-    /// Notes that a fetch found not all of its messages: those of them that have expired leave now (B-255).
+    /// Records a fetch that did not find all its messages: the expired ones are removed now (B-255).
     pub fn missed(&mut self, (entity, sub_queue): StreamAt, numbers: &[u64], session: Option<&str>) {
         if sub_queue == SubQueue::DeadLetter {
             return;
@@ -275,10 +277,10 @@ impl World {
         self.forward_all();
     }
 
-    /// Notes deferred messages that were fetched: each a delivery (B-281).
+    /// Records a fetch of deferred messages. Each counts as a delivery (B-281).
     ///
     /// # Panics
-    /// When they are not those that were asked for.
+    /// When they are not the requested messages.
     pub fn fetched(
         &mut self,
         at: StreamAt,

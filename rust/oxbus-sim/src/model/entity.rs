@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An entity of the model: its messages by sequence number, and what it remembers.
+//! An entity of the model: its messages by sequence number, identities, sessions and rules.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::message::{Message, MessagePhase};
 use super::session::Session;
 use super::topic::Rule;
 
-/// What an entity is.
+/// The kind of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A queue.
@@ -22,12 +22,12 @@ pub enum Kind {
     Subscription(usize),
 }
 
-/// The message that an identity was first seen with.
+/// The first message with an identity.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstSeen {
-    /// When.
+    /// Its time.
     pub since: u64,
-    /// At which step.
+    /// Its step.
     pub step: u64,
     /// Its body.
     pub body: u64,
@@ -38,7 +38,7 @@ pub struct FirstSeen {
 pub struct Stream {
     /// The messages.
     pub messages: BTreeMap<u64, Message>,
-    /// Messages born up to then may come in any order: several receivers had them in their hands or caches.
+    /// Messages with a serial up to this one may be delivered in any order: several receivers had them, or had them cached.
     pub mixed_until: u64,
 }
 
@@ -47,31 +47,31 @@ pub struct Stream {
 pub struct Entity {
     /// Its path.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its settings.
     pub settings: QueueSettings,
-    /// The partition of the namespace that it lives in when it is not partitioned.
+    /// Its partition of the namespace when it is not partitioned.
     pub home: u16,
-    /// Not deleted.
+    /// False once it is deleted.
     pub alive: bool,
-    /// Its messages; of a topic those that wait for their time.
+    /// Its messages; of a topic the scheduled ones.
     pub main: Stream,
     /// Its dead letters.
     pub dead: Stream,
-    /// When each identity was first seen (B-219): the key, where the entity is partitioned, and the id.
+    /// The first message of each identity (B-219): the key if the entity is partitioned, and the id.
     pub seen: BTreeMap<(Option<String>, String), FirstSeen>,
     /// Its sessions (B-186).
     pub sessions: BTreeMap<String, Session>,
-    /// Its rules, when it is a subscription.
+    /// The rules of a subscription.
     pub rules: Vec<Rule>,
-    /// Messages that came in and whose numbers are not known yet.
+    /// Messages whose numbers are not known yet.
     pub arrivals: Vec<Arrival>,
-    /// Last number given out, by partition.
+    /// Last known counter, by partition.
     pub last: BTreeMap<u64, u64>,
-    /// Numbers that were given to messages that nobody saw. Below none while a message is on its way out.
+    /// Numbers of messages that were never seen. Negative while a message is leaving.
     pub unseen: i64,
-    /// Something went through it and left nothing to be seen: the broker has to find out at the same time.
+    /// Something passed through it without a visible trace, so the broker must process it at the same time.
     pub has_unseen_change: bool,
 }
 
@@ -119,10 +119,10 @@ impl Entity {
         number >> COUNTER_BITS
     }
 
-    /// Notes that a number was given out: the next of its partition, but for those that nobody saw (B-105).
+    /// Records a number: the next one of its partition, apart from numbers of unseen messages (B-105).
     ///
     /// # Panics
-    /// When it is not.
+    /// When the number is not allowed.
     pub fn take_number(&mut self, number: u64) {
         let counter = number & ((1 << COUNTER_BITS) - 1);
         let last = self.last.entry(Self::partition_of_number(number)).or_default();
@@ -137,8 +137,8 @@ impl Entity {
         *last = counter;
     }
 
-    /// True when nobody has the message and its time is over: it is not received any more (B-138), and leaves when the
-    /// entity finds out (B-251). Dead letters do not expire (B-254).
+    /// True for an unlocked expired message: it is not delivered any more (B-138), and is removed when the entity processes
+    /// its expiry (B-251). Dead letters do not expire (B-254).
     pub fn is_overdue(message: &Message, now: u64) -> bool {
         message.is_free() && message.expires_at <= now
     }
@@ -153,7 +153,7 @@ impl Entity {
         ready.map(|(number, _)| *number).collect()
     }
 
-    /// True when a message has to leave that may be there still.
+    /// True when there is an expired message that the broker may have removed.
     pub fn has_overdue(&self, now: u64) -> bool {
         self.kind != Kind::Topic
             && self
@@ -163,7 +163,7 @@ impl Entity {
                 .any(|message| Self::is_overdue(message, now))
     }
 
-    /// Messages that are deferred, held or not.
+    /// Deferred messages, locked or not.
     pub fn deferred(&self, sub_queue: SubQueue) -> impl Iterator<Item = u64> {
         let messages = &self.stream(sub_queue).messages;
         let deferred = messages

@@ -8,7 +8,7 @@ use super::arrival::WITHOUT_SESSION;
 use super::entity::Kind;
 use super::message::{Content, FirstNumber, Message};
 
-/// What becomes of a message that is to be forwarded.
+/// The result of forwarding a message.
 enum ForwardResult {
     Moved(usize),
     DeadLettered(&'static str),
@@ -18,7 +18,7 @@ enum ForwardResult {
 const HOPS_MAX: u8 = 4;
 
 impl World {
-    /// Moves everything that is to be forwarded, until nothing moves.
+    /// Forwards messages until none moves.
     pub(super) fn forward_all(&mut self) {
         let mut moved = true;
         while moved {
@@ -37,7 +37,7 @@ impl World {
             SubQueue::DeadLetter => settings.forward_dead_letters_to.clone(),
         };
         let Some(path) = path else { return false };
-        // One that may not be received from keeps its messages (B-339).
+        // An entity with disabled receives keeps its messages (B-339).
         if !settings.status.receives() {
             return false;
         }
@@ -57,14 +57,14 @@ impl World {
                         ..content
                     };
                     let dead = &mut self.entities[entity].dead.messages;
-                    // Dead letters come in the order of their death, and are received by number (B-265).
+                    // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
                     let returned = true;
-                    let buried = Message {
+                    let dead_lettered = Message {
                         content,
                         returned,
                         ..message
                     };
-                    dead.insert(number, buried);
+                    dead.insert(number, dead_lettered);
                     true
                 }
                 ForwardResult::DeadLettered(_) => {
@@ -116,7 +116,8 @@ impl World {
         ForwardResult::Moved(to)
     }
 
-    /// The key by the rules of the destination, else by those of the source (B-086). A subscription has those of its topic.
+    /// The key by the rules of the destination, else by those of the source (B-086). A subscription uses those of its
+    /// topic.
     fn key_at(&self, (from, to): (usize, usize), content: &Content) -> Option<String> {
         let from = match self.entities[from].kind {
             Kind::Subscription(topic) => topic,
@@ -125,7 +126,7 @@ impl World {
         self.key_of(to, content).or_else(|| self.key_of(from, content))
     }
 
-    /// The destination takes a message by its own rules (B-086, B-337, B-338).
+    /// Forwards a message to an entity, which applies its own rules (B-086, B-337, B-338).
     fn forward_to_entity(&mut self, (from, to): (usize, usize), content: Content, number: Option<u64>) {
         let first_number = match (content.first_number, number) {
             (FirstNumber::None, None) => FirstNumber::Unseen,
@@ -139,7 +140,7 @@ impl World {
         };
         if !self.is_new(to, &content) {
             self.entities[to].has_unseen_change = true;
-            // In one step any may come first.
+            // Within a step any of the duplicates may come first.
             if let Some(first) = self.first_seen(to, &content).filter(|first| first.step == self.step) {
                 self.dropped.entry(first.body).or_default().push(content);
             }
@@ -148,7 +149,7 @@ impl World {
         let partition = match self.key_at((from, to), &content) {
             _ if !self.entities[to].settings.enable_partitioning => Some(0),
             Some(key) => Some(self.partition_of(to, &key)),
-            // Any will do.
+            // Any partition is allowed.
             None => None,
         };
         self.arrive(to, content, partition, self.now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities: created, changed, deleted; purge and resubmission (B-008 … B-033, B-332, B-345, B-396 … B-405).
+//! Create, update, delete, purge and resubmit (B-008 … B-033, B-332, B-345, B-396 … B-405).
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
@@ -11,9 +11,9 @@ use super::topic::Rule;
 use super::{ErrorKind, Refusals, World};
 
 impl World {
-    /// Why creating an entity may be refused.
+    /// The errors of creating an entity.
     pub fn create_refusals(&self, name: &str, kind: Kind, settings: &QueueSettings) -> Refusals {
-        // A queue may name itself (B-033).
+        // A queue may forward to itself (B-033).
         let made = (kind == Kind::Queue).then_some(name);
         let mut refusals = self.settings_refusals(made, settings);
         if self.find(name).is_some() {
@@ -43,7 +43,7 @@ impl World {
         refusals
     }
 
-    /// Notes a new entity and returns its index.
+    /// Records a new entity and returns its index.
     pub fn created(&mut self, name: &str, kind: Kind, mut settings: QueueSettings, rules: Vec<Rule>) -> usize {
         let home = if let Kind::Subscription(topic) = kind {
             settings.enable_partitioning = self.entities[topic].settings.enable_partitioning;
@@ -58,7 +58,7 @@ impl World {
         self.entities.len() - 1
     }
 
-    /// Why a change of settings may be refused (B-008, B-031, B-332).
+    /// The errors of an update of settings (B-008, B-031, B-332).
     pub fn update_refusals(&self, entity: usize, next: &QueueSettings) -> Refusals {
         let it = &self.entities[entity];
         let held = &it.settings;
@@ -66,7 +66,7 @@ impl World {
         let changes = held.enable_partitioning != next.enable_partitioning
             || held.requires_session != next.requires_session
             || held.requires_duplicate_detection != next.requires_duplicate_detection;
-        // A status that stops what the kind does not do (B-396).
+        // A status that disables an operation that the kind does not have (B-396).
         let is_odd = matches!(
             (it.kind, next.status),
             (Kind::Topic, EntityStatus::ReceiveDisabled) | (Kind::Subscription(_), EntityStatus::SendDisabled)
@@ -77,13 +77,13 @@ impl World {
         refusals
     }
 
-    /// Notes a change of settings.
+    /// Records an update of settings.
     pub fn updated(&mut self, entity: usize, next: QueueSettings) {
         self.entities[entity].settings = next;
         self.forward_all();
     }
 
-    /// Notes that an entity was deleted with all that is in it, a topic with its subscriptions.
+    /// Records the deletion of an entity with its messages, and of a topic's subscriptions.
     pub fn deleted(&mut self, entity: usize) {
         let mut gone = self.subscriptions(entity);
         gone.push(entity);
@@ -97,7 +97,7 @@ impl World {
         self.forward_all();
     }
 
-    /// Why a purge may be refused: as a receive of that sub-queue, but for sessions.
+    /// The errors of a purge: those of a receive, without the session.
     pub fn purge_refusals(&self, entity: usize, sub_queue: SubQueue) -> Refusals {
         let mut refusals = self.receive_refusals((entity, sub_queue), true);
         if self.entities[entity].kind == Kind::Topic {
@@ -106,7 +106,7 @@ impl World {
         refusals
     }
 
-    /// Why sending dead letters again may be refused: it receives them and sends them.
+    /// The errors of resubmitting dead letters: those of a purge and of a send.
     pub fn resubmit_refusals(&self, entity: usize) -> Refusals {
         let mut refusals = self.purge_refusals(entity, SubQueue::DeadLetter);
         if !self.entities[entity].settings.status.sends() {
@@ -115,13 +115,17 @@ impl World {
         refusals
     }
 
-    /// Notes a purge: up to `limit` messages that nobody has are gone; `left` are there still (B-402).
+    /// Records a purge of up to `limit` unlocked messages; `left` are the remaining ones (B-402).
     ///
     /// # Panics
-    /// When another number of messages went.
+    /// When the number of messages is wrong.
     pub fn purged(&mut self, entity: usize, sub_queue: SubQueue, limit: usize, removed: usize, left: &[u64]) {
         let ready = self.entities[entity].ready(sub_queue, self.now);
-        assert_eq!(removed, ready.len().min(limit), "a purge takes what nobody has (B-402)");
+        assert_eq!(
+            removed,
+            ready.len().min(limit),
+            "a purge removes unlocked messages (B-402)"
+        );
         self.remove_ready(entity, sub_queue, &ready, removed, left);
     }
 
@@ -134,7 +138,7 @@ impl World {
         left: &[u64],
     ) -> Vec<(u64, super::message::Message)> {
         let gone: Vec<u64> = ready.iter().copied().filter(|number| !left.contains(number)).collect();
-        assert_eq!(gone.len(), count, "as many are gone as were counted");
+        assert_eq!(gone.len(), count, "the removed messages match the count");
         let born = self.serial();
         let stream = self.entities[entity].stream_mut(sub_queue);
         stream.mixed_until = born;
@@ -143,11 +147,12 @@ impl World {
             .collect()
     }
 
-    /// Notes that dead letters were sent again: as new messages, without their reason (B-270); `left` are dead still. Where
-    /// a session is required, those without one stay (B-272); none is dropped as a copy, later copies are.
+    /// Records resubmitted dead letters: they become new messages without a reason (B-270); `left` are the remaining ones.
+    /// With required sessions, messages without one stay (B-272). None is dropped as a duplicate; later duplicates of them
+    /// are.
     ///
     /// # Panics
-    /// When another number of messages went.
+    /// When the number of messages is wrong.
     pub fn resubmitted(&mut self, entity: usize, limit: usize, count: usize, left: &[u64]) {
         let mut ready = self.entities[entity].ready(SubQueue::DeadLetter, self.now);
         let it = &self.entities[entity];
@@ -155,7 +160,7 @@ impl World {
         if it.settings.requires_session {
             ready.retain(|number| it.dead.messages[number].content.session.is_some());
         }
-        assert_eq!(count, ready.len().min(limit), "all that nobody has are sent again");
+        assert_eq!(count, ready.len().min(limit), "all unlocked ones are resubmitted");
         for (number, message) in self.remove_ready(entity, SubQueue::DeadLetter, &ready, count, left) {
             let mut content = message.content;
             content.reason = None;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A message of the model.
 
-/// What a message carries, as far as a rule speaks of it.
+/// The content of a message that rules of behaviour.md use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// Its body: a number that no other message has.
+    /// Its body, a unique number.
     pub body: u64,
     /// Session id.
     pub session: Option<String>,
@@ -18,11 +18,11 @@ pub struct Content {
     pub n: Option<i64>,
     /// Application property `color`.
     pub color: Option<String>,
-    /// Milliseconds it lives.
+    /// Time to live, in milliseconds.
     pub ttl_ms: Option<u64>,
     /// Times it was forwarded (B-334).
     pub hops: u8,
-    /// Number at its first point of submission, where it has one (B-113).
+    /// Its number at the first entity, if it was forwarded or copied (B-113).
     pub first_number: FirstNumber,
     /// The rule that made this copy (B-348).
     pub rule: Option<String>,
@@ -31,7 +31,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// The same with a reason, when it is buried because it cannot be received by session (B-185).
+    /// The content with its reason if it is dead-lettered for lack of a session id (B-185).
     #[must_use]
     pub fn dead_lettered_without_session(mut self, dead: bool) -> Self {
         if dead {
@@ -41,26 +41,26 @@ impl Content {
     }
 }
 
-/// The number at the first point of submission.
+/// The number at the first entity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FirstNumber {
-    /// It was not handed on.
+    /// It was not forwarded or copied.
     #[default]
     None,
-    /// This one.
+    /// This number.
     Is(u64),
-    /// One that nobody saw.
+    /// A number that was never seen.
     Unseen,
 }
 
-/// Where a message is in its entity.
+/// The phase of a message in its entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessagePhase {
-    /// In the flow.
+    /// Active.
     Ready,
-    /// Set aside until it is fetched by number (B-275).
+    /// Deferred until it is fetched by number (B-275).
     Deferred,
-    /// Waiting for its time (B-233).
+    /// Scheduled (B-233).
     Scheduled {
         /// When it is due.
         due: u64,
@@ -70,11 +70,11 @@ pub enum MessagePhase {
 /// A lock on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageLock {
-    /// No other lock has this number.
+    /// Its serial number.
     pub id: u64,
-    /// First millisecond at which it no longer lock_ids; never, under the lock of a session.
+    /// First millisecond at which it no longer holds; `NEVER` under the lock of a session.
     pub until: u64,
-    /// The acceptance of the session that it is under.
+    /// The acceptance of its session.
     pub session: Option<u64>,
 }
 
@@ -83,19 +83,19 @@ pub struct MessageLock {
 pub struct Message {
     /// What it carries.
     pub content: Content,
-    /// Where it is.
+    /// Its phase.
     pub phase: MessagePhase,
-    /// Deliveries charged (B-176, B-177).
+    /// Delivery count (B-176, B-177).
     pub count: u32,
     /// When it was accepted (B-117).
     pub enqueued_at: u64,
-    /// When it expires (B-246); never for most.
+    /// When it expires (B-246), or `NEVER`.
     pub expires_at: u64,
-    /// Who has it.
+    /// Its lock.
     pub lock: Option<MessageLock>,
-    /// Rises with each message that the model learns of.
+    /// Its serial number; rises with each message that the model learns.
     pub born: u64,
-    /// It was given back once, so it may come after later ones (B-145).
+    /// It was returned once, so it may be delivered after later messages (B-145).
     pub returned: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Message {
 pub const NEVER: u64 = u64::MAX;
 
 impl Message {
-    /// In the flow, and nobody has it.
+    /// True when it is active and unlocked.
     pub fn is_free(&self) -> bool {
         self.phase == MessagePhase::Ready && self.lock.is_none()
     }

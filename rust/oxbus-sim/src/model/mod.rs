@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A namespace as lists of messages, written from docs/behaviour.md and not from the broker.
 //!
-//! It says which results are right rather than which one comes: fan-in may serve partitions in any order, and a keyless
-//! message may go anywhere. So the model is told what the broker did, checks that it may do so, and takes note of it.
-//! A violation is a panic whose text names the rule.
+//! The model tells which results are allowed, not which one occurs: fan-in may serve partitions in any order, and a keyless
+//! message may go to any partition. So a test reports each result of the broker to the model, which checks it and updates
+//! itself. A violation is a panic whose text names the rule.
 
 pub mod arrival;
 pub mod delivery;
@@ -25,10 +25,10 @@ pub use oxbus_model::{ErrorKind, name::SubQueue};
 use entity::{Entity, Kind};
 use message::Content;
 
-/// Why a call may be refused. Without any it has to succeed; with several any of them is right.
+/// The errors with which a call may fail. Empty: the call must succeed. Several: any of them is allowed.
 pub type Refusals = Vec<ErrorKind>;
 
-/// Copies of messages that were dropped, by the body of the one that was not.
+/// Dropped duplicates, by the body of the message that was kept.
 pub type Dropped = BTreeMap<u64, Vec<Content>>;
 
 /// A namespace.
@@ -38,13 +38,13 @@ pub struct World {
     pub now: u64,
     /// Partitions of the namespace.
     pub partitions: u16,
-    /// Every entity there ever was.
+    /// All entities, also deleted ones.
     pub entities: Vec<Entity>,
     /// Steps taken.
     pub step: u64,
-    /// The last number that a lock, a message or an acceptance got.
+    /// The last serial number of a lock, a message or an acceptance.
     pub last_serial: u64,
-    /// Copies that were dropped on their way from entity to entity, by the body of what came first in the same step.
+    /// Duplicates that forwarding dropped, by the body of the message that came first in the same step.
     pub dropped: Dropped,
 }
 
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// A number that nothing has.
+    /// A new serial number.
     pub fn serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
@@ -74,7 +74,7 @@ impl World {
             .position(|entity| entity.alive && entity.name.eq_ignore_ascii_case(path))
     }
 
-    /// Entities that are there.
+    /// Entities that are not deleted.
     pub fn alive_entities(&self) -> Vec<usize> {
         (0..self.entities.len()).filter(|at| self.entities[*at].alive).collect()
     }
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// The partition of the namespace in which a message is (B-324).
+    /// The partition of the namespace that has a message (B-324).
     pub fn shard_of(&self, entity: usize, number: u64) -> u64 {
         let entity = &self.entities[entity];
         if entity.settings.enable_partitioning {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending: which partition, what is refused, what is a copy (B-061 … B-084, B-184, B-218 … B-243).
+//! Sends: routing, errors, duplicates, schedules (B-061 … B-084, B-184, B-218 … B-243).
 
 use oxbus_model::ErrorKind;
 
@@ -9,7 +9,7 @@ use super::message::{Content, Message, MessagePhase, NEVER};
 use super::{Refusals, World};
 
 impl World {
-    /// The key that chooses the partition of a message (B-063), where the entity is partitioned.
+    /// The key that chooses the partition of a message (B-063) in a partitioned entity.
     pub fn key_of(&self, entity: usize, content: &Content) -> Option<String> {
         let settings = &self.entities[entity].settings;
         if !settings.enable_partitioning {
@@ -19,7 +19,7 @@ impl World {
         content.session.clone().or(content.key.clone()).or(id)
     }
 
-    /// Why a batch may be refused.
+    /// The errors of sending a batch.
     pub fn send_refusals(&self, entity: usize, batch: &[Content]) -> Refusals {
         let target = &self.entities[entity];
         let settings = &target.settings;
@@ -50,7 +50,7 @@ impl World {
         refusals
     }
 
-    /// True when a message is no copy of an earlier one; then its id is remembered (B-219, B-220, B-229).
+    /// True when a message is not a duplicate; its id is remembered then (B-219, B-220, B-229).
     pub fn is_new(&mut self, entity: usize, content: &Content) -> bool {
         let Some(identity) = self.identity(entity, content) else {
             return true;
@@ -67,26 +67,26 @@ impl World {
         is_new
     }
 
-    /// What tells a message from others, where copies are dropped.
+    /// The identity of a message in an entity with duplicate detection.
     fn identity(&self, entity: usize, content: &Content) -> Option<(Option<String>, String)> {
         let drops = self.entities[entity].settings.requires_duplicate_detection;
         let id = content.id.clone().filter(|_| drops)?;
         Some((self.key_of(entity, content), id))
     }
 
-    /// The message that had the identity of another one.
+    /// The first message with the same identity.
     pub(super) fn first_seen(&self, entity: usize, content: &Content) -> Option<FirstSeen> {
         let identity = self.identity(entity, content)?;
         self.entities[entity].seen.get(&identity).copied()
     }
 
-    /// Milliseconds that a message lives (B-247).
+    /// Time to live of a message, in milliseconds (B-247).
     pub fn life_of(&self, entity: usize, content: &Content) -> u64 {
         let default = self.entities[entity].settings.default_time_to_live_ms.unwrap_or(NEVER);
         content.ttl_ms.unwrap_or(NEVER).min(default)
     }
 
-    /// Notes a batch that was accepted, with the number of each message.
+    /// Records an accepted batch with the number of each message.
     ///
     /// # Panics
     /// When a number is wrong.
@@ -104,7 +104,7 @@ impl World {
             if !self.is_new(entity, content) {
                 let target = &self.entities[entity];
                 let known = target.main.messages.contains_key(&number) || target.dead.messages.contains_key(&number);
-                assert!(!known, "the number of a copy names no message (B-227)");
+                assert!(!known, "the number of a duplicate names no message (B-227)");
                 continue;
             }
             self.entities[entity].take_number(number);
@@ -113,7 +113,7 @@ impl World {
         self.forward_all();
     }
 
-    /// Takes in a message under a number.
+    /// Stores a message under a number.
     pub(super) fn accept(&mut self, entity: usize, content: Content, due: Option<u64>, number: u64) {
         let due = due.filter(|due| *due > self.now);
         let life = self.life_of(entity, &content);
@@ -135,20 +135,20 @@ impl World {
         self.entities[entity].main.messages.insert(number, message);
     }
 
-    /// Notes a message that comes to a queue, or to a topic, under a number that will be seen.
+    /// Records a message that arrives at a queue or a topic under a number that a later browse shows.
     pub(super) fn arrive(&mut self, entity: usize, content: Content, partition: Option<u64>, at: u64) {
         let life = self.life_of(entity, &content);
         self.arrive_for(entity, content, partition, at, life);
     }
 
-    /// The same for a message whose life was settled when it was accepted.
+    /// The same for a message whose time to live is already known.
     pub(super) fn arrive_for(&mut self, entity: usize, content: Content, partition: Option<u64>, at: u64, life: u64) {
         if self.entities[entity].kind == Kind::Topic {
             self.entities[entity].unseen += 1;
             self.fan_out(entity, &content, None, partition, at, life);
             return;
         }
-        // What is late already expires first.
+        // A message that is already expired expires first.
         let is_late = at.saturating_add(life) <= self.now;
         let dead = self.entities[entity].settings.requires_session && content.session.is_none() && !is_late;
         self.entities[entity].arrivals.push(Arrival {
@@ -160,7 +160,7 @@ impl World {
         });
     }
 
-    /// Why a cancellation may be refused (B-238, B-239).
+    /// The errors of cancelling scheduled messages (B-238, B-239).
     pub fn cancel_refusals(&self, entity: usize, numbers: &[u64]) -> Refusals {
         let target = &self.entities[entity];
         let mut refusals = Refusals::new();
@@ -184,7 +184,7 @@ impl World {
         refusals
     }
 
-    /// Notes a cancellation.
+    /// Records a cancellation.
     pub fn cancelled(&mut self, entity: usize, numbers: &[u64]) {
         for number in numbers {
             self.entities[entity].main.messages.remove(number);

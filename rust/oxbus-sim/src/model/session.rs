@@ -12,23 +12,23 @@ use super::{ErrorKind, Refusals, World};
 /// A session of an entity.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
-    /// Who has accepted it, and until when.
+    /// Its current acceptance.
     pub holder: Option<Holder>,
-    /// Its state; none was never set, or cleared (B-211).
+    /// Its state; `None` when it was never set, or cleared (B-211).
     pub state: Option<Vec<u8>>,
 }
 
 /// An acceptance of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// No other acceptance has this number.
+    /// Its serial number.
     pub id: u64,
     /// First millisecond at which it is lost.
     pub until: u64,
 }
 
 impl World {
-    /// Why any accept may be refused.
+    /// The errors of any accept.
     pub fn accept_refusals(&self, entity: usize) -> Refusals {
         let it = &self.entities[entity];
         let mut refusals = self.receive_refusals((entity, SubQueue::Main), true);
@@ -38,13 +38,13 @@ impl World {
         refusals
     }
 
-    /// True when somebody has the session (B-194).
+    /// True when the session is accepted (B-194).
     pub fn is_accepted(&self, entity: usize, session: &str) -> bool {
         let known = self.entities[entity].sessions.get(session);
         known.is_some_and(|known| known.holder.is_some())
     }
 
-    /// Sessions that an accept of the next one may get (B-195, B-198).
+    /// Sessions that accepting the next session may return (B-195, B-198).
     pub fn available(&self, entity: usize) -> BTreeSet<String> {
         let it = &self.entities[entity];
         let ready = it.ready(SubQueue::Main, self.now);
@@ -56,7 +56,7 @@ impl World {
             .collect()
     }
 
-    /// Notes that a session was accepted: the acceptance and its end.
+    /// Records an acceptance and returns it.
     pub fn accepted(&mut self, entity: usize, session: &str) -> Holder {
         let id = self.serial();
         let until = self.now + self.entities[entity].settings.lock_duration_ms;
@@ -66,13 +66,13 @@ impl World {
         holder
     }
 
-    /// True when an acceptance lasts.
+    /// True while an acceptance holds.
     pub fn has_session(&self, entity: usize, session: &str, id: u64) -> bool {
         let known = self.entities[entity].sessions.get(session);
         known.is_some_and(|known| known.holder.is_some_and(|holder| holder.id == id))
     }
 
-    /// Why a call that takes the lock of a session may be refused (B-203).
+    /// The errors of a call that needs the lock of a session (B-203).
     pub fn session_refusals(&self, entity: usize, session: &str, id: u64) -> Refusals {
         let mut refusals = Refusals::new();
         if !self.entities[entity].alive {
@@ -84,10 +84,10 @@ impl World {
         refusals
     }
 
-    /// Notes what the holder of a session received: exactly its first messages, in order (B-207).
+    /// Records a delivery in a session: exactly its first messages, in order (B-207).
     ///
     /// # Panics
-    /// When it is not.
+    /// When it is another delivery.
     pub fn received_in_session(
         &mut self,
         entity: usize,
@@ -111,7 +111,7 @@ impl World {
         out.map(|each| self.deliver(at, each, locks, NEVER, Some(id))).collect()
     }
 
-    /// Notes a renewal and returns the new end (B-202).
+    /// Records a renewal and returns the new end (B-202).
     pub fn session_renewed(&mut self, entity: usize, session: &str) -> u64 {
         let until = self.now + self.entities[entity].settings.lock_duration_ms;
         let known = self.entities[entity].sessions.get_mut(session);
@@ -119,13 +119,13 @@ impl World {
         until
     }
 
-    /// Notes a new state (B-211).
+    /// Records a new state (B-211).
     pub fn state_set(&mut self, entity: usize, session: &str, state: Option<Vec<u8>>) {
         let known = self.entities[entity].sessions.entry(session.to_owned()).or_default();
         known.state = state;
     }
 
-    /// Takes a session from its holder: charged when the lock ended, not when it was closed (B-205, B-206).
+    /// Ends an acceptance. Deliveries count when its lock expired, not when it was closed (B-205, B-206).
     pub fn session_ended(&mut self, entity: usize, session: &str, charged: bool) {
         let Some(known) = self.entities[entity].sessions.get_mut(session) else {
             return;
@@ -141,7 +141,7 @@ impl World {
         self.forward_all();
     }
 
-    /// Sessions that a list must show, and those that it may (B-186, B-214).
+    /// The sessions that a list must contain, and those that it may contain (B-186, B-214).
     pub fn listed(&self, entity: usize) -> (BTreeSet<String>, BTreeSet<String>) {
         let it = &self.entities[entity];
         let messages = it.main.messages.values();
@@ -150,7 +150,7 @@ impl World {
             wanted.filter_map(|message| message.content.session.clone())
         };
         let with_state = it.sessions.iter().filter(|(_, known)| known.state.is_some());
-        // What is to be forwarded is in no session.
+        // Messages to be forwarded are in no session.
         let waits = it.settings.forward_to.is_none();
         let must: BTreeSet<String> = of(|message| message.phase == MessagePhase::Ready && message.expires_at == NEVER)
             .filter(|_| waits)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time passes, and processes end (B-112, B-157, B-206, B-235, B-102).
+//! Time and restarts (B-112, B-157, B-206, B-235, B-102).
 
 use oxbus_model::name::SubQueue;
 
@@ -7,11 +7,11 @@ use super::World;
 use super::entity::{Entity, Kind};
 use super::message::{Message, MessageLock, MessagePhase, NEVER};
 
-/// Numbers that an unclean end may skip in each partition (docs/guarantees.md).
+/// Numbers that a kill may skip in each partition (docs/guarantees.md).
 const GAP_MAX: i64 = 16_384;
 
 impl World {
-    /// Lets time pass: locks end, what is due arrives.
+    /// Advances the time: locks end, scheduled messages are activated.
     pub fn advanced(&mut self, ms: u64) {
         self.now += ms;
         let now = self.now;
@@ -39,7 +39,7 @@ impl World {
         held.map(|(number, _)| *number).collect()
     }
 
-    /// What is due is appended as if it was sent when it was due.
+    /// Activates due messages as if they were sent when they were due.
     fn activate(&mut self, entity: usize) {
         let now = self.now;
         let due_of = |message: &Message| match message.phase {
@@ -63,11 +63,11 @@ impl World {
         }
     }
 
-    /// The process ends and another one opens the directory. A kill may skip numbers.
+    /// Restarts the process on the same directory. A kill may skip numbers.
     pub fn reopened(&mut self, is_clean: bool) {
         for entity in self.alive_entities() {
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-                // A lock ends with its process as if it lapsed.
+                // A lock ends with its process as if it expired.
                 for number in self.held(entity, sub_queue, |_| true) {
                     self.end_delivery((entity, sub_queue), number, true);
                 }

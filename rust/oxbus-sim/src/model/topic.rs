@@ -5,12 +5,12 @@ use super::World;
 use super::arrival::Arrival;
 use super::message::{Content, FirstNumber, NEVER};
 
-/// What selects a message.
+/// The filter of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// Everything.
+    /// Every message.
     True,
-    /// Nothing.
+    /// No message.
     False,
     /// This subject.
     Subject(String),
@@ -25,16 +25,16 @@ pub enum Filter {
 pub struct Rule {
     /// Its name.
     pub name: String,
-    /// What it selects.
+    /// Its filter.
     pub filter: Filter,
-    /// It has an action, so its copy is its own (B-348).
+    /// True with an action, which makes its own copy (B-348).
     pub acts: bool,
 }
 
 /// True, false or unknown (B-370).
 type Truth = Option<bool>;
 
-/// A SQL filter and what it means.
+/// A SQL filter and its meaning.
 type Meaning = (&'static str, fn(&Content) -> Truth);
 
 /// SQL filters with their meaning in three-valued logic, worked out by hand.
@@ -79,7 +79,7 @@ fn or(a: Truth, b: Truth) -> Truth {
 }
 
 impl Filter {
-    /// True when it selects a message: unknown does not (B-370).
+    /// True when it selects a message; unknown does not select (B-370).
     pub fn selects(&self, content: &Content) -> bool {
         match self {
             Self::True => true,
@@ -92,7 +92,7 @@ impl Filter {
 }
 
 impl World {
-    /// Gives each subscription its copies (B-347 … B-349). `number` is that in the topic, if somebody saw it.
+    /// Adds the copies of each subscription (B-347 … B-349). `number` is the number in the topic, if it is known.
     pub(super) fn fan_out(
         &mut self,
         topic: usize,
@@ -111,7 +111,7 @@ impl World {
             let subscription = &mut self.entities[at_subscription];
             let settings = &subscription.settings;
             let life = life.min(settings.default_time_to_live_ms.unwrap_or(NEVER));
-            // What is late already expires first.
+            // A message that is already expired expires first.
             let is_late = at.saturating_add(life) <= self.now;
             let dead = settings.requires_session && content.session.is_none() && !is_late;
             let selecting: Vec<&Rule> = subscription

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Transactions: everything or nothing, one partition, two minutes, a hundred messages (B-306 … B-330).
+//! Transactions: atomic, in one partition, up to two minutes and a hundred messages (B-306 … B-330).
 
 use super::delivery::{SettleAction, StreamAt};
 use super::message::Content;
@@ -7,23 +7,23 @@ use super::{ErrorKind, Refusals, World};
 
 /// Milliseconds from the first operation (B-318).
 const LIFE_MS: u64 = 120_000;
-/// Messages that it may send (B-319).
+/// Messages that a transaction may send (B-319).
 const MESSAGES_MAX: usize = 100;
 
-/// What was done in a transaction so far.
+/// The operations of a transaction so far.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionState {
-    /// It may be about several entities (B-324).
+    /// It may include several entities (B-324).
     pub cross_entity: bool,
-    /// It was committed, rolled back, or found to be late.
+    /// It was committed, rolled back, or timed out.
     pub is_over: bool,
-    /// When it began, about which entity, in which partition of the namespace.
+    /// The time, the entity and the partition of the first operation.
     pub began: Option<(u64, usize, u64)>,
-    /// The key of what it sends to partitioned entities.
+    /// The key of its messages to partitioned entities.
     pub key: Option<String>,
-    /// Messages: to where, when due.
+    /// Sends: entity, content, scheduled time.
     pub sends: Vec<(usize, Content, Option<u64>)>,
-    /// Settlements: the message, its lock, the session and acceptance it is under.
+    /// Settlements.
     pub settles: Vec<TransactionSettle>,
     /// States: entity, session, acceptance, state.
     pub states: Vec<(usize, String, u64, Option<Vec<u8>>)>,
@@ -32,15 +32,15 @@ pub struct TransactionState {
 /// A settlement in a transaction.
 #[derive(Debug, Clone)]
 pub struct TransactionSettle {
-    /// Where the message is.
+    /// The sub-queue of the message.
     pub at: StreamAt,
     /// Its number.
     pub number: u64,
-    /// The lock that ends.
+    /// Its lock.
     pub lock: u64,
-    /// How it ends.
+    /// The settlement.
     pub action: SettleAction,
-    /// The session and the acceptance that its receiver has.
+    /// The session and the acceptance of the receiver.
     pub session: Option<(String, u64)>,
 }
 
@@ -49,14 +49,14 @@ impl World {
         work.began.is_some_and(|(since, ..)| self.now >= since + LIFE_MS)
     }
 
-    /// Why an operation in a partition may be refused.
+    /// The errors of an operation in a partition.
     fn step_refusals(&self, work: &TransactionState, entity: usize, shard: Option<u64>) -> Refusals {
         let mut refusals = Refusals::new();
         if work.is_over {
             refusals.push(ErrorKind::TransactionOver);
         }
         if self.is_late(work) {
-            // The first call that finds out says so, later ones that it is over.
+            // The first call after the timeout reports it; later calls report that the transaction is over.
             refusals.extend([ErrorKind::TransactionTimeout, ErrorKind::TransactionOver]);
         }
         if let Some((_, first, known)) = work.began
@@ -67,7 +67,7 @@ impl World {
         refusals
     }
 
-    /// The partition of the namespace that a batch goes to, where that is determined.
+    /// The partition of the namespace for a batch, if it is determined.
     fn shard_for(&self, entity: usize, content: &Content) -> Option<u64> {
         match self.key_of(entity, content) {
             Some(key) => Some(self.partition_of(entity, &key)),
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Why a send in a transaction may be refused (B-308 … B-313).
+    /// The errors of a send in a transaction (B-308 … B-313).
     pub fn transactional_send_refusals(&self, work: &TransactionState, entity: usize, batch: &[Content]) -> Refusals {
         let mut refusals = self.send_refusals(entity, batch);
         refusals.extend(self.step_refusals(work, entity, self.shard_for(entity, &batch[0])));
@@ -97,7 +97,7 @@ impl World {
         refusals
     }
 
-    /// Notes a send in a transaction.
+    /// Records a send in a transaction.
     pub fn sent_in(&self, work: &mut TransactionState, entity: usize, batch: &[Content], due: Option<u64>) {
         let shard = self.shard_for(entity, &batch[0]).expect("it was taken");
         work.began.get_or_insert((self.now, entity, shard));
@@ -106,7 +106,7 @@ impl World {
             .extend(batch.iter().map(|content| (entity, content.clone(), due)));
     }
 
-    /// Why a list of settlements in a transaction may be refused; then all of it is (B-306, B-310).
+    /// The errors of a list of settlements in a transaction; an error rejects the whole list (B-306, B-310).
     pub fn transactional_settle_refusals(&self, work: &TransactionState, all: &[TransactionSettle]) -> Refusals {
         let mut refusals = Refusals::new();
         let shard_of = |it: &TransactionSettle| self.shard_of(it.at.0, it.number);
@@ -138,14 +138,14 @@ impl World {
         refusals
     }
 
-    /// Notes a settlement in a transaction.
+    /// Records a settlement in a transaction.
     pub fn settled_in(&self, work: &mut TransactionState, settle: TransactionSettle) {
         let shard = self.shard_of(settle.at.0, settle.number);
         work.began.get_or_insert((self.now, settle.at.0, shard));
         work.settles.push(settle);
     }
 
-    /// Why setting a state in a transaction may be refused (B-213).
+    /// The errors of setting a state in a transaction (B-213).
     pub fn transactional_state_refusals(
         &self,
         work: &TransactionState,
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Notes a state in a transaction.
+    /// Records a state in a transaction.
     pub fn state_set_in(
         &self,
         work: &mut TransactionState,
@@ -179,7 +179,7 @@ impl World {
         work.states.push((entity, session.to_owned(), id, state));
     }
 
-    /// Why a commit may be refused. Then nothing of it happens.
+    /// The errors of a commit; an error means that nothing was committed.
     pub fn commit_refusals(&self, work: &TransactionState) -> Refusals {
         let mut refusals = self.step_refusals(work, usize::MAX, None);
         refusals.retain(|kind| *kind != ErrorKind::InvalidOperation);
@@ -204,7 +204,7 @@ impl World {
         refusals
     }
 
-    /// Notes a commit. `scheduled` are the numbers of the messages that wait for their time, in order.
+    /// Records a commit. `scheduled` are the numbers of its scheduled messages, in order.
     ///
     /// # Panics
     /// When a number is wrong.
@@ -222,7 +222,7 @@ impl World {
                     self.accept(*entity, content.clone(), *due, number);
                 }
             }
-            // A time in the past is now (B-234), and activation gives a new number (B-235).
+            // A scheduled time in the past means now (B-234), and activation assigns a new number (B-235).
             if is_new && !is_waiting {
                 let partition = self
                     .key_of(*entity, content)

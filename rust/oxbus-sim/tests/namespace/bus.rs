@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The broker and the model of it, and how one is compared with the other.
+//! The broker beside its model, and their comparison.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use oxbus_sim::model::transaction::TransactionState;
 use oxbus_store::Phase;
 use oxbus_store::fault::FaultDisk;
 
-/// Every path that an entity may have: queues, a topic, its subscriptions.
+/// The paths of all entities: queues, a topic, its subscriptions.
 pub(crate) const PATHS: [&str; 7] = [
     "a",
     "b",
@@ -33,22 +33,22 @@ pub(crate) const PATHS: [&str; 7] = [
     "t/Subscriptions/s2",
     "t/Subscriptions/s3",
 ];
-/// A queue beside the model: who waits for a send to it has waited for everything before.
+/// A queue that the model does not know. A send to it is durable only after all earlier entries of its partition.
 const FLUSH_QUEUE: &str = "written";
 /// Position of the topic.
 pub(crate) const TOPIC: usize = 3;
 const START: Timestamp = Timestamp(1_000_000);
 
-/// A receiver and what the model knows of it.
+/// A receiver and its state in the model.
 pub(crate) struct Slot {
     pub(crate) receiver: Receiver,
     pub(crate) at: StreamAt,
     pub(crate) locks: bool,
-    /// The session it has accepted, and the acceptance.
+    /// Its session and the acceptance.
     pub(crate) session: Option<(String, u64)>,
 }
 
-/// A message that was handed out under a lock, which may be over.
+/// A message that was delivered under a lock, which may have ended.
 #[derive(Clone)]
 pub(crate) struct LockedDelivery {
     pub(crate) at: StreamAt,
@@ -58,11 +58,11 @@ pub(crate) struct LockedDelivery {
     pub(crate) session: Option<(String, u64)>,
 }
 
-/// A transaction and what was done in it.
+/// A transaction and its state in the model.
 pub(crate) struct OpenTransaction {
     pub(crate) transaction: Transaction,
     pub(crate) work: TransactionState,
-    /// Where the numbers of its scheduled messages will be.
+    /// Filled with the numbers of its scheduled messages at commit.
     pub(crate) numbers: Vec<Numbers>,
 }
 
@@ -92,7 +92,7 @@ fn open(disk: Option<&FaultDisk>, clock: &Arc<ManualClock>, partitions: u16) -> 
         clock: Some(Arc::clone(clock)),
         ..NamespaceOptions::default()
     };
-    Namespace::open(options).expect("nothing is wrong with it")
+    Namespace::open(options).expect("the directory is intact")
 }
 
 pub(crate) fn begin(namespace: &Namespace, which: usize) -> OpenTransaction {
@@ -132,7 +132,7 @@ impl Bus {
         }
     }
 
-    /// Ends the process, cleanly or not, and opens the directory in another one.
+    /// Restarts the process on the same directory, after a close or a kill.
     pub(crate) fn restart(&mut self, is_clean: bool) {
         if is_clean {
             self.namespace.close();
@@ -148,8 +148,8 @@ impl Bus {
         self.world.reopened(is_clean);
     }
 
-    /// Waits until every partition has written what nobody waited for, such as that a message expired: a kill may take it
-    /// back, and then it happens again.
+    /// Waits until every partition has written the entries for which no call waited, such as expirations. Without it a kill
+    /// could undo them.
     fn flush_partitions(&self) {
         let sender = self.namespace.sender(FLUSH_QUEUE).expect("it was made first");
         for _ in 0..self.partitions {
@@ -159,12 +159,12 @@ impl Bus {
         }
     }
 
-    /// The entity at a position, if it is there.
+    /// The entity at a position, if it exists.
     pub(crate) fn entity(&self, position: usize) -> Option<usize> {
         self.world.find(PATHS[position])
     }
 
-    /// A receiver of an entity that is there.
+    /// A receiver of an existing entity.
     pub(crate) fn receiver(&self, (entity, sub_queue): StreamAt) -> Receiver {
         let options = ReceiverOptions {
             sub_queue,
@@ -174,9 +174,9 @@ impl Bus {
         self.namespace.receiver(path, options).expect("it exists")
     }
 
-    /// Learns what the model cannot know, until there is nothing of that kind.
+    /// Browses entities until the model knows the content of all of them.
     pub(crate) fn browse_unknown(&mut self) {
-        // Forwarding moves what was learned in one entity into another.
+        // Forwarding moves a newly learned message into another entity.
         let mut unexplained = None;
         for _ in 0..16 {
             let to_browse: Vec<usize> = self
@@ -199,11 +199,11 @@ impl Bus {
         }
         panic!(
             "{}",
-            unexplained.unwrap_or_else(|| "messages are on their way for ever".to_owned())
+            unexplained.unwrap_or_else(|| "messages are in transit forever".to_owned())
         );
     }
 
-    /// Everything in a stream, page by page.
+    /// All messages of a sub-queue, page by page.
     fn browse(&self, at: StreamAt) -> Vec<Browsed> {
         let browser = self.receiver(at);
         let mut shown: Vec<Browsed> = Vec::new();
@@ -224,12 +224,12 @@ impl Bus {
             .collect()
     }
 
-    /// The numbers in a stream.
+    /// The numbers in a sub-queue.
     pub(crate) fn numbers(&self, at: StreamAt) -> Vec<u64> {
         self.browse(at).iter().map(number_of).collect()
     }
 
-    /// Compares everything with the model.
+    /// Compares the broker with the model.
     pub(crate) fn compare(&mut self) {
         self.browse_unknown();
         for entity in self.world.alive_entities() {
@@ -260,7 +260,7 @@ impl Bus {
         assert_eq!(
             waiting,
             [total.active, total.dead_letter],
-            "{}: counted the quick way",
+            "{}: `count_waiting` matches the counts",
             it.name
         );
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
@@ -274,7 +274,7 @@ impl Bus {
         );
         let is_moving = it.settings.forward_to.is_some();
         let expected = (
-            // Of an entity that forwards, what cannot go is counted as on its way; what somebody has, or has deferred, stays.
+            // A forwarding entity counts only locked and deferred messages; the others are in transit.
             if is_moving {
                 count(|it| it.lock.is_some() || it.phase == MessagePhase::Deferred)
             } else {
@@ -371,7 +371,7 @@ fn describe(message: &Message) -> String {
         (MessagePhase::Deferred, true) => "deferred and locked",
         (MessagePhase::Scheduled { .. }, _) => "scheduled",
     };
-    // The life of one that waits begins when it is due (B-243).
+    // The time to live of a scheduled message begins when it is due (B-243).
     let expires = if matches!(message.phase, MessagePhase::Scheduled { .. }) {
         None
     } else {
@@ -389,7 +389,7 @@ fn describe(message: &Message) -> String {
     )
 }
 
-/// Compares the number at the first point of submission (B-113, B-338).
+/// Compares the number at the first entity (B-113, B-338).
 fn compare_first_number(browsed: &Browsed, expected: FirstNumber) {
     let record = browsed.message.record.in_memory().expect("shown");
     let shown = Fields::decode(record).expect("stored by the sender").enqueued_number;
@@ -400,7 +400,7 @@ fn compare_first_number(browsed: &Browsed, expected: FirstNumber) {
     }
 }
 
-/// What came of a call that the model may refuse: the result, or nothing when it was right to refuse.
+/// Checks the result of a call against the errors that the model allows. `None` for an allowed error.
 pub(crate) fn check_result<T>(what: &str, refusals: &Refusals, result: Result<T>) -> Option<T> {
     match result {
         Ok(done) => {
@@ -418,9 +418,9 @@ pub(crate) fn check_result<T>(what: &str, refusals: &Refusals, result: Result<T>
     }
 }
 
-/// A delivery as the model sees it.
+/// Converts a delivery for the model.
 pub(crate) fn delivered(delivery: &Delivery) -> DeliveredMessage {
-    let record = delivery.claimed.record.in_memory().expect("handed out");
+    let record = delivery.claimed.record.in_memory().expect("delivered");
     let fields = Fields::decode(record).expect("stored by the sender");
     DeliveredMessage {
         number: Entity::sequence_number(delivery.index, delivery.claimed.key.counter).0,

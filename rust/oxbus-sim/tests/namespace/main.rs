@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A whole namespace beside the model of it, under a clock moved by hand: random steps, compared after each.
+//! A whole namespace beside its model, with a manual clock: random steps, each checked by the model.
 //!
-//! `OXBUS_SIM_STEPS` says how many steps to take, `PROPTEST_RNG_SEED` which. A failure shrinks to a short list of steps, and
-//! tells its run, which `OXBUS_SIM_RUN` makes again at once.
+//! `OXBUS_SIM_STEPS` is the number of steps, `PROPTEST_RNG_SEED` the seed. A failure shrinks to a short list of steps and
+//! prints its run; `OXBUS_SIM_RUN` repeats only that run.
 
 mod bus;
 mod management;
@@ -20,13 +20,13 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use step::{End, Step, creation};
 
-/// Steps that a plain `cargo test` takes in each of the two tests.
+/// Default number of steps of each of the two tests.
 const STEPS: [u64; 2] = [180_000, 40_000];
-/// Steps of one run, about.
+/// Approximate steps per run.
 const RUN: u64 = 100;
-/// A test ends after so many runs that fail: one bug may be behind many of them.
+/// A test ends after this many failing runs: one bug may cause many of them.
 const FAILURES_MAX: usize = 8;
-/// After so many steps everything is compared.
+/// Steps between two full comparisons.
 const COMPARE_EVERY: usize = 5;
 
 impl Bus {
@@ -90,7 +90,7 @@ impl Bus {
         self.browse_unknown();
     }
 
-    /// Steps that need their entity.
+    /// Applies the steps that need an existing entity.
     fn apply_to_entity(&mut self, step: Step) {
         match step {
             Step::Send { entity, load } => self.on(entity, |bus, entity| bus.send(entity, load)),
@@ -123,18 +123,18 @@ impl Bus {
     }
 }
 
-/// The first steps make every entity.
+/// The first steps create every entity.
 fn creations() -> impl Strategy<Value = Vec<Step>> {
     (0..bus::PATHS.len())
         .map(|entity| creation(Just(entity)))
         .collect::<Vec<_>>()
 }
 
-/// Takes so many steps in runs of a bus each. A run has its own seed, so that it can be made again without those before it.
+/// Runs `steps` steps, in runs with a bus each. Each run has its own seed, so that it can be repeated alone.
 fn run_steps(is_durable: bool, steps: u64) {
-    // The two tests share what is asked for as they share what is usual.
+    // The tests divide the requested steps in the proportion of their defaults.
     let steps = number("OXBUS_SIM_STEPS").map_or(steps, |asked| asked * steps / (STEPS[0] + STEPS[1]));
-    // Without a seed the same runs each time: a change is not refused for what it did not do.
+    // The default seed is fixed, so that a failure points to a change.
     let seed = number("PROPTEST_RNG_SEED").unwrap_or(0);
     let all = (
         1u16..7,
@@ -172,7 +172,7 @@ fn run_steps(is_durable: bool, steps: u64) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Takes steps on a bus of its own, and compares.
+/// Applies steps to a new bus and compares.
 fn one<'a>(partitions: u16, is_durable: bool, steps: impl Iterator<Item = &'a Step>) {
     let mut bus = Bus::new(partitions, is_durable);
     for (position, step) in steps.enumerate() {
@@ -196,24 +196,24 @@ fn rng(seed: u64, run: u64) -> TestRng {
 }
 
 thread_local! {
-    /// A run fails many times while it shrinks, and is describe_failure once.
+    /// A run fails many times while it shrinks, and is reported once.
     static IS_SHRINKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps the panics of runs to themselves.
+/// Suppresses the panic messages of shrinking runs.
 fn silence_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let tell = std::panic::take_hook();
+        let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if !IS_SHRINKING.get() {
-                tell(panic);
+                report(panic);
             }
         }));
     });
 }
 
-/// The shortest run that fails, a step a line.
+/// The shortest failing run, one step per line.
 fn describe_failure(failure: &TestError<(u16, Vec<Step>, Vec<Step>)>) -> String {
     let TestError::Fail(reason, (partitions, creations, steps)) = failure else {
         return failure.to_string();

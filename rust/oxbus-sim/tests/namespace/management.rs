@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities and rules: create, change, delete, purge, resubmit.
+//! Entities and rules: create, update, delete, purge, resubmit.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -112,14 +112,14 @@ impl Bus {
         let path_of = |to: Option<usize>| to.map(|to| PATHS[to].to_owned());
         match change {
             Change::Lock(ms) => next.lock_duration_ms = ms,
-            // What becomes of a message that was delivered more often before, no rule says.
+            // No rule covers messages that were delivered more often than the new maximum.
             Change::MaxDeliveries(count) if it.main.messages.values().any(|message| message.count >= count) => return,
             Change::MaxDeliveries(count) => next.max_delivery_count = count,
             Change::Life(ms) => next.default_time_to_live_ms = ms,
             Change::DeadLetterExpired(dead_letter_expired) => {
                 next.dead_lettering_on_message_expiration = dead_letter_expired
             }
-            // Whether an id whose window is over is forgotten already, no rule says.
+            // No rule covers ids whose window has passed but that may still be remembered.
             Change::Window(_)
                 if it
                     .seen
@@ -147,7 +147,7 @@ impl Bus {
         }
     }
 
-    /// The entity that the model says is there.
+    /// The entity, which exists in the model.
     fn found(&self, path: &str, kind: Kind) -> Arc<Entity> {
         let found = match kind {
             Kind::Queue => self.namespace.queue(path),
@@ -200,7 +200,7 @@ impl Bus {
         } else {
             vec![ErrorKind::EntityNotFound]
         };
-        let wanted = name.unwrap_or_else(|| "nobody".to_owned());
+        let wanted = name.unwrap_or_else(|| "missing".to_owned());
         if self.change_rules(entity, &refusals, |bus, topic, name| {
             bus.namespace.delete_rule(topic, name, &wanted, &Wait::FOREVER)
         }) {

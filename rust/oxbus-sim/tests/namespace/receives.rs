@@ -28,7 +28,7 @@ fn options(sub_queue: SubQueue, deletes: bool, prefetch: usize) -> ReceiverOptio
 }
 
 impl Bus {
-    /// What was put aside by a receiver may come later than what came after it.
+    /// Messages that a receiver had may now be delivered after later ones.
     pub(crate) fn mix(&mut self, (entity, sub_queue): StreamAt) {
         let born = self.world.serial();
         self.world.entities[entity].stream_mut(sub_queue).mixed_until = born;
@@ -88,10 +88,10 @@ impl Bus {
         };
         let session = receiver.session_id().expect("accepted").to_owned();
         match named {
-            Some(named) => assert_eq!(session, named, "the one that was named"),
+            Some(named) => assert_eq!(session, named, "the requested session"),
             None => assert!(
                 available.contains(&session),
-                "{session:?} is none of {available:?} (B-195)"
+                "{session:?} is not one of {available:?} (B-195)"
             ),
         }
         let holder = self.world.accepted(entity, &session);
@@ -109,7 +109,7 @@ impl Bus {
         });
     }
 
-    /// Receives; true when something came.
+    /// Receives; true when messages were delivered.
     pub(crate) fn receive(&mut self, slot: usize, max: usize) -> bool {
         let Some(Slot {
             receiver,
@@ -263,7 +263,7 @@ impl Bus {
         }
     }
 
-    /// The session of a slot, and why calls that take its lock may be refused.
+    /// The session of a slot, and the errors of calls that need its lock.
     fn session_of(&self, slot: usize) -> Option<(usize, String, Refusals)> {
         let slot = self.slots[slot].as_ref()?;
         let (session, id) = slot.session.as_ref()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending and cancelling.
+//! Sends and cancellations.
 
 use oxbus_broker::client::Batch;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
@@ -10,7 +10,7 @@ use oxbus_store::Wait;
 use super::bus::{Bus, check_result, sequence_numbers};
 use super::step::{Draft, Id, Load, text};
 
-/// Calls `use_it` with the message as the broker takes it.
+/// Calls `use_it` with the fields of a message.
 fn with_fields<R>(content: &Content, due: Option<u64>, use_it: impl FnOnce(&Fields<'_>) -> R) -> R {
     let body = content.body.to_be_bytes();
     let mut properties = PropertiesBuilder::default();
@@ -44,7 +44,7 @@ pub(crate) fn batch(contents: &[Content], due: Option<u64>) -> Result<Batch> {
 }
 
 impl Bus {
-    /// The messages of a load; each has a body of its own.
+    /// The messages of a load; each has a unique body.
     pub(crate) fn contents(&mut self, load: Load) -> Vec<Content> {
         let one = |bus: &mut Self, draft: Draft, position: usize| {
             bus.last_body += 1;
@@ -73,7 +73,7 @@ impl Bus {
         };
         let mut draft = load.draft;
         if draft.session.is_some() && draft.key.is_some_and(|key| key > 0) {
-            // Most messages with a session have no other key, or the send would be refused.
+            // Mostly no key beside a session id: the send would be rejected.
             draft.key = None;
         }
         (0..load.count).map(|position| one(self, draft, position)).collect()
@@ -100,7 +100,7 @@ impl Bus {
     pub(crate) fn cancel(&mut self, entity: usize, pick: usize, count: usize) {
         let main = &self.world.entities[entity].main.messages;
         let is_waiting = |number: &u64| matches!(main[number].phase, MessagePhase::Scheduled { .. });
-        // Mostly one that waits, sometimes any.
+        // Mostly scheduled messages, sometimes any.
         let waiting: Vec<u64> = main
             .keys()
             .copied()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling and renewing what was handed out, whether it is held still or not.
+//! Settlements and renewals of delivered messages, with current and with ended locks.
 
 use oxbus_broker::client::Settlement;
 use oxbus_model::{Error, ErrorKind};
@@ -23,14 +23,14 @@ pub(crate) fn settlement(action: SettleAction) -> Settlement<'static> {
 }
 
 impl Bus {
-    /// One of the last messages that were handed out.
+    /// One of the last delivered messages.
     pub(crate) fn pick(&self, pick: usize) -> Option<LockedDelivery> {
         let recent = &self.held[self.held.len().saturating_sub(40)..];
         recent.get(pick % recent.len().max(1)).cloned()
     }
 
-    /// A slot that can settle a message, and why it may not. Any receiver of the same stream may (B-158), but a session's
-    /// messages only who has accepted it.
+    /// A slot to settle a message with, and the errors of that. Any receiver of the same sub-queue can settle it (B-158),
+    /// except that messages of a session need its current acceptance.
     pub(crate) fn slot_to_settle(&self, held: &LockedDelivery) -> Option<(usize, Refusals)> {
         let fits = |position: &usize| {
             self.slots[*position]
@@ -74,7 +74,7 @@ impl Bus {
         }
     }
 
-    /// Settles everything that was ever handed out to the stream of a slot, in one call.
+    /// Settles the last messages delivered from the sub-queue of a slot, in one call.
     pub(crate) fn settle_many(&mut self, slot: usize, action: SettleAction) {
         let Some(receiver) = self.slots[slot].as_ref().filter(|slot| slot.locks) else {
             return;
@@ -131,7 +131,7 @@ impl Bus {
         refusals.extend(self.world.settle_refusals(held.at, held.number, held.lock, None));
         let slot = self.slots[slot].as_ref().expect("just found");
         if slot.session.is_some() {
-            // Its session is what is renewed (B-156).
+            // The session is renewed instead (B-156).
             refusals.push(ErrorKind::InvalidOperation);
         }
         if let Some(until) = check_result("renew", &refusals, slot.receiver.renew(held.key, &Wait::FOREVER)) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run does, one step after the other. Steps name things by position, so that a run stays one when a failure shrinks.
+//! The steps of a run. Steps refer to things by position, so that a run stays valid while it shrinks.
 
 use oxbus_model::options::{EntityStatus, QueueSettings};
 use oxbus_sim::model::delivery::SettleAction;
 use oxbus_sim::model::topic::{Filter, Rule, SQL};
 use proptest::prelude::*;
 
-/// A message to send. Small numbers choose among few texts; `None` is absent.
+/// A message to send. Small numbers choose among few texts; `None` leaves the field out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draft {
     pub(crate) session: Option<u8>,
@@ -31,7 +31,7 @@ pub(crate) enum Id {
 pub(crate) struct Load {
     pub(crate) draft: Draft,
     pub(crate) count: usize,
-    /// The last one has another key.
+    /// The last message has another key.
     pub(crate) is_mixed: bool,
     pub(crate) delay_ms: Option<u64>,
 }
@@ -59,7 +59,7 @@ pub(crate) enum End {
     Kill,
 }
 
-/// A step. `entity` is a position in [`super::bus::PATHS`]; `pick` chooses among what there is.
+/// A step. `entity` is a position in [`super::bus::PATHS`]; `pick` chooses among the candidates.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Send {
@@ -280,7 +280,7 @@ pub(crate) fn settings() -> impl Strategy<Value = QueueSettings> {
         )
 }
 
-/// The first rule of a subscription and its settings.
+/// Creation of an entity, with the first rule of a subscription.
 pub(crate) fn creation(entity: impl Strategy<Value = usize>) -> impl Strategy<Value = Step> {
     (entity, settings(), prop::option::of(rule())).prop_map(|(entity, settings, rule)| Step::Create {
         entity,
@@ -310,7 +310,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// A text of few.
+/// One of a few texts.
 pub(crate) fn text(kind: &str, which: u8) -> String {
     let texts: &[&str] = match kind {
         "session" => &["", "a", "b", "c", "d"],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two transactions at a time; the second may be about several entities.
+//! Two transactions at a time; the second may include several entities.
 
 use oxbus_model::ErrorKind;
 use oxbus_sim::model::delivery::SettleAction;
@@ -11,7 +11,7 @@ use super::sends::batch;
 use super::settles::settlement;
 use super::step::Load;
 
-/// Later than the end of every transaction that is open.
+/// Later than the timeout of every open transaction.
 const LATER_MS: u64 = 200_000;
 
 impl Bus {
@@ -21,7 +21,7 @@ impl Bus {
 
     pub(crate) fn send_in(&mut self, work: usize, entity: usize, load: Load) {
         let contents = self.contents(load);
-        // At once by the time of the commit, or later than that in any case.
+        // Due before the commit, or after it in any case.
         let due_of = |ms: u64| self.world.now + if ms < 1_000 { ms.saturating_sub(500) } else { LATER_MS };
         let due = load.delay_ms.map(due_of);
         let open = &mut self.transactions[work];
@@ -45,7 +45,7 @@ impl Bus {
             return;
         };
         let slot = self.slots[slot].as_ref().expect("just found");
-        // Others of the same receiver, and now and then the same again.
+        // Others of the same receiver, sometimes the same message again.
         let alike: Vec<_> = self
             .held
             .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tests of the stores share: a naive model, and the ordered map behind the trait.
+//! Shared by the tests of the stores: a naive model, and the ordered map as a store.
 
 pub(crate) mod model;
 pub(crate) mod shared_map;

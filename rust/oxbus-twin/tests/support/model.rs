@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a store of messages does, written from the trait's documentation: a list and loops over it.
+//! A naive message store, written from the documentation of the trait: a list and loops.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::Phase;
@@ -14,11 +14,11 @@ pub(crate) struct Message {
     pub(crate) enqueued_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) deadline: Option<Ticks>,
-    /// Which hold is on it; numbers are used once.
+    /// The number of its current lock; numbers are unique.
     pub(crate) hold: u64,
 }
 
-/// Names a hold of the model.
+/// Key of a lock of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) counter: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ordered map as a store: a mutex and a counter around it, the way a broker holds a sub-queue.
+//! The ordered map as a store: with a mutex and a counter, as the broker uses it for a sub-queue.
 
 use std::sync::{Mutex, MutexGuard};
 

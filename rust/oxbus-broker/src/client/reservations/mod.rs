@@ -27,7 +27,7 @@ use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
 use crate::clock::Deadline;
 use crate::entity::Entity;
 use crate::entity::reservation::{Acquired, Completed, HeldIn, Plan, ReservationInfo, Start, Wish};
-use crate::shard::Reserved;
+use crate::shard::ReservedMessage;
 use crate::write::{ShardWrite, finish_all};
 
 /// The reservations of an entity, or of its dead-letter queue.
@@ -209,8 +209,11 @@ impl Reservations {
         let settled: Vec<_> = settled.map(|(_, one)| *one).collect();
         let runs = settled.chunk_by(|a, b| a.0 == b.0).filter_map(|run| {
             let cell = self.queue().cell(run[0].0)?;
-            let held: Vec<Reserved> = run.iter().map(|(_, reserved)| *reserved).collect();
-            Some((cell, ShardWrite::of(cell.charged(self.sub_queue(), &held), moment)))
+            let held: Vec<ReservedMessage> = run.iter().map(|(_, reserved)| *reserved).collect();
+            Some((
+                cell,
+                ShardWrite::of(cell.charge_operation(self.sub_queue(), &held), moment),
+            ))
         });
         let mut writes: Vec<_> = runs.collect();
         let begun = writes

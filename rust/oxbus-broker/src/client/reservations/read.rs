@@ -10,7 +10,7 @@ use oxbus_store::{Claimed, Peeked};
 use super::Reservations;
 use crate::client::{Deliveries, Delivery};
 use crate::entity::Entity;
-use crate::shard::{Cell, Reserved};
+use crate::shard::{Cell, ReservedMessage};
 
 /// Messages of a reservation, read.
 #[derive(Debug)]
@@ -79,11 +79,11 @@ impl Reservations {
         &self,
         cell: &Cell,
         index: usize,
-        (held, until): (&[Reserved], Timestamp),
+        (held, until): (&[ReservedMessage], Timestamp),
         left: &mut usize,
         messages: &mut Deliveries,
     ) -> Result<Option<Counter>> {
-        let follows = |a: &Reserved, b: &Reserved| a.key.counter.next() == b.key.counter;
+        let follows = |a: &ReservedMessage, b: &ReservedMessage| a.key.counter.next() == b.key.counter;
         for run in held.chunk_by(follows) {
             let mut page: Vec<Peeked> = Vec::with_capacity(run.len());
             cell.store(self.sub_queue())

@@ -19,7 +19,7 @@ use crate::entity::write_batch::WriteBatch;
 use crate::record::with_dead_letter;
 use crate::shard::journal::Origin;
 use crate::shard::{Admission, Cell};
-use crate::write::{Leaving, Operation, Settle, ShardWrite, Ticket};
+use crate::write::{LockEnd, Removal, ShardWrite, Ticket, WriteOperation};
 
 /// Where messages are moved from.
 #[derive(Clone, Copy)]
@@ -99,14 +99,19 @@ impl Entity {
         let (mut write, notices) = batch.finish(home);
         write.reserve_operations(2 + run.len());
         if let Some(admission) = &admission {
-            write.push(Operation::Seen(target, admission));
+            write.push(WriteOperation::Seen(target, admission));
         }
         let origins: Vec<Origin> = coming.iter().map(|moving| origin(moving)).collect();
         if is_here {
             write.set_atomic();
             for moving in run {
-                let complete = Settle::Outcome(Outcome::Complete);
-                write.push(Operation::settle(source.cell, source.sub_queue, moving.key, complete));
+                let complete = LockEnd::Outcome(Outcome::Complete);
+                write.push(WriteOperation::settle(
+                    source.cell,
+                    source.sub_queue,
+                    moving.key,
+                    complete,
+                ));
             }
         } else {
             write.push(arrived(target, false, origins.clone()));
@@ -179,24 +184,24 @@ impl Entity {
 }
 
 /// The operation of messages that came to a cell from other shards, or have left there.
-pub(crate) fn arrived(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> Operation<'_> {
-    Operation::Arrived { cell, is_over, origins }
+pub(crate) fn arrived(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
+    WriteOperation::Arrived { cell, is_over, origins }
 }
 
 /// Forgets where messages came from: they have left there, or did not come.
 pub(crate) fn forget(cell: &Cell, origins: Vec<Origin>, wait: &Wait<'_>) {
     // Not waited for: until it is written, an origin is known for which there is nothing.
-    let _ = cell.note(arrived(cell, true, origins), wait);
+    let _ = cell.write_unawaited(arrived(cell, true, origins), wait);
 }
 
 impl Source<'_> {
     /// Removes messages that are stored at their destination; true once that is written.
     fn remove(&self, run: &[Moving], moment: Moment, wait: &Wait<'_>) -> bool {
         let keys: Vec<_> = run.iter().map(|moving| moving.key).collect();
-        let remove = Operation::Remove {
+        let remove = WriteOperation::Remove {
             cell: self.cell,
             sub_queue: self.sub_queue,
-            leaving: Leaving::Completed(&keys),
+            removal: Removal::Completed(&keys),
         };
         let mut write = ShardWrite::of(remove, moment);
         write.commit(self.cell, self.cell.durability(None), wait).is_ok()
@@ -220,10 +225,10 @@ impl Source<'_> {
             super::turn::unlock(self.cell, self.sub_queue, key, moment.ticks);
             return false;
         };
-        let settle = Operation::settle(self.cell, SubQueue::Main, key, Settle::DeadLetter(record));
+        let settle = WriteOperation::settle(self.cell, SubQueue::Main, key, LockEnd::DeadLetter(record));
         let mut write = ShardWrite::of(settle, moment);
         // Not waited for: until it is on disk the next open forwards the message again.
         let begun = write.begin(self.cell, Durability::Memory, wait);
-        begun.map(Ticket::leave).is_ok()
+        begun.map(Ticket::detach).is_ok()
     }
 }

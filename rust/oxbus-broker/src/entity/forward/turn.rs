@@ -23,7 +23,7 @@ use super::aside::{Aside, Kept, Obstacle};
 use super::fate::Fate;
 use super::moving::{Moving, Source};
 use super::{Entity, SUB_QUEUES};
-use crate::shard::{Cell, Ended};
+use crate::shard::{Cell, ReadyCounts};
 
 /// Messages looked at together.
 const RUN: usize = 128;
@@ -153,7 +153,7 @@ impl Entity {
         }
         if self.is_forwarding(SubQueue::Main) {
             for (index, _) in self.cells() {
-                self.unsort_sessions(index);
+                self.empty_sessions(index);
             }
         }
         for (index, cell) in self.cells() {
@@ -296,7 +296,7 @@ impl Entity {
             ..self.core().clock().moment()
         };
         let mut claims = Vec::new();
-        let (_, buried) = cell.claim(
+        let (_, buried) = cell.claim_or_expire(
             sub_queue,
             RUN,
             Hold::Cache,
@@ -304,9 +304,9 @@ impl Entity {
             &mut claims,
             wait,
         );
-        let mut ended = Ended {
+        let mut ended = ReadyCounts {
             dead_letters: buried,
-            ..Ended::default()
+            ..ReadyCounts::default()
         };
         let source = Source { sub_queue, index, cell };
         let count = claims.len();

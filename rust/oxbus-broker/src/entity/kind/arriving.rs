@@ -12,7 +12,7 @@ use crate::entity::topic::Terms;
 use crate::entity::write_batch::WriteBatch;
 use crate::record::encode_sized;
 use crate::shard::{Admission, Cell};
-use crate::write::{EncodedMessage, Operation, ShardWrite, WriteError};
+use crate::write::{EncodedMessage, ShardWrite, WriteError, WriteOperation};
 
 /// Messages on their way to one cell, whichever takes them.
 pub(crate) struct Outgoing<'a> {
@@ -74,13 +74,13 @@ impl Entity {
             record: message.record.into(),
         };
         if messages.iter().all(is_active) {
-            write.push(Operation::Append(messages.into_iter().map(new).collect()));
+            write.push(WriteOperation::Append(messages.into_iter().map(new).collect()));
             return write;
         }
         for message in messages {
             match message.due.filter(|due| *due > now) {
-                None => write.push(Operation::Append(vec![new(message)])),
-                Some(due) => write.push(Operation::Schedule {
+                None => write.push(WriteOperation::Append(vec![new(message)])),
+                Some(due) => write.push(WriteOperation::Schedule {
                     to: 0,
                     counter: None,
                     due,
@@ -117,7 +117,7 @@ impl Entity {
         };
         write.redirect(cell);
         if let Some(admitted) = admitted {
-            write.push(Operation::Seen(cell, admitted));
+            write.push(WriteOperation::Seen(cell, admitted));
         }
         let committed = write.commit(cell, durability, wait)?;
         self.touch(now);

@@ -12,8 +12,8 @@ use oxbus_store::{LockKey, Wait};
 use super::consumer::{Consumer, Phase, State};
 use super::terms::Completed;
 use crate::entity::Entity;
-use crate::shard::{Cell, Deed};
-use crate::write::{Leaving, Operation, ShardWrite, finish_all};
+use crate::shard::{CallKind, Cell};
+use crate::write::{Removal, ShardWrite, WriteOperation, finish_all};
 
 /// Messages of one cell that are to be completed.
 struct Completing<'a> {
@@ -122,10 +122,10 @@ impl Entity {
         let moment = self.core().clock().moment();
         let mut completed = Completed::default();
         let mut failed = None;
-        let removals = all.parts.iter().map(|part| Operation::Remove {
+        let removals = all.parts.iter().map(|part| WriteOperation::Remove {
             cell: part.cell,
             sub_queue,
-            leaving: Leaving::Completed(&part.keys),
+            removal: Removal::Completed(&part.keys),
         });
         let mut writes: Vec<ShardWrite<'_>> = removals.map(|it| ShardWrite::of(it, moment)).collect();
         let mut tickets = Vec::with_capacity(writes.len());
@@ -145,7 +145,7 @@ impl Entity {
         }
         for cell in &all.before {
             let shard = &cell.shard;
-            shard.await_all(shard.durability(None), Deed::Change, wait)?;
+            shard.await_all(shard.durability(None), CallKind::Change, wait)?;
         }
         failed.map_or(Ok(completed), |error| Err(error.into()))
     }

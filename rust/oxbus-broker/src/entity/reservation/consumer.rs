@@ -17,10 +17,10 @@ use oxbus_store::shard_log::Room;
 use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
 use super::turn::{Taken, Turn};
 use crate::entity::Entity;
-use crate::shard::guarded::{Guard, Guarded};
+use crate::shard::guarded::{Guarded, StateGuard};
 use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
-use crate::shard::{Cell, Reserved, Shard};
-use crate::write::Operation;
+use crate::shard::{Cell, ReservedMessage, Shard};
+use crate::write::WriteOperation;
 
 /// A consumer of an entity, or of its dead-letter queue.
 #[derive(Debug)]
@@ -82,12 +82,12 @@ pub(super) struct Part {
     pub(super) index: usize,
     pub(super) ranges: Ranges,
     /// The holds of a live one, by rising number.
-    pub(super) held: Vec<Reserved>,
+    pub(super) held: Vec<ReservedMessage>,
 }
 
 impl Part {
     /// What was taken in a cell.
-    pub(super) fn of(index: usize, held: Vec<Reserved>) -> Self {
+    pub(super) fn of(index: usize, held: Vec<ReservedMessage>) -> Self {
         let mut part = Self {
             index,
             held,
@@ -230,8 +230,8 @@ impl Consumer {
     }
 
     /// The operation that keeps its record.
-    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: Room) -> Operation<'a> {
-        Operation::Consumer {
+    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: Room) -> WriteOperation<'a> {
+        WriteOperation::Consumer {
             cell,
             sub_queue: self.sub_queue,
             name: Arc::clone(&self.name),
@@ -245,7 +245,7 @@ impl Consumer {
     }
 
     /// What it has. Held for a step on it, the journal's append included; never for a wait or a wake-up.
-    pub(super) fn state(&self) -> Guard<'_, State> {
+    pub(super) fn state(&self) -> StateGuard<'_, State> {
         self.state.lock(self.shard.health())
     }
 

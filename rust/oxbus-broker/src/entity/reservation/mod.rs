@@ -122,7 +122,7 @@ impl Entity {
             if state.kept == state.changes {
                 return Ok(());
             }
-            let record = cell.keeps_consumers().then(|| state.to_record());
+            let record = cell.persists_consumers().then(|| state.to_record());
             write =
                 record.map(|record| ShardWrite::of(consumer.keep(cell, record, room), self.core().clock().moment()));
             let write = write.as_mut();
@@ -168,11 +168,11 @@ impl Entity {
 
     /// Brings what a consumer has into the journal without a wait: what is lost happens again.
     fn tell(&self, consumer: &Consumer, state: &State, wait: &Wait<'_>) {
-        let Some(cell) = self.cell(consumer.home).filter(|cell| cell.keeps_consumers()) else {
+        let Some(cell) = self.cell(consumer.home).filter(|cell| cell.persists_consumers()) else {
             return;
         };
         // Its changes stay unkept: whoever answers a call next waits for them.
-        let _ = cell.note(consumer.keep(cell, state.to_record(), Room::Frees), wait);
+        let _ = cell.write_unawaited(consumer.keep(cell, state.to_record(), Room::Frees), wait);
     }
 
     /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody

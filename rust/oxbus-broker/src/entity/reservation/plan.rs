@@ -20,11 +20,11 @@ use super::consumer::{Consumer, Part, Phase, Reservation, State};
 use super::take::Bounds;
 use super::terms::{Plan, Wish};
 use crate::entity::Entity;
-use crate::shard::{Cell, Ended, RESERVED, Reserved};
-use crate::write::{Operation, ShardWrite};
+use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
+use crate::write::{ShardWrite, WriteOperation};
 
 /// What happened in cells.
-pub(super) type EndedIn = Vec<(usize, Ended)>;
+pub(super) type EndedIn = Vec<(usize, ReadyCounts)>;
 
 /// Whole milliseconds.
 pub(super) fn ms(time: Duration) -> u64 {
@@ -169,7 +169,7 @@ impl Entity {
         state: &mut State,
         n: u64,
         (moment, lock_ms): (Moment, u64),
-        charged: &mut Vec<(&'a Cell, Operation<'a>)>,
+        charged: &mut Vec<(&'a Cell, WriteOperation<'a>)>,
         wait: &Wait<'_>,
     ) -> Result<EndedIn> {
         let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
@@ -229,7 +229,7 @@ impl Entity {
         let mut ended = Vec::new();
         for part in &mut reservation.parts {
             let buried = self.lock_part(sub_queue, part, now, wait);
-            ended.push((part.index, Ended::of(SubQueue::DeadLetter, buried)));
+            ended.push((part.index, ReadyCounts::of(SubQueue::DeadLetter, buried)));
             part.narrow();
         }
         ended
@@ -240,15 +240,15 @@ impl Entity {
         let Some(cell) = self.cell(part.index) else { return 0 };
         let counters: Vec<Counter> = part.ranges.counters().collect();
         let mut claims = Vec::with_capacity(counters.len());
-        let buried = cell.claim_these(
+        let buried = cell.claim_these_or_expire(
             sub_queue,
             &counters,
-            RESERVED,
+            RESERVATION_LOCK,
             (now, self.settings().dead_lettering_on_message_expiration),
             &mut claims,
             wait,
         );
-        part.held = claims.iter().map(Reserved::from).collect();
+        part.held = claims.iter().map(ReservedMessage::from).collect();
         buried
     }
 
@@ -272,7 +272,7 @@ impl Entity {
                 } else {
                     u32::MAX
                 };
-                ended.push((part.index, cell.lapse(sub_queue, &held, max, ticks, wait)));
+                ended.push((part.index, cell.expire_reservation(sub_queue, &held, max, ticks, wait)));
             }
         }
         ended

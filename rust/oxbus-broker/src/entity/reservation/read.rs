@@ -10,7 +10,7 @@ use oxbus_model::{Counter, Result, Timestamp};
 use super::consumer::{Part, Phase, parse_id};
 use super::plan::ms;
 use crate::entity::Entity;
-use crate::shard::Reserved;
+use crate::shard::ReservedMessage;
 
 /// Messages that a reader gets the holds of at once.
 const LOOK_MESSAGES: usize = 4096;
@@ -25,7 +25,7 @@ impl Entity {
         index: usize,
         (from, to): (Counter, Counter),
         wait: &Wait<'_>,
-    ) -> Result<(Vec<Reserved>, Timestamp)> {
+    ) -> Result<(Vec<ReservedMessage>, Timestamp)> {
         let moment = self.core().clock().moment();
         self.tick(moment, wait);
         let (n, stamp, name) = parse_id(id)?;
@@ -84,7 +84,7 @@ impl Entity {
 }
 
 /// The holds of a part between two numbers.
-fn within(part: &Part, from: Counter, to: Counter) -> &[Reserved] {
+fn within(part: &Part, from: Counter, to: Counter) -> &[ReservedMessage] {
     let first = part.held.partition_point(|it| it.key.counter < from);
     let end = part.held.partition_point(|it| it.key.counter <= to);
     &part.held[first..end.max(first)]

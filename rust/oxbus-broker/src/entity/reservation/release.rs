@@ -10,10 +10,10 @@ use oxbus_store::shard_log::Room;
 
 use super::consumer::parse_id;
 use crate::entity::Entity;
-use crate::shard::Reserved;
+use crate::shard::ReservedMessage;
 
 /// Holds, by their cell.
-pub(crate) type HeldIn = Vec<(usize, Reserved)>;
+pub(crate) type HeldIn = Vec<(usize, ReservedMessage)>;
 
 impl Entity {
     /// Lets `settle` end single holds of a live reservation; it returns the positions of those that it did not settle,
@@ -96,7 +96,7 @@ impl Entity {
             for (_, reservation) in std::mem::take(&mut state.reservations) {
                 for part in &reservation.parts {
                     if let Some(cell) = self.cell(part.index) {
-                        let here = cell.let_go(sub_queue, part.held.iter(), moment.ticks);
+                        let here = cell.release_all(sub_queue, part.held.iter(), moment.ticks);
                         *ready.entry(part.index).or_default() += here;
                         count += here as u64;
                     }
@@ -105,7 +105,7 @@ impl Entity {
             state.change();
         }
         for (index, ready) in ready {
-            self.announce(index, crate::shard::Ended::of(sub_queue, ready), wait);
+            self.announce(index, crate::shard::ReadyCounts::of(sub_queue, ready), wait);
         }
         self.keep(&consumer, Room::Frees, wait)?;
         drop(turn);

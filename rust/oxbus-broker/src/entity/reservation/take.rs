@@ -12,7 +12,7 @@ use oxbus_store::{Claimed, Phase};
 
 use super::consumer::Part;
 use crate::entity::Entity;
-use crate::shard::{Cell, Ended, RESERVED, Reserved};
+use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
 
 /// Messages taken from a cell at once. What they have too much goes back.
 const RUN_MAX: usize = 256;
@@ -40,8 +40,8 @@ struct Place<'a> {
     from: Counter,
     /// No number from here on.
     end: Counter,
-    held: Vec<Reserved>,
-    ended: Ended,
+    held: Vec<ReservedMessage>,
+    ended: ReadyCounts,
 }
 
 /// What is left to take.
@@ -76,7 +76,7 @@ impl Entity {
                 from: where_to_begin(cell, sub_queue, bound(bounds.starts, index, Counter::FIRST)),
                 end: bound(bounds.ends, index, Counter::MAX),
                 held: Vec::new(),
-                ended: Ended::default(),
+                ended: ReadyCounts::default(),
             })
             .collect();
         if places.is_empty() {
@@ -173,7 +173,7 @@ impl Place<'_> {
                 kept += 1;
             }
             self.give_back(&claims[kept..], wait);
-            self.held.extend(claims[..kept].iter().map(Reserved::from));
+            self.held.extend(claims[..kept].iter().map(ReservedMessage::from));
             if kept < claims.len() || !has_more {
                 return (taken, has_more);
             }
@@ -183,14 +183,19 @@ impl Place<'_> {
 
     /// Takes hold of the next messages within the bounds, and says whether there may be more.
     fn claim(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<Claimed>, bool) {
-        let bury_expired = self.queue.settings().dead_lettering_on_message_expiration;
+        let dead_letter_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         if self.from > Counter::FIRST {
             return self.claim_from(wanted, now, wait);
         }
-        let (taken, buried) = self
-            .cell
-            .claim(self.sub_queue, wanted, RESERVED, (now, bury_expired), &mut claims, wait);
+        let (taken, buried) = self.cell.claim_or_expire(
+            self.sub_queue,
+            wanted,
+            RESERVATION_LOCK,
+            (now, dead_letter_expired),
+            &mut claims,
+            wait,
+        );
         self.ended.dead_letters += buried;
         let within = claims.partition_point(|claimed| claimed.key.counter < self.end);
         self.give_back(&claims[within..], wait);
@@ -200,7 +205,7 @@ impl Place<'_> {
 
     /// The same where lower numbers are left alone: looks first, and takes by number.
     fn claim_from(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<Claimed>, bool) {
-        let bury_expired = self.queue.settings().dead_lettering_on_message_expiration;
+        let dead_letter_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         while claims.len() < wanted {
             let mut page = Vec::new();
@@ -214,9 +219,14 @@ impl Place<'_> {
             self.from = last.counter.next();
             let ready = page.iter().filter(|message| message.phase == Phase::Ready);
             let ready: Vec<Counter> = ready.map(|message| message.counter).collect();
-            self.ended.dead_letters +=
-                self.cell
-                    .claim_these(self.sub_queue, &ready, RESERVED, (now, bury_expired), &mut claims, wait);
+            self.ended.dead_letters += self.cell.claim_these_or_expire(
+                self.sub_queue,
+                &ready,
+                RESERVATION_LOCK,
+                (now, dead_letter_expired),
+                &mut claims,
+                wait,
+            );
         }
         (claims, true)
     }
@@ -231,9 +241,9 @@ impl Place<'_> {
         } else {
             self.from
         };
-        let held: Vec<Reserved> = claims.iter().map(Reserved::from).collect();
+        let held: Vec<ReservedMessage> = claims.iter().map(ReservedMessage::from).collect();
         let ticks = self.queue.core().clock().ticks();
-        let ready = self.cell.let_go(self.sub_queue, held.iter(), ticks);
+        let ready = self.cell.release_all(self.sub_queue, held.iter(), ticks);
         if ready > 0 {
             self.queue.publish(self.sub_queue, self.index, ready, wait);
         }

@@ -16,7 +16,7 @@ use super::tests::open;
 use crate::client::{SettleKey, Settlement};
 use crate::durable::UpkeepTarget;
 use crate::entity::Entity;
-use crate::shard::{Fault, Shard};
+use crate::shard::{PartitionFault, Shard};
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
 /// A key for each of the two partitions.
@@ -85,7 +85,7 @@ fn received(namespace: &Namespace) -> usize {
 /// Every kind of call on the partition fails with the reason and without a wait; the other partition works.
 fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
     let [here, there] = keys(namespace);
-    assert_eq!(shard(namespace).health().fault(), Some(Fault::Panicked));
+    assert_eq!(shard(namespace).health().fault(), Some(PartitionFault::Panicked));
     let refused = send(namespace, &here).expect_err("the partition is out of service");
     assert_eq!(refused.kind(), ErrorKind::PartitionUnavailable);
     for part in [
@@ -100,7 +100,7 @@ fn check_out_of_service(namespace: &Namespace, expected_text: &str) {
         .expect_err("its content is unknown");
     assert!(healed.detail().contains(expected_text), "{healed}");
     let health = &namespace.partition_health()[0];
-    assert_eq!(health.fault.map(Fault::status), Some("offline"));
+    assert_eq!(health.fault.map(PartitionFault::status), Some("offline"));
     assert!(
         health
             .reason
@@ -118,7 +118,7 @@ fn a_panic_takes_a_partition_in_memory_out_of_service_for_good() {
     let [here, there] = keys(&namespace);
     send(&namespace, &here).expect("it works");
     send(&namespace, &there).expect("it works");
-    assert_panics(|| shard(&namespace).panic_in_a_step());
+    assert_panics(|| shard(&namespace).panic_while_locked());
     check_out_of_service(&namespace, "it is in memory only and stays out of service");
     namespace.close();
 }
@@ -139,7 +139,7 @@ fn a_lock_in_a_panicked_partition_cannot_be_settled() {
         index: deliveries[0].index,
         key: deliveries[0].claimed.key,
     };
-    assert_panics(|| shard(&namespace).panic_in_a_step());
+    assert_panics(|| shard(&namespace).panic_while_locked());
     let refused = receiver
         .settle(at, Settlement::Complete, &Wait::FOREVER)
         .expect_err("the partition is out of service");
@@ -149,14 +149,14 @@ fn a_lock_in_a_panicked_partition_cannot_be_settled() {
 
 #[test]
 fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
-    // The state at the panic: nothing done; numbers reserved without a message, under the append guard or while it waits for its
-    // entry; half of a mixed write.
+    // The state at the panic: nothing done; numbers reserved without a message, under the append guard or while it waits
+    // for its entry; half of a mixed write.
     let steps: [fn(&Namespace); 4] = [
-        |namespace| shard(namespace).panic_in_a_step(),
+        |namespace| shard(namespace).panic_while_locked(),
         |namespace| {
             let shard = shard(namespace);
             let journal = shard.journal().expect("there is a disk");
-            let _order = journal.order(shard.health());
+            let _order = journal.lock_for_append(shard.health());
             queue(namespace).cell(0).expect("it has a message").main().reserve(1);
             panic!("requested by the test");
         },
@@ -168,7 +168,7 @@ fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
         },
         |namespace| {
             let queue = queue(namespace);
-            let _unit = queue.cell(0).expect("it has a message").shard.unit();
+            let _no_snapshot = queue.cell(0).expect("it has a message").shard.hold_off_snapshots();
             panic!("requested by the test");
         },
     ];
@@ -187,7 +187,7 @@ fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
             !UpkeepTarget::try_heal(&*namespace.inner, shard(&namespace))
                 || shard(&namespace).health().fault().is_some()
         );
-        assert_eq!(shard(&namespace).health().fault(), Some(Fault::Panicked));
+        assert_eq!(shard(&namespace).health().fault(), Some(PartitionFault::Panicked));
         namespace.close();
         drop(namespace);
         let again = open(&disk);

@@ -14,7 +14,7 @@ use oxbus_store::injected::DiskFault;
 
 use super::Inner;
 use crate::durable::{StoreOptions, UpkeepTarget};
-use crate::shard::Injected;
+use crate::shard::InjectedFault;
 use crate::{Namespace, NamespaceOptions, ReceiverOptions};
 
 const MESSAGES: usize = 20;
@@ -34,8 +34,8 @@ pub(super) fn open(disk: &FaultDisk) -> Namespace {
     opened.expect("the disk is well")
 }
 
-/// Sends to both partitions, closes the namespace, and then runs upkeep work that began before the close. Returns the number
-/// of messages that the next open finds.
+/// Sends to both partitions, closes the namespace, and then runs upkeep work that began before the close. Returns the
+/// number of messages that the next open finds.
 fn messages_after(close: impl FnOnce(&Inner), upkeep: impl Fn(&Inner)) -> usize {
     let disk = FaultDisk::default();
     let namespace = open(&disk);
@@ -133,7 +133,7 @@ fn a_stale_failure_report_leaves_the_healed_partition_in_service() {
     for round in 0..ROUNDS {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let fault = Injected::Disk(DiskFault::Write);
+            let fault = InjectedFault::Disk(DiskFault::Write);
             namespace
                 .inject_fault(PartitionId(0), fault, 20)
                 .expect("there is a disk");

@@ -8,49 +8,49 @@ use oxbus_model::Counter;
 use oxbus_model::name::SubQueue;
 use oxbus_store::shard_log::Chunk;
 
-use super::event::{EntityId, Event, SEEN_MAX};
-use super::image::{Image, Kept};
+use super::event::{EntityId, JournalEvent, SEEN_MAX};
+use super::shard_state::{MessageState, ShardState};
 
-impl Image {
+impl ShardState {
     /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
     pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = io::Result<Chunk>> {
         let mut sinks = self.sinks().iter();
         let mut entities = self.entities();
-        let mut pending: Vec<(EntityId, SubQueue, Counter, &Kept)> = Vec::new();
+        let mut pending: Vec<(EntityId, SubQueue, Counter, &MessageState)> = Vec::new();
         std::iter::from_fn(move || {
             let mut chunk = Vec::new();
             while chunk.len() < chunk_bytes {
-                if let Some((entity, sub_queue, counter, kept)) = pending.pop() {
-                    match kept.record.load() {
-                        Ok(record) => kept.as_event(sub_queue, counter, &record).encode(entity, &mut chunk),
+                if let Some((entity, sub_queue, counter, message)) = pending.pop() {
+                    match message.record.load() {
+                        Ok(record) => message.as_event(sub_queue, counter, &record).encode(entity, &mut chunk),
                         Err(error) => return Some(Err(error)),
                     }
                     continue;
                 }
                 if let Some((sink, intent)) = sinks.next() {
                     let intent = intent.clone();
-                    Event::Intent { sink, intent }.encode(EntityId(0), &mut chunk);
+                    JournalEvent::Intent { sink, intent }.encode(EntityId(0), &mut chunk);
                     continue;
                 }
                 let Some((entity, queues)) = entities.next() else { break };
-                Event::Number { next: queues.next }.encode(entity, &mut chunk);
+                JournalEvent::Number { next: queues.next }.encode(entity, &mut chunk);
                 let seen: Vec<_> = queues.seen.iter().map(|(identity, at)| (*at, *identity)).collect();
                 for identities in seen.chunks(SEEN_MAX) {
                     let identities = identities.to_vec();
-                    Event::Seen { identities }.encode(entity, &mut chunk);
+                    JournalEvent::Seen { identities }.encode(entity, &mut chunk);
                 }
                 let attached: Vec<_> = queues.attached.iter().map(|(identity, at)| (*at, *identity)).collect();
                 for identities in attached.chunks(SEEN_MAX) {
                     let identities = identities.to_vec();
-                    Event::Attached { identities }.encode(entity, &mut chunk);
+                    JournalEvent::Attached { identities }.encode(entity, &mut chunk);
                 }
-                if !queues.arrived.is_empty() {
-                    let (is_over, origins) = (false, queues.arrived.iter().copied().collect());
-                    Event::Arrived { is_over, origins }.encode(entity, &mut chunk);
+                if !queues.origins.is_empty() {
+                    let (is_over, origins) = (false, queues.origins.iter().copied().collect());
+                    JournalEvent::Arrived { is_over, origins }.encode(entity, &mut chunk);
                 }
                 for ((sub_queue, name), record) in &queues.consumers {
                     let (sub_queue, record) = (*sub_queue, Arc::clone(record));
-                    let event = Event::Consumer {
+                    let event = JournalEvent::Consumer {
                         sub_queue,
                         name,
                         record,
@@ -59,7 +59,7 @@ impl Image {
                 }
                 for (id, (set_at, state)) in &queues.states {
                     let (set_at, state) = (*set_at, Some(&state[..]));
-                    Event::SessionState { id, set_at, state }.encode(entity, &mut chunk);
+                    JournalEvent::SessionState { id, set_at, state }.encode(entity, &mut chunk);
                 }
                 let all = [
                     (SubQueue::Main, &queues.main),
@@ -69,7 +69,7 @@ impl Image {
                     pending.extend(
                         messages
                             .iter()
-                            .map(|(counter, kept)| (entity, sub_queue, counter, kept)),
+                            .map(|(counter, message)| (entity, sub_queue, counter, message)),
                     );
                 }
                 // Taken from the end.
@@ -80,9 +80,9 @@ impl Image {
     }
 }
 
-impl Kept {
-    fn as_event<'a>(&self, sub_queue: SubQueue, counter: Counter, bytes: &'a [u8]) -> Event<'a> {
-        Event::Keep {
+impl MessageState {
+    fn as_event<'a>(&self, sub_queue: SubQueue, counter: Counter, bytes: &'a [u8]) -> JournalEvent<'a> {
+        JournalEvent::Keep {
             sub_queue,
             counter,
             enqueued_at: self.enqueued_at,
@@ -90,7 +90,7 @@ impl Kept {
             delivery_count: self.delivery_count,
             generation: self.generation,
             record_generation: self.record_generation,
-            rest: self.rest,
+            phase: self.phase,
             bytes,
         }
     }

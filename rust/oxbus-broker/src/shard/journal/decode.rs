@@ -8,34 +8,33 @@ use oxbus_model::varint::Reader;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 
-use super::changed::Changed;
 use super::consumer::ConsumerRecord;
-use super::event::{
-    APPEND, Appended, DEFERRED, EntityId, Event, FETCHED, FannedOut, HandedOut, Origin, READY, Rest, SCHEDULED,
-};
+use super::encode::{APPEND, DEFERRED, FETCHED, READY, SCHEDULED};
+use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
 use super::intent::Intent;
-use super::packed::Packed;
+use super::packed::PackedEvents;
 use super::ranges::Ranges;
+use super::record_change::RecordChange;
 
 /// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
 #[derive(Debug, Clone)]
-pub struct Events<'a> {
+pub struct EventReader<'a> {
     rest: Reader<'a>,
 }
 
 /// The bytes of an entry are not events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAnEvent;
+pub struct MalformedEntry;
 
-impl<'a> Events<'a> {
+impl<'a> EventReader<'a> {
     /// The events of an entry.
     pub fn of(entry: &'a [u8]) -> Self {
         Self { rest: Reader(entry) }
     }
 }
 
-impl<'a> Iterator for Events<'a> {
-    type Item = Result<(EntityId, Event<'a>), NotAnEvent>;
+impl<'a> Iterator for EventReader<'a> {
+    type Item = Result<(EntityId, JournalEvent<'a>), MalformedEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.0.is_empty() {
@@ -45,42 +44,42 @@ impl<'a> Iterator for Events<'a> {
         if event.is_none() {
             self.rest = Reader(&[]);
         }
-        Some(event.ok_or(NotAnEvent))
+        Some(event.ok_or(MalformedEntry))
     }
 }
 
-fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
+fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, JournalEvent<'a>)> {
     let kind = byte(from)?;
     let entity = EntityId(from.varint()?);
     let event = match kind {
-        APPEND => Event::Append {
+        APPEND => JournalEvent::Append {
             first: counter(from)?,
             enqueued_at: time(from)?,
             messages: many(from, |from| {
-                Some(Appended {
+                Some(AppendedMessage {
                     expires_at: time(from)?,
                     bytes: record(from)?,
                 })
             })?,
         },
-        2 => Event::Schedule {
+        2 => JournalEvent::Schedule {
             counter: counter(from)?,
             due: time(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             bytes: record(from)?,
         },
-        3 => Event::Activate {
+        3 => JournalEvent::Activate {
             counter: counter(from)?,
             becomes: counter(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             bytes: record(from)?,
         },
-        4 => Event::HandOut {
+        4 => JournalEvent::HandOut {
             sub_queue: sub_queue(from)?,
             messages: many(from, |from| {
-                Some(HandedOut {
+                Some(DeliveryRecord {
                     counter: counter(from)?,
                     generation: small(from)?,
                     count_after: small(from)?,
@@ -88,61 +87,61 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, Event<'a>)> {
                 })
             })?,
         },
-        5 => Event::Return {
+        5 => JournalEvent::Return {
             sub_queue: sub_queue(from)?,
             counter: counter(from)?,
             generation: small(from)?,
             delivery_count: small(from)?,
             deferred: flag(from)?,
             record: if flag(from)? {
-                Some(Changed::decode(from, record)?)
+                Some(RecordChange::decode(from, record)?)
             } else {
                 None
             },
         },
-        6 => Event::Remove {
+        6 => JournalEvent::Remove {
             sub_queue: sub_queue(from)?,
             counters: Ranges::decode(from)?,
         },
-        7 => Event::DeadLetter {
+        7 => JournalEvent::DeadLetter {
             counter: counter(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             delivery_count: small(from)?,
-            record: Changed::decode(from, record)?,
+            record: RecordChange::decode(from, record)?,
         },
         8 => keep(from)?,
-        9 => Event::Number { next: counter(from)? },
-        10 => Event::Seen {
+        9 => JournalEvent::Number { next: counter(from)? },
+        10 => JournalEvent::Seen {
             identities: identities(from)?,
         },
-        11 => Event::SessionState {
+        11 => JournalEvent::SessionState {
             id: from.text()?,
             set_at: time(from)?,
             state: if flag(from)? { Some(from.bytes()?) } else { None },
         },
         12 => fan_out(from)?,
         13 => arrived(from)?,
-        14 => Event::Attached {
+        14 => JournalEvent::Attached {
             identities: identities(from)?,
         },
-        15 => Event::Consumer {
+        15 => JournalEvent::Consumer {
             sub_queue: sub_queue(from)?,
             name: from.text()?,
             record: Arc::new(ConsumerRecord::decode(from)?),
         },
-        16 => Event::Intent {
+        16 => JournalEvent::Intent {
             sink: from.text()?,
             intent: Intent::take(from)?,
         },
-        17 => Event::Packed(Packed::take(from)?),
+        17 => JournalEvent::Packed(PackedEvents::take(from)?),
         _ => return None,
     };
     Some((entity, event))
 }
 
-fn keep<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
-    Some(Event::Keep {
+fn keep<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
+    Some(JournalEvent::Keep {
         sub_queue: sub_queue(from)?,
         counter: counter(from)?,
         enqueued_at: time(from)?,
@@ -150,23 +149,23 @@ fn keep<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
         delivery_count: small(from)?,
         generation: small(from)?,
         record_generation: small(from)?,
-        rest: match byte(from)? {
-            READY => Rest::Ready,
-            DEFERRED => Rest::Deferred,
-            FETCHED => Rest::Fetched,
-            SCHEDULED => Rest::Scheduled { due: time(from)? },
+        phase: match byte(from)? {
+            READY => StoredPhase::Ready,
+            DEFERRED => StoredPhase::Deferred,
+            FETCHED => StoredPhase::Fetched,
+            SCHEDULED => StoredPhase::Scheduled { due: time(from)? },
             _ => return None,
         },
         bytes: record(from)?,
     })
 }
 
-fn fan_out<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
-    Some(Event::FanOut {
+fn fan_out<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
+    Some(JournalEvent::FanOut {
         enqueued_at: time(from)?,
         bytes: record(from)?,
         copies: many(from, |from| {
-            Some(FannedOut {
+            Some(FanOutCopy {
                 entity: EntityId(from.varint()?),
                 counter: counter(from)?,
                 expires_at: time(from)?,
@@ -183,8 +182,8 @@ fn identities(from: &mut Reader<'_>) -> Option<Vec<(Timestamp, Identity)>> {
     })
 }
 
-fn arrived<'a>(from: &mut Reader<'a>) -> Option<Event<'a>> {
-    Some(Event::Arrived {
+fn arrived<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
+    Some(JournalEvent::Arrived {
         is_over: flag(from)?,
         origins: many(from, |from| {
             Some(Origin {

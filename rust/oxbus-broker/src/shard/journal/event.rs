@@ -34,16 +34,14 @@
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::Claimed;
-use oxbus_store::extent::check_of;
 
-use super::changed::Changed;
 use super::consumer::ConsumerRecord;
 use super::intent::Intent;
-use super::packed::Packed;
+use super::packed::PackedEvents;
 use super::ranges::Ranges;
+use super::record_change::RecordChange;
 
 /// Names one life of an entity: its number is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +49,7 @@ pub struct EntityId(pub u64);
 
 /// A message that came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Appended<'a> {
+pub struct AppendedMessage<'a> {
     /// When it expires.
     pub expires_at: Timestamp,
     /// Its record.
@@ -60,7 +58,7 @@ pub struct Appended<'a> {
 
 /// A message that went out under a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandedOut {
+pub struct DeliveryRecord {
     /// Which message.
     pub counter: Counter,
     /// The hold.
@@ -71,7 +69,7 @@ pub struct HandedOut {
     pub deferred: bool,
 }
 
-impl From<&Claimed> for HandedOut {
+impl From<&Claimed> for DeliveryRecord {
     fn from(claimed: &Claimed) -> Self {
         Self {
             counter: claimed.key.counter,
@@ -85,7 +83,7 @@ impl From<&Claimed> for HandedOut {
 
 /// Where a message is when nobody holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum StoredPhase {
     /// It waits for a receiver.
     Ready,
     /// It waits to be fetched by number.
@@ -101,7 +99,7 @@ pub enum Rest {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum JournalEvent<'a> {
     /// Messages came in under consecutive numbers.
     Append {
         /// Number of the first.
@@ -109,7 +107,7 @@ pub enum Event<'a> {
         /// When they were accepted.
         enqueued_at: Timestamp,
         /// The messages, in order.
-        messages: Vec<Appended<'a>>,
+        messages: Vec<AppendedMessage<'a>>,
     },
     /// A message came in that waits for its time.
     Schedule {
@@ -142,7 +140,7 @@ pub enum Event<'a> {
         /// From where.
         sub_queue: SubQueue,
         /// Which.
-        messages: Vec<HandedOut>,
+        messages: Vec<DeliveryRecord>,
     },
     /// A hold ended and the message stays: abandoned, deferred, released, or its lock is over.
     Return {
@@ -157,7 +155,7 @@ pub enum Event<'a> {
         /// It is deferred from now on.
         deferred: bool,
         /// Its record, when that changed.
-        record: Option<Changed<'a>>,
+        record: Option<RecordChange<'a>>,
     },
     /// Messages are gone: completed, received and deleted, cancelled, expired.
     Remove {
@@ -177,7 +175,7 @@ pub enum Event<'a> {
         /// Its delivery count.
         delivery_count: u32,
         /// Its record with the reason.
-        record: Changed<'a>,
+        record: RecordChange<'a>,
     },
     /// A message as it is, in a snapshot.
     Keep {
@@ -196,7 +194,7 @@ pub enum Event<'a> {
         /// The hold that stored its record; 0 for none.
         record_generation: u32,
         /// Where it rests.
-        rest: Rest,
+        phase: StoredPhase,
         /// Its record.
         bytes: &'a [u8],
     },
@@ -240,7 +238,7 @@ pub enum Event<'a> {
         /// Its record.
         bytes: &'a [u8],
         /// Its copies.
-        copies: Vec<FannedOut>,
+        copies: Vec<FanOutCopy>,
     },
     /// Messages were forwarded from another shard, and may be there still; or they are not any more.
     Arrived {
@@ -257,7 +255,7 @@ pub enum Event<'a> {
         intent: Intent,
     },
     /// Other events, in less room. Of no entity.
-    Packed(Packed<'a>),
+    Packed(PackedEvents<'a>),
 }
 
 /// A message where it was forwarded from.
@@ -275,7 +273,7 @@ pub struct Origin {
 
 /// A copy of a message in a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FannedOut {
+pub struct FanOutCopy {
     /// The subscription.
     pub entity: EntityId,
     /// Its number there.
@@ -284,233 +282,5 @@ pub struct FannedOut {
     pub expires_at: Timestamp,
 }
 
-/// Adds the event of messages that come in, without a list of them.
-pub fn push_append<'a>(
-    entity: EntityId,
-    first: Counter,
-    enqueued_at: Timestamp,
-    messages: impl ExactSizeIterator<Item = (Timestamp, &'a [u8])>,
-    out: &mut Vec<u8>,
-) {
-    out.push(APPEND);
-    push_all(out, &[entity.0, first.0, enqueued_at.0, messages.len() as u64]);
-    for (expires_at, bytes) in messages {
-        varint::push(out, expires_at.0);
-        push_record(out, bytes);
-    }
-}
-
-/// Identities in one event of a snapshot.
+/// Identities in one event of a snapshot, at most.
 pub const SEEN_MAX: usize = 4096;
-pub(super) const APPEND: u8 = 1;
-pub(super) const READY: u8 = 0;
-pub(super) const DEFERRED: u8 = 1;
-pub(super) const SCHEDULED: u8 = 2;
-pub(super) const FETCHED: u8 = 3;
-
-fn push_all(out: &mut Vec<u8>, values: &[u64]) {
-    for value in values {
-        varint::push(out, *value);
-    }
-}
-
-pub(super) fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
-    varint::push_bytes(out, bytes);
-    out.extend_from_slice(&check_of(bytes));
-}
-
-fn push_rest(out: &mut Vec<u8>, rest: Rest) {
-    match rest {
-        Rest::Ready => out.push(READY),
-        Rest::Deferred => out.push(DEFERRED),
-        Rest::Fetched => out.push(FETCHED),
-        Rest::Scheduled { due } => {
-            out.push(SCHEDULED);
-            varint::push(out, due.0);
-        }
-    }
-}
-
-fn push_seen(out: &mut Vec<u8>, identities: &[(Timestamp, Identity)]) {
-    varint::push(out, identities.len() as u64);
-    for (at, identity) in identities {
-        varint::push(out, at.0);
-        out.extend_from_slice(&identity.0.to_le_bytes());
-    }
-}
-
-fn push_state(out: &mut Vec<u8>, id: &str, set_at: Timestamp, state: Option<&[u8]>) {
-    varint::push_bytes(out, id.as_bytes());
-    varint::push(out, set_at.0);
-    out.push(state.is_some().into());
-    if let Some(state) = state {
-        varint::push_bytes(out, state);
-    }
-}
-
-fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies: &[FannedOut]) {
-    varint::push(out, enqueued_at.0);
-    push_record(out, bytes);
-    varint::push(out, copies.len() as u64);
-    for copy in copies {
-        push_all(out, &[copy.entity.0, copy.counter.0, copy.expires_at.0]);
-    }
-}
-
-fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[HandedOut]) {
-    push_sub_queue(out, sub_queue);
-    varint::push(out, messages.len() as u64);
-    for message in messages {
-        let (generation, count_after) = (message.generation.into(), message.count_after.into());
-        push_all(out, &[message.counter.0, generation, count_after]);
-        out.push(message.deferred.into());
-    }
-}
-
-fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
-    out.push(is_over.into());
-    varint::push(out, origins.len() as u64);
-    for origin in origins {
-        push_all(out, &[origin.entity.0, origin.partition.into()]);
-        out.push(origin.is_dead_letter.into());
-        varint::push(out, origin.counter.0);
-    }
-}
-
-fn push_consumer(out: &mut Vec<u8>, sub_queue: SubQueue, name: &str, record: &ConsumerRecord) {
-    push_sub_queue(out, sub_queue);
-    varint::push_bytes(out, name.as_bytes());
-    record.encode(out);
-}
-
-fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
-    out.push(u8::from(sub_queue == SubQueue::DeadLetter));
-}
-
-impl Event<'_> {
-    /// Adds the event of an entity to an entry.
-    pub fn encode(&self, entity: EntityId, out: &mut Vec<u8>) {
-        if let Self::Append {
-            first,
-            enqueued_at,
-            messages,
-        } = self
-        {
-            let messages = messages.iter().map(|message| (message.expires_at, message.bytes));
-            push_append(entity, *first, *enqueued_at, messages, out);
-            return;
-        }
-        out.push(self.kind());
-        varint::push(out, entity.0);
-        match self {
-            Self::Append { .. } => {}
-            Self::Schedule {
-                counter,
-                due,
-                enqueued_at,
-                expires_at,
-                bytes,
-            } => {
-                push_all(out, &[counter.0, due.0, enqueued_at.0, expires_at.0]);
-                push_record(out, bytes);
-            }
-            Self::Activate {
-                counter,
-                becomes,
-                enqueued_at,
-                expires_at,
-                bytes,
-            } => {
-                push_all(out, &[counter.0, becomes.0, enqueued_at.0, expires_at.0]);
-                push_record(out, bytes);
-            }
-            Self::HandOut { sub_queue, messages } => push_handed_out(out, *sub_queue, messages),
-            Self::Return {
-                sub_queue,
-                counter,
-                generation,
-                delivery_count,
-                deferred,
-                record,
-            } => {
-                push_sub_queue(out, *sub_queue);
-                push_all(out, &[counter.0, (*generation).into(), (*delivery_count).into()]);
-                out.push((*deferred).into());
-                out.push(record.is_some().into());
-                if let Some(record) = record {
-                    record.encode(out);
-                }
-            }
-            Self::Remove { sub_queue, counters } => {
-                push_sub_queue(out, *sub_queue);
-                counters.encode(out);
-            }
-            Self::DeadLetter {
-                counter,
-                enqueued_at,
-                expires_at,
-                delivery_count,
-                record,
-            } => {
-                push_all(out, &[counter.0, enqueued_at.0, expires_at.0, (*delivery_count).into()]);
-                record.encode(out);
-            }
-            Self::Keep {
-                sub_queue,
-                counter,
-                enqueued_at,
-                expires_at,
-                delivery_count,
-                generation,
-                record_generation,
-                rest,
-                bytes,
-            } => {
-                push_sub_queue(out, *sub_queue);
-                push_all(out, &[counter.0, enqueued_at.0, expires_at.0]);
-                let generations = [(*generation).into(), (*record_generation).into()];
-                push_all(out, &[(*delivery_count).into(), generations[0], generations[1]]);
-                push_rest(out, *rest);
-                push_record(out, bytes);
-            }
-            Self::Number { next } => varint::push(out, next.0),
-            Self::Seen { identities } | Self::Attached { identities } => push_seen(out, identities),
-            Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
-            Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
-            Self::Consumer {
-                sub_queue,
-                name,
-                record,
-            } => push_consumer(out, *sub_queue, name, record),
-            Self::Intent { sink, intent } => intent.push(sink, out),
-            Self::Packed(packed) => packed.push(out),
-            Self::FanOut {
-                enqueued_at,
-                bytes,
-                copies,
-            } => push_fan_out(out, *enqueued_at, bytes, copies),
-        }
-    }
-
-    fn kind(&self) -> u8 {
-        match self {
-            Self::Append { .. } => APPEND,
-            Self::Schedule { .. } => 2,
-            Self::Activate { .. } => 3,
-            Self::HandOut { .. } => 4,
-            Self::Return { .. } => 5,
-            Self::Remove { .. } => 6,
-            Self::DeadLetter { .. } => 7,
-            Self::Keep { .. } => 8,
-            Self::Number { .. } => 9,
-            Self::Seen { .. } => 10,
-            Self::SessionState { .. } => 11,
-            Self::FanOut { .. } => 12,
-            Self::Arrived { .. } => 13,
-            Self::Attached { .. } => 14,
-            Self::Consumer { .. } => 15,
-            Self::Intent { .. } => 16,
-            Self::Packed(_) => 17,
-        }
-    }
-}

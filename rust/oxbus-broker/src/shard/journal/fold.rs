@@ -11,75 +11,75 @@ use oxbus_model::Counter;
 use oxbus_model::name::SubQueue;
 
 use super::consumer::ConsumerRecord;
-use super::decode::{Events, NotAnEvent};
-use super::event::{EntityId, Event, HandedOut};
-use super::packed::{Packed, packed};
+use super::decode::{EventReader, MalformedEntry};
+use super::event::{DeliveryRecord, EntityId, JournalEvent};
+use super::packed::{PackedEvents, packed};
 use super::ranges::Ranges;
 
-type Place = (EntityId, SubQueue);
+type QueueKey = (EntityId, SubQueue);
 
 /// What entries say, taken apart.
 #[derive(Default)]
-struct Sum<'a> {
+struct FoldedEntries<'a> {
     /// Messages that are gone.
-    gone: BTreeMap<Place, Vec<Counter>>,
+    gone: BTreeMap<QueueKey, Vec<Counter>>,
     /// The newest hold of each message, and whether it is over.
-    held: BTreeMap<Place, BTreeMap<Counter, (HandedOut, bool)>>,
+    held: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
     /// What consumers have.
-    consumers: BTreeMap<(Place, &'a str), Arc<ConsumerRecord>>,
+    consumers: BTreeMap<(QueueKey, &'a str), Arc<ConsumerRecord>>,
     /// The states of sessions, by the position of the last event about one.
     states: BTreeMap<(EntityId, &'a str), usize>,
     /// The others, in order.
-    others: Vec<(EntityId, Event<'a>)>,
+    others: Vec<(EntityId, JournalEvent<'a>)>,
 }
 
 /// One entry that has the effect of `entries`.
-pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, NotAnEvent> {
+pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, MalformedEntry> {
     let entries = entries.iter().map(|entry| unpacked(entry));
-    let entries = entries.collect::<Result<Vec<Vec<u8>>, NotAnEvent>>()?;
-    let mut sum = Sum::default();
+    let entries = entries.collect::<Result<Vec<Vec<u8>>, MalformedEntry>>()?;
+    let mut sum = FoldedEntries::default();
     for entry in &entries {
-        for found in Events::of(entry) {
+        for found in EventReader::of(entry) {
             let (entity, event) = found?;
             sum.add(entity, event);
         }
     }
-    let pack = |packed: Packed<'_>| {
+    let pack = |packed: PackedEvents<'_>| {
         let mut out = Vec::new();
-        Event::Packed(packed).encode(EntityId(0), &mut out);
+        JournalEvent::Packed(packed).encode(EntityId(0), &mut out);
         out
     };
     Ok(packed(sum.encode(), pack))
 }
 
 /// An entry without packed events.
-fn unpacked(entry: &[u8]) -> Result<Vec<u8>, NotAnEvent> {
+fn unpacked(entry: &[u8]) -> Result<Vec<u8>, MalformedEntry> {
     let mut out = Vec::with_capacity(entry.len());
-    for found in Events::of(entry) {
+    for found in EventReader::of(entry) {
         match found? {
-            (_, Event::Packed(packed)) => out.extend(packed.unpack().ok_or(NotAnEvent)?),
+            (_, JournalEvent::Packed(packed)) => out.extend(packed.unpack().ok_or(MalformedEntry)?),
             (entity, event) => event.encode(entity, &mut out),
         }
     }
     Ok(out)
 }
 
-impl<'a> Sum<'a> {
-    fn add(&mut self, entity: EntityId, event: Event<'a>) {
+impl<'a> FoldedEntries<'a> {
+    fn add(&mut self, entity: EntityId, event: JournalEvent<'a>) {
         match event {
-            Event::Remove {
+            JournalEvent::Remove {
                 sub_queue,
                 ref counters,
             } => {
                 let gone = self.gone.entry((entity, sub_queue)).or_default();
                 gone.extend(counters.counters());
             }
-            Event::HandOut { sub_queue, messages } => {
+            JournalEvent::HandOut { sub_queue, messages } => {
                 for message in messages {
                     self.hold((entity, sub_queue), message, false);
                 }
             }
-            Event::Return {
+            JournalEvent::Return {
                 sub_queue,
                 counter,
                 generation,
@@ -87,7 +87,7 @@ impl<'a> Sum<'a> {
                 deferred,
                 record,
             } => {
-                let left = HandedOut {
+                let left = DeliveryRecord {
                     counter,
                     generation,
                     count_after: delivery_count,
@@ -98,14 +98,14 @@ impl<'a> Sum<'a> {
                     self.others.push((entity, event));
                 }
             }
-            Event::Consumer {
+            JournalEvent::Consumer {
                 sub_queue,
                 name,
                 record,
             } => {
                 self.consumers.insert(((entity, sub_queue), name), record);
             }
-            Event::SessionState { id, .. } => {
+            JournalEvent::SessionState { id, .. } => {
                 self.states.insert((entity, id), self.others.len());
                 self.others.push((entity, event));
             }
@@ -114,7 +114,7 @@ impl<'a> Sum<'a> {
     }
 
     /// Notes a hold, or its end, unless a newer one is known.
-    fn hold(&mut self, place: Place, message: HandedOut, is_over: bool) {
+    fn hold(&mut self, place: QueueKey, message: DeliveryRecord, is_over: bool) {
         let held = self.held.entry(place).or_default();
         let known = held.get(&message.counter).map_or(0, |(known, _)| known.generation);
         if message.generation >= known {
@@ -124,7 +124,7 @@ impl<'a> Sum<'a> {
 
     fn encode(mut self) -> Vec<u8> {
         for (entity, event) in &self.others {
-            if let Event::DeadLetter { counter, .. } = event {
+            if let JournalEvent::DeadLetter { counter, .. } = event {
                 self.gone.entry((*entity, SubQueue::Main)).or_default().push(*counter);
             }
         }
@@ -141,10 +141,10 @@ impl<'a> Sum<'a> {
         for (position, (entity, event)) in self.others.iter().enumerate() {
             let is_said = match event {
                 // The newest one says all.
-                Event::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
+                JournalEvent::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
                 // A dead letter brings its record with it.
-                Event::Return { sub_queue, counter, .. } => !is_gone(*entity, *sub_queue, counter),
-                Event::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
+                JournalEvent::Return { sub_queue, counter, .. } => !is_gone(*entity, *sub_queue, counter),
+                JournalEvent::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
                 _ => true,
             };
             if is_said {
@@ -155,7 +155,7 @@ impl<'a> Sum<'a> {
             held.retain(|counter, _| !is_gone(entity, sub_queue, counter));
             let (over, held): (Vec<_>, Vec<_>) = held.into_values().partition(|(_, is_over)| *is_over);
             for (left, _) in over {
-                let event = Event::Return {
+                let event = JournalEvent::Return {
                     sub_queue,
                     counter: left.counter,
                     generation: left.generation,
@@ -165,13 +165,13 @@ impl<'a> Sum<'a> {
                 };
                 event.encode(entity, &mut out);
             }
-            let messages: Vec<HandedOut> = held.into_iter().map(|(message, _)| message).collect();
+            let messages: Vec<DeliveryRecord> = held.into_iter().map(|(message, _)| message).collect();
             if !messages.is_empty() {
-                Event::HandOut { sub_queue, messages }.encode(entity, &mut out);
+                JournalEvent::HandOut { sub_queue, messages }.encode(entity, &mut out);
             }
         }
         for (((entity, sub_queue), name), record) in self.consumers {
-            let event = Event::Consumer {
+            let event = JournalEvent::Consumer {
                 sub_queue,
                 name,
                 record,
@@ -180,7 +180,7 @@ impl<'a> Sum<'a> {
         }
         for ((entity, sub_queue), counters) in self.gone {
             let counters = Ranges::from_iter(counters);
-            Event::Remove { sub_queue, counters }.encode(entity, &mut out);
+            JournalEvent::Remove { sub_queue, counters }.encode(entity, &mut out);
         }
         out
     }

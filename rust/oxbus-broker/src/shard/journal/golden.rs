@@ -17,8 +17,8 @@ const FILE: &str = include_str!("golden_events.txt");
 /// Kinds of events, from 1 on.
 const KINDS: u8 = 17;
 
-fn handed_out(counter: u64, generation: u32, count_after: u32, deferred: bool) -> HandedOut {
-    HandedOut {
+fn handed_out(counter: u64, generation: u32, count_after: u32, deferred: bool) -> DeliveryRecord {
+    DeliveryRecord {
         counter: Counter(counter),
         generation,
         count_after,
@@ -26,8 +26,8 @@ fn handed_out(counter: u64, generation: u32, count_after: u32, deferred: bool) -
     }
 }
 
-fn keep(rest: Rest) -> Event<'static> {
-    Event::Keep {
+fn keep(phase: StoredPhase) -> JournalEvent<'static> {
+    JournalEvent::Keep {
         sub_queue: SubQueue::Main,
         counter: Counter(0x1234),
         enqueued_at: Timestamp(1_700_000_000_001),
@@ -35,7 +35,7 @@ fn keep(rest: Rest) -> Event<'static> {
         delivery_count: 3,
         generation: 0x5_6789,
         record_generation: 4,
-        rest,
+        phase,
         bytes: b"kept",
     }
 }
@@ -66,7 +66,7 @@ fn intent() -> Intent {
         is_done: true,
         piece_bytes: 21,
         stages: vec!["stage".to_owned(), "鍵".to_owned()],
-        targets: vec![Target {
+        targets: vec![IntentTarget {
             entity: EntityId(22),
             index: 23,
             pieces: 24,
@@ -77,19 +77,19 @@ fn intent() -> Intent {
 const AT: Timestamp = Timestamp(1_700_000_000_100);
 const NEVER: Timestamp = Timestamp::NEVER;
 
-type Named = (&'static str, Vec<u8>);
+type GoldenLine = (&'static str, Vec<u8>);
 
 /// The bytes of an event, which are read back to the same event.
-fn named(name: &'static str, event: &Event<'_>) -> Named {
+fn named(name: &'static str, event: &JournalEvent<'_>) -> GoldenLine {
     let mut bytes = Vec::new();
     event.encode(EntityId(0x1_0007), &mut bytes);
-    let read: Vec<_> = Events::of(&bytes).collect();
+    let read: Vec<_> = EventReader::of(&bytes).collect();
     assert_eq!(read, [Ok((EntityId(0x1_0007), event.clone()))], "it comes back");
     (name, bytes)
 }
 
-fn changed() -> Changed<'static> {
-    Changed::Edited {
+fn changed() -> RecordChange<'static> {
+    RecordChange::Edited {
         front: [51, 52, 53],
         keep: 54,
         middle: b"changed",
@@ -98,9 +98,9 @@ fn changed() -> Changed<'static> {
 }
 
 /// Messages come in.
-fn arriving() -> Vec<Named> {
-    let appended = |bytes, expires_at| Appended { expires_at, bytes };
-    let copy = |entity, counter, expires_at| FannedOut {
+fn arriving() -> Vec<GoldenLine> {
+    let appended = |bytes, expires_at| AppendedMessage { expires_at, bytes };
+    let copy = |entity, counter, expires_at| FanOutCopy {
         entity: EntityId(entity),
         counter: Counter(counter),
         expires_at,
@@ -108,7 +108,7 @@ fn arriving() -> Vec<Named> {
     vec![
         named(
             "append",
-            &Event::Append {
+            &JournalEvent::Append {
                 first: Counter(300),
                 enqueued_at: AT,
                 messages: vec![appended(b"one", NEVER), appended(b"two", AT)],
@@ -116,7 +116,7 @@ fn arriving() -> Vec<Named> {
         ),
         named(
             "schedule",
-            &Event::Schedule {
+            &JournalEvent::Schedule {
                 counter: Counter(301),
                 due: Timestamp(1_700_000_000_302),
                 enqueued_at: AT,
@@ -126,7 +126,7 @@ fn arriving() -> Vec<Named> {
         ),
         named(
             "activate",
-            &Event::Activate {
+            &JournalEvent::Activate {
                 counter: Counter(303),
                 becomes: Counter(304),
                 enqueued_at: AT,
@@ -136,7 +136,7 @@ fn arriving() -> Vec<Named> {
         ),
         named(
             "fan out",
-            &Event::FanOut {
+            &JournalEvent::FanOut {
                 enqueued_at: AT,
                 bytes: b"copied",
                 copies: vec![copy(313, 314, NEVER), copy(315, 316, AT)],
@@ -146,8 +146,8 @@ fn arriving() -> Vec<Named> {
 }
 
 /// Messages are handed out and settled.
-fn handing_out() -> Vec<Named> {
-    let returned = |deferred, record| Event::Return {
+fn handing_out() -> Vec<GoldenLine> {
+    let returned = |deferred, record| JournalEvent::Return {
         sub_queue: SubQueue::DeadLetter,
         counter: Counter(61),
         generation: 62,
@@ -155,7 +155,7 @@ fn handing_out() -> Vec<Named> {
         deferred,
         record,
     };
-    let dead_letter = |record| Event::DeadLetter {
+    let dead_letter = |record| JournalEvent::DeadLetter {
         counter: Counter(71),
         enqueued_at: AT,
         expires_at: NEVER,
@@ -165,7 +165,7 @@ fn handing_out() -> Vec<Named> {
     vec![
         named(
             "hand out",
-            &Event::HandOut {
+            &JournalEvent::HandOut {
                 sub_queue: SubQueue::DeadLetter,
                 messages: vec![handed_out(306, 307, 308, false), handed_out(309, 310, 1, true)],
             },
@@ -173,53 +173,53 @@ fn handing_out() -> Vec<Named> {
         named("return", &returned(false, None)),
         named(
             "return deferred with a record",
-            &returned(true, Some(Changed::Whole(b"whole"))),
+            &returned(true, Some(RecordChange::Whole(b"whole"))),
         ),
         named("return with a changed record", &returned(false, Some(changed()))),
         named(
             "remove",
-            &Event::Remove {
+            &JournalEvent::Remove {
                 sub_queue: SubQueue::Main,
                 counters: Ranges::from_iter([1, 2, 3, 200, 70_000].map(Counter)),
             },
         ),
-        named("dead letter", &dead_letter(Changed::Whole(b"dead"))),
+        named("dead letter", &dead_letter(RecordChange::Whole(b"dead"))),
         named("dead letter with a changed record", &dead_letter(changed())),
     ]
 }
 
 /// What a snapshot keeps of an entity.
-fn kept() -> Vec<Named> {
+fn kept() -> Vec<GoldenLine> {
     let due = Timestamp(1_700_000_000_311);
     vec![
-        named("keep ready", &keep(Rest::Ready)),
-        named("keep deferred", &keep(Rest::Deferred)),
-        named("keep fetched", &keep(Rest::Fetched)),
-        named("keep scheduled", &keep(Rest::Scheduled { due })),
-        named("number", &Event::Number { next: Counter(312) }),
+        named("keep ready", &keep(StoredPhase::Ready)),
+        named("keep deferred", &keep(StoredPhase::Deferred)),
+        named("keep fetched", &keep(StoredPhase::Fetched)),
+        named("keep scheduled", &keep(StoredPhase::Scheduled { due })),
+        named("number", &JournalEvent::Number { next: Counter(312) }),
     ]
 }
 
 /// What an entity remembers beside its messages.
-fn remembered() -> Vec<Named> {
+fn remembered() -> Vec<GoldenLine> {
     let identities = vec![
         (AT, Identity(0x0102_0304_0506_0708_090A_0B0C_0D0E_0F10)),
         (NEVER, Identity(1)),
     ];
-    let state = |id, state| Event::SessionState { id, set_at: AT, state };
+    let state = |id, state| JournalEvent::SessionState { id, set_at: AT, state };
     vec![
         named(
             "seen",
-            &Event::Seen {
+            &JournalEvent::Seen {
                 identities: identities.clone(),
             },
         ),
         named("session state", &state("session", Some(b"state"))),
         named("session state cleared", &state("鍵", None)),
-        named("attached", &Event::Attached { identities }),
+        named("attached", &JournalEvent::Attached { identities }),
         named(
             "consumer",
-            &Event::Consumer {
+            &JournalEvent::Consumer {
                 sub_queue: SubQueue::DeadLetter,
                 name: "consumer",
                 record: Arc::new(consumer()),
@@ -227,7 +227,7 @@ fn remembered() -> Vec<Named> {
         ),
         named(
             "intent",
-            &Event::Intent {
+            &JournalEvent::Intent {
                 sink: "sink",
                 intent: intent(),
             },
@@ -236,14 +236,14 @@ fn remembered() -> Vec<Named> {
 }
 
 /// Messages came from another shard.
-fn arrived() -> Vec<Named> {
+fn arrived() -> Vec<GoldenLine> {
     let origin = |entity, partition, is_dead_letter, counter| Origin {
         entity: EntityId(entity),
         partition,
         is_dead_letter,
         counter: Counter(counter),
     };
-    let arrived = |is_over| Event::Arrived {
+    let arrived = |is_over| JournalEvent::Arrived {
         is_over,
         origins: vec![origin(41, 42, true, 43), origin(44, 0, false, 45)],
     };
@@ -254,19 +254,19 @@ fn arrived() -> Vec<Named> {
 }
 
 /// Events of a file that were packed. What they hold is not read back as one event.
-fn folded() -> Vec<Named> {
+fn folded() -> Vec<GoldenLine> {
     let mut events = Vec::new();
-    Event::Number { next: Counter(81) }.encode(EntityId(82), &mut events);
+    JournalEvent::Number { next: Counter(81) }.encode(EntityId(82), &mut events);
     let bytes = packed::packed(events.repeat(9), |packed| {
         let mut bytes = Vec::new();
-        Event::Packed(packed).encode(EntityId(0), &mut bytes);
+        JournalEvent::Packed(packed).encode(EntityId(0), &mut bytes);
         bytes
     });
     vec![("packed", bytes)]
 }
 
 /// A name and the bytes of an event of each kind and form.
-fn events() -> Vec<Named> {
+fn events() -> Vec<GoldenLine> {
     [arriving(), handing_out(), kept(), remembered(), arrived(), folded()].concat()
 }
 

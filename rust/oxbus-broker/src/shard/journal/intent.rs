@@ -4,7 +4,7 @@
 use oxbus_model::Timestamp;
 use oxbus_model::varint::{self, Reader};
 
-use super::event::{EntityId, Event};
+use super::event::{EntityId, JournalEvent};
 
 /// The latest batch of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub struct Intent {
     /// The stages with its rows. Once it is done they are to be removed.
     pub stages: Vec<String>,
     /// Where its rows go; empty once it is done.
-    pub targets: Vec<Target>,
+    pub targets: Vec<IntentTarget>,
 }
 
 /// Rows of a batch for one partition of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct IntentTarget {
     /// Which entity.
     pub entity: EntityId,
     /// Its cell with that index.
@@ -72,7 +72,7 @@ impl Intent {
         }
         let mut targets = Vec::new();
         for _ in 0..from.varint()? {
-            targets.push(Target {
+            targets.push(IntentTarget {
                 entity: EntityId(from.varint()?),
                 index: from.varint()?.try_into().ok()?,
                 pieces: from.varint()?.try_into().ok()?,
@@ -95,5 +95,5 @@ const NO_ENTITY: EntityId = EntityId(0);
 
 /// Adds the event of an intent to an entry or a snapshot.
 pub fn push_intent(sink: &str, intent: Intent, out: &mut Vec<u8>) {
-    Event::Intent { sink, intent }.encode(NO_ENTITY, out);
+    JournalEvent::Intent { sink, intent }.encode(NO_ENTITY, out);
 }

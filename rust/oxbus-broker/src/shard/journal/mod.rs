@@ -4,31 +4,33 @@
 //! `event` is what happened, as bytes, and `decode` reads them; `image` is the messages that come of it. Neither knows a clock, a setting or a
 //! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
 
-mod changed;
 mod chunks;
 mod consumer;
+mod counter_map;
 mod decode;
+mod encode;
 mod event;
 mod fold;
 #[cfg(test)]
 mod golden;
-mod image;
 mod intent;
-mod numbered;
 mod packed;
 mod ranges;
+mod record_change;
+mod shard_state;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use changed::Changed;
 pub use consumer::{ConsumerRecord, ReservationRecord};
-pub use decode::{Events, NotAnEvent};
-pub use event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest, SEEN_MAX, push_append};
+pub use counter_map::CounterMap;
+pub use decode::{EventReader, MalformedEntry};
+pub use encode::push_append;
+pub use event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, SEEN_MAX, StoredPhase};
 pub use fold::fold;
-pub use image::{Image, Kept, Misfit, Queues};
-pub use intent::{Intent, Target, push_intent};
-pub use numbered::Numbered;
-pub use packed::Packed;
+pub use intent::{Intent, IntentTarget, push_intent};
+pub use packed::PackedEvents;
 pub use ranges::Ranges;
-pub use writer::{Grown, Journal, Order, Pending};
+pub use record_change::RecordChange;
+pub use shard_state::{EntityState, InvalidEvent, MessageState, ShardState};
+pub use writer::{AppendGuard, GrowthCallback, Journal, PendingEntry};

@@ -9,12 +9,12 @@ const LZ4: u8 = 0;
 
 /// Events as an LZ4 block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packed<'a> {
+pub struct PackedEvents<'a> {
     len: usize,
     block: &'a [u8],
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PackedEvents<'a> {
     pub(super) fn push(self, out: &mut Vec<u8>) {
         varint::push(out, self.len as u64);
         out.push(LZ4);
@@ -42,12 +42,12 @@ impl<'a> Packed<'a> {
 }
 
 /// Packs events, if that takes less room, and shows the result to `show`.
-pub(super) fn packed(events: Vec<u8>, show: impl FnOnce(Packed<'_>) -> Vec<u8>) -> Vec<u8> {
+pub(super) fn packed(events: Vec<u8>, show: impl FnOnce(PackedEvents<'_>) -> Vec<u8>) -> Vec<u8> {
     if events.len() as u64 > LEN_MAX {
         return events;
     }
     let block = lz4_flex::block::compress(&events);
-    let packed = show(Packed {
+    let packed = show(PackedEvents {
         len: events.len(),
         block: &block,
     });

@@ -15,8 +15,8 @@ const ENTITY: EntityId = EntityId(7);
 const BODY: usize = 4;
 
 /// A record with other first bytes.
-fn edited(front: &[u8]) -> Changed<'_> {
-    Changed::Edited {
+fn edited(front: &[u8]) -> RecordChange<'_> {
+    RecordChange::Edited {
         front: front.try_into().expect("three bytes"),
         keep: 0,
         middle: &[],
@@ -24,18 +24,18 @@ fn edited(front: &[u8]) -> Changed<'_> {
     }
 }
 
-fn round_trip(event: &Event<'_>) {
+fn round_trip(event: &JournalEvent<'_>) {
     let mut bytes = Vec::new();
     event.encode(ENTITY, &mut bytes);
     event.encode(EntityId(u64::MAX), &mut bytes);
-    let found: Vec<_> = Events::of(&bytes).collect();
+    let found: Vec<_> = EventReader::of(&bytes).collect();
     assert_eq!(
         found,
         [Ok((ENTITY, event.clone())), Ok((EntityId(u64::MAX), event.clone()))]
     );
     for len in 1..bytes.len() {
         // A piece of an entry is an error or, at the seam, fewer events; never another event.
-        let whole = Events::of(&bytes[..len]).take_while(Result::is_ok).count();
+        let whole = EventReader::of(&bytes[..len]).take_while(Result::is_ok).count();
         assert!(whole <= 1, "{len} bytes");
     }
 }
@@ -48,7 +48,7 @@ fn intent([batch, at, entity, piece_bytes]: [u64; 4], pieces: u32, is_done: bool
         is_done,
         piece_bytes,
         stages: vec!["stage".to_owned(), "鍵".to_owned()],
-        targets: vec![Target {
+        targets: vec![IntentTarget {
             entity: EntityId(entity),
             index: 63,
             pieces,
@@ -58,7 +58,7 @@ fn intent([batch, at, entity, piece_bytes]: [u64; 4], pieces: u32, is_done: bool
 
 #[test]
 fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
-    let mut image = Image::default();
+    let mut state = ShardState::default();
     let first = intent([1, 2, 3, 4], 5, false);
     let last = Intent {
         batch: 2,
@@ -67,17 +67,19 @@ fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
     };
     for (sink, intent) in [("one", &first), ("two", &first), ("one", &last)] {
         let intent = intent.clone();
-        image.apply(EntityId(0), &Event::Intent { sink, intent }).expect("fits");
+        state
+            .apply(EntityId(0), &JournalEvent::Intent { sink, intent })
+            .expect("fits");
     }
-    assert_eq!(image.entities().count(), 0);
-    let mut again = Image::default();
-    for chunk in image.chunks(1) {
-        for event in Events::of(&chunk.expect("in memory").bytes) {
+    assert_eq!(state.entities().count(), 0);
+    let mut again = ShardState::default();
+    for chunk in state.chunks(1) {
+        for event in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = event.expect("an event");
             again.apply(entity, &event).expect("fits");
         }
     }
-    assert_eq!(again, image);
+    assert_eq!(again, state);
     let known = |sink: &str| again.sinks().get(sink).cloned();
     assert_eq!((known("one"), known("two")), (Some(last), Some(first)));
 }
@@ -97,12 +99,12 @@ fn numbers() -> impl Strategy<Value = Vec<Counter>> {
     })
 }
 
-fn rests() -> impl Strategy<Value = Rest> {
+fn rests() -> impl Strategy<Value = StoredPhase> {
     prop_oneof![
-        Just(Rest::Ready),
-        Just(Rest::Deferred),
-        Just(Rest::Fetched),
-        any::<u64>().prop_map(|due| Rest::Scheduled { due: Timestamp(due) }),
+        Just(StoredPhase::Ready),
+        Just(StoredPhase::Deferred),
+        Just(StoredPhase::Fetched),
+        any::<u64>().prop_map(|due| StoredPhase::Scheduled { due: Timestamp(due) }),
     ]
 }
 
@@ -113,43 +115,43 @@ proptest! {
     ) {
         let messages = messages
             .iter()
-            .map(|(expires_at, bytes)| Appended { expires_at: Timestamp(*expires_at), bytes })
+            .map(|(expires_at, bytes)| AppendedMessage { expires_at: Timestamp(*expires_at), bytes })
             .collect();
-        round_trip(&Event::Append { first: Counter(first), enqueued_at: Timestamp(at), messages });
+        round_trip(&JournalEvent::Append { first: Counter(first), enqueued_at: Timestamp(at), messages });
     }
 
     #[test]
     fn single_events_come_back(
-        numbers: [u64; 4], small: [u32; 3], flag: bool, sub_queue in sub_queues(), rest in rests(),
+        numbers: [u64; 4], small: [u32; 3], flag: bool, sub_queue in sub_queues(), phase in rests(),
         bytes in vec(any::<u8>(), 0..40),
     ) {
         let [counter, becomes] = [numbers[0], numbers[1]].map(Counter);
         let [enqueued_at, expires_at] = [numbers[2], numbers[3]].map(Timestamp);
         let [delivery_count, generation, record_generation] = small;
-        let handed_out = HandedOut { counter, generation, count_after: delivery_count, deferred: flag };
+        let handed_out = DeliveryRecord { counter, generation, count_after: delivery_count, deferred: flag };
         for event in [
-            Event::Schedule { counter, due: Timestamp(becomes.0), enqueued_at, expires_at, bytes: &bytes },
-            Event::Activate { counter, becomes, enqueued_at, expires_at, bytes: &bytes },
-            Event::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
-            Event::Return {
+            JournalEvent::Schedule { counter, due: Timestamp(becomes.0), enqueued_at, expires_at, bytes: &bytes },
+            JournalEvent::Activate { counter, becomes, enqueued_at, expires_at, bytes: &bytes },
+            JournalEvent::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
+            JournalEvent::Return {
                 sub_queue, counter, generation, delivery_count, deferred: flag,
-                record: flag.then_some(Changed::Whole(&bytes)),
+                record: flag.then_some(RecordChange::Whole(&bytes)),
             },
-            Event::DeadLetter {
+            JournalEvent::DeadLetter {
                 counter, enqueued_at, expires_at, delivery_count,
-                record: Changed::Edited { front: [1, 2, 3], keep: small[0] as usize, middle: &bytes, tail: small[1] as usize },
+                record: RecordChange::Edited { front: [1, 2, 3], keep: small[0] as usize, middle: &bytes, tail: small[1] as usize },
             },
-            Event::Keep {
-                sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, rest,
+            JournalEvent::Keep {
+                sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, phase,
                 bytes: &bytes,
             },
-            Event::Number { next: counter },
-            Event::SessionState { id: "schlüssel 鍵", set_at: enqueued_at, state: flag.then_some(&bytes[..]) },
-            Event::SessionState { id: "", set_at: expires_at, state: None },
-            Event::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
-            Event::Attached { identities: vec![(expires_at, Identity(1)), (enqueued_at, Identity(small[0].into()))] },
-            Event::Consumer { sub_queue, name: "verbraucher 者", record: Arc::default() },
-            Event::Intent { sink: "a sink", intent: intent(numbers, small[0], flag) },
+            JournalEvent::Number { next: counter },
+            JournalEvent::SessionState { id: "schlüssel 鍵", set_at: enqueued_at, state: flag.then_some(&bytes[..]) },
+            JournalEvent::SessionState { id: "", set_at: expires_at, state: None },
+            JournalEvent::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
+            JournalEvent::Attached { identities: vec![(expires_at, Identity(1)), (enqueued_at, Identity(small[0].into()))] },
+            JournalEvent::Consumer { sub_queue, name: "verbraucher 者", record: Arc::default() },
+            JournalEvent::Intent { sink: "a sink", intent: intent(numbers, small[0], flag) },
         ] {
             round_trip(&event);
         }
@@ -167,7 +169,7 @@ proptest! {
         });
         let [epoch, done, stamp] = values;
         let record = ConsumerRecord { epoch, done, stamp, starts, reservations: reservations.collect() };
-        round_trip(&Event::Consumer { sub_queue: SubQueue::Main, name: "c", record: Arc::new(record) });
+        round_trip(&JournalEvent::Consumer { sub_queue: SubQueue::Main, name: "c", record: Arc::new(record) });
     }
 
     #[test]
@@ -177,7 +179,7 @@ proptest! {
         shuffled.extend(counters.first());
         let ranges = Ranges::from_iter(shuffled);
         prop_assert_eq!(&ranges, &Ranges::of(counters.into_iter()));
-        round_trip(&Event::Remove { sub_queue, counters: ranges });
+        round_trip(&JournalEvent::Remove { sub_queue, counters: ranges });
     }
 
     #[test]
@@ -192,11 +194,11 @@ proptest! {
 
     #[test]
     fn any_bytes_are_events_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
-        let mut image = Image::default();
-        for found in Events::of(&bytes) {
+        let mut state = ShardState::default();
+        for found in EventReader::of(&bytes) {
             let Ok((entity, event)) = found else { break };
             // A misfit is told and changes nothing that matters: the shard does not open.
-            let _ = image.apply(entity, &event);
+            let _ = state.apply(entity, &event);
         }
     }
 }
@@ -244,7 +246,7 @@ struct Plain {
     bytes: Vec<u8>,
     delivery_count: u32,
     generation: u32,
-    rest: Rest,
+    phase: StoredPhase,
     out: bool,
 }
 
@@ -257,7 +259,7 @@ struct Model {
 }
 
 impl Model {
-    fn journal(&mut self, event: &Event<'_>) {
+    fn journal(&mut self, event: &JournalEvent<'_>) {
         event.encode(ENTITY, &mut self.entry);
     }
 
@@ -266,7 +268,7 @@ impl Model {
         vec![self.tag; 3]
     }
 
-    fn arrive(&mut self, rest: Rest) -> (u64, Vec<u8>) {
+    fn arrive(&mut self, phase: StoredPhase) -> (u64, Vec<u8>) {
         self.last += 1;
         let mut bytes = self.bytes();
         bytes.extend([!self.tag; BODY]);
@@ -276,7 +278,7 @@ impl Model {
             bytes: bytes.clone(),
             delivery_count: 0,
             generation: 0,
-            rest,
+            phase,
             out: false,
         });
         (self.last, bytes)
@@ -292,23 +294,23 @@ impl Model {
     fn take(&mut self, step: &Step) {
         match *step {
             Step::Append(count) => {
-                let arrived: Vec<_> = (0..count).map(|_| self.arrive(Rest::Ready)).collect();
+                let arrived: Vec<_> = (0..count).map(|_| self.arrive(StoredPhase::Ready)).collect();
                 let messages = arrived
                     .iter()
-                    .map(|(_, bytes)| Appended {
+                    .map(|(_, bytes)| AppendedMessage {
                         expires_at: Timestamp::NEVER,
                         bytes,
                     })
                     .collect();
-                self.journal(&Event::Append {
+                self.journal(&JournalEvent::Append {
                     first: Counter(arrived[0].0),
                     enqueued_at: Timestamp(5),
                     messages,
                 });
             }
             Step::Schedule => {
-                let (number, bytes) = self.arrive(Rest::Scheduled { due: Timestamp(9) });
-                self.journal(&Event::Schedule {
+                let (number, bytes) = self.arrive(StoredPhase::Scheduled { due: Timestamp(9) });
+                self.journal(&JournalEvent::Schedule {
                     counter: Counter(number),
                     due: Timestamp(9),
                     enqueued_at: Timestamp(5),
@@ -317,16 +319,16 @@ impl Model {
                 });
             }
             Step::Activate(at) => {
-                let Some(index) = self.pick(at, |it| matches!(it.rest, Rest::Scheduled { .. })) else {
+                let Some(index) = self.pick(at, |it| matches!(it.phase, StoredPhase::Scheduled { .. })) else {
                     return;
                 };
                 self.last += 1;
                 let becomes = self.last;
                 let message = &mut self.messages[index];
                 let counter = Counter(std::mem::replace(&mut message.number, becomes));
-                message.rest = Rest::Ready;
+                message.phase = StoredPhase::Ready;
                 let bytes = message.bytes.clone();
-                self.journal(&Event::Activate {
+                self.journal(&JournalEvent::Activate {
                     counter,
                     becomes: Counter(becomes),
                     enqueued_at: Timestamp(9),
@@ -335,7 +337,8 @@ impl Model {
                 });
             }
             Step::HandOut(at) => {
-                let Some(index) = self.pick(at, |it| !it.out && !matches!(it.rest, Rest::Scheduled { .. })) else {
+                let Some(index) = self.pick(at, |it| !it.out && !matches!(it.phase, StoredPhase::Scheduled { .. }))
+                else {
                     return;
                 };
                 let event = self.hand_out(index);
@@ -350,7 +353,7 @@ impl Model {
             Step::Remove(at) => {
                 let Some(index) = self.pick(at, |_| true) else { return };
                 let message = self.messages.remove(index);
-                self.journal(&Event::Remove {
+                self.journal(&JournalEvent::Remove {
                     sub_queue: message.sub_queue(),
                     counters: Ranges::from_iter([Counter(message.number)]),
                 });
@@ -364,10 +367,10 @@ impl Model {
                 message.dead = true;
                 message.out = false;
                 message.generation = 0;
-                message.rest = Rest::Ready;
+                message.phase = StoredPhase::Ready;
                 message.bytes.splice(..3, bytes.clone());
                 let (counter, delivery_count) = (Counter(message.number), message.delivery_count);
-                self.journal(&Event::DeadLetter {
+                self.journal(&JournalEvent::DeadLetter {
                     counter,
                     enqueued_at: Timestamp(5),
                     expires_at: Timestamp::NEVER,
@@ -387,7 +390,11 @@ impl Model {
         let message = &mut self.messages[index];
         message.out = false;
         let deferred = deferred && !message.dead;
-        message.rest = if deferred { Rest::Deferred } else { Rest::Ready };
+        message.phase = if deferred {
+            StoredPhase::Deferred
+        } else {
+            StoredPhase::Ready
+        };
         if let Some(new) = &new {
             message.bytes.splice(..3, new.clone());
         }
@@ -397,7 +404,7 @@ impl Model {
         if let Some(event) = early {
             self.journal(&event);
         }
-        self.journal(&Event::Return {
+        self.journal(&JournalEvent::Return {
             sub_queue,
             counter: Counter(number),
             generation,
@@ -407,18 +414,18 @@ impl Model {
         });
     }
 
-    fn hand_out(&mut self, index: usize) -> Event<'static> {
+    fn hand_out(&mut self, index: usize) -> JournalEvent<'static> {
         let message = &mut self.messages[index];
         message.out = true;
         message.generation += 1;
         message.delivery_count += 1;
-        let deferred = message.rest == Rest::Deferred;
+        let deferred = message.phase == StoredPhase::Deferred;
         if deferred {
-            message.rest = Rest::Fetched;
+            message.phase = StoredPhase::Fetched;
         }
-        Event::HandOut {
+        JournalEvent::HandOut {
             sub_queue: message.sub_queue(),
-            messages: vec![HandedOut {
+            messages: vec![DeliveryRecord {
                 counter: Counter(message.number),
                 generation: message.generation,
                 count_after: message.delivery_count,
@@ -438,8 +445,8 @@ impl Plain {
     }
 }
 
-fn check(image: &Image, model: &Model) {
-    let queues = image
+fn check(state: &ShardState, model: &Model) {
+    let queues = state
         .entities()
         .next()
         .map(|(_, queues)| queues.clone())
@@ -458,7 +465,7 @@ fn check(image: &Image, model: &Model) {
             (kept.delivery_count, kept.generation),
             (message.delivery_count, message.generation)
         );
-        assert_eq!(kept.rest, message.rest);
+        assert_eq!(kept.phase, message.phase);
     }
 }
 
@@ -475,10 +482,10 @@ fn entries_of(steps: &[Step]) -> (Model, Vec<Vec<u8>>) {
     (model, entries)
 }
 
-fn apply_all(image: &mut Image, entries: &[Vec<u8>]) {
-    for found in entries.iter().flat_map(|entry| Events::of(entry)) {
+fn apply_all(state: &mut ShardState, entries: &[Vec<u8>]) {
+    for found in entries.iter().flat_map(|entry| EventReader::of(entry)) {
         let (entity, event) = found.expect("we wrote it");
-        image.apply(entity, &event).expect("it fits");
+        state.apply(entity, &event).expect("it fits");
     }
 }
 
@@ -488,17 +495,17 @@ proptest! {
     fn events_that_a_snapshot_knows_change_nothing(steps in steps(), begin: usize, knows: u64) {
         let (model, entries) = entries_of(&steps);
         let begin = begin % (entries.len() + 1);
-        let (mut early, mut late) = (Image::default(), Image::default());
+        let (mut early, mut late) = (ShardState::default(), ShardState::default());
         apply_all(&mut early, &entries[..begin]);
         apply_all(&mut late, &entries);
-        let mut snapshot = Image::default();
+        let mut snapshot = ShardState::default();
         // A moved message may be seen in both places, never in none; so the walk takes the later state of a number that
         // it knows, and numbers that only the later state has.
-        for (image, wanted) in [(&early, 0), (&late, 1)] {
-            for chunk in image.chunks(1) {
-                for found in Events::of(&chunk.expect("in memory").bytes) {
+        for (state, wanted) in [(&early, 0), (&late, 1)] {
+            for chunk in state.chunks(1) {
+                for found in EventReader::of(&chunk.expect("in memory").bytes) {
                     let (entity, event) = found.expect("we wrote it");
-                    let Event::Keep { counter, .. } = &event else { continue };
+                    let JournalEvent::Keep { counter, .. } = &event else { continue };
                     if knows >> (counter.0 % 64) & 1 == wanted {
                         snapshot.apply(entity, &event).expect("it fits");
                     }
@@ -507,7 +514,7 @@ proptest! {
         }
         apply_all(&mut snapshot, &entries[begin..]);
         snapshot
-            .apply(ENTITY, &Event::Number { next: Counter(model.last + 1) })
+            .apply(ENTITY, &JournalEvent::Number { next: Counter(model.last + 1) })
             .expect("it fits");
         check(&snapshot, &model);
     }
@@ -519,59 +526,59 @@ proptest! {
         let (before, folded) = entries.split_at(begin % (entries.len() + 1));
         let sum = fold(folded).expect("events");
         let again = fold(std::slice::from_ref(&sum)).expect("events");
-        let next = Event::Number { next: Counter(model.last + 1) };
+        let next = JournalEvent::Number { next: Counter(model.last + 1) };
         for tail in [vec![sum.clone()], vec![again], [folded, std::slice::from_ref(&sum)].concat(), vec![sum.clone(), sum]] {
-            let mut image = Image::default();
-            apply_all(&mut image, before);
-            apply_all(&mut image, &tail);
-            image.apply(ENTITY, &next).expect("it fits");
-            check(&image, &model);
+            let mut state = ShardState::default();
+            apply_all(&mut state, before);
+            apply_all(&mut state, &tail);
+            state.apply(ENTITY, &next).expect("it fits");
+            check(&state, &model);
         }
     }
 
     #[test]
     fn the_image_is_what_happened(steps in steps(), chunk_bytes in 1usize..200) {
-        let (mut model, mut image) = (Model::default(), Image::default());
+        let (mut model, mut state) = (Model::default(), ShardState::default());
         for step in &steps {
             model.take(step);
             let entry = std::mem::take(&mut model.entry);
-            for found in Events::of(&entry) {
+            for found in EventReader::of(&entry) {
                 let (entity, event) = found.expect("we wrote it");
-                image.apply(entity, &event).expect("it fits");
+                state.apply(entity, &event).expect("it fits");
             }
             if matches!(step, Step::Reopen) {
-                let mut again = Image::default();
-                for chunk in image.chunks(chunk_bytes) {
-                    for found in Events::of(&chunk.expect("in memory").bytes) {
+                let mut again = ShardState::default();
+                for chunk in state.chunks(chunk_bytes) {
+                    for found in EventReader::of(&chunk.expect("in memory").bytes) {
                         let (entity, event) = found.expect("we wrote it");
                         again.apply(entity, &event).expect("it fits");
                     }
                 }
-                prop_assert_eq!(&again, &image);
-                image = again;
+                prop_assert_eq!(&again, &state);
+                state = again;
             }
-            check(&image, &model);
+            check(&state, &model);
         }
     }
 }
 
 #[test]
 fn identities_are_kept_with_their_last_time() {
-    let mut image = Image::default();
-    let seen = |at: u64, numbers: std::ops::Range<u128>| Event::Seen {
+    let mut state = ShardState::default();
+    let seen = |at: u64, numbers: std::ops::Range<u128>| JournalEvent::Seen {
         identities: numbers.map(|number| (Timestamp(at), Identity(number))).collect(),
     };
     for event in [seen(5, 0..10_000), seen(9, 5..6), seen(5, 0..10)] {
-        image.apply(ENTITY, &event).expect("it fits");
+        state.apply(ENTITY, &event).expect("it fits");
     }
-    let mut again = Image::default();
-    for chunk in image.chunks(100) {
-        for found in Events::of(&chunk.expect("in memory").bytes) {
+    let mut again = ShardState::default();
+    for chunk in state.chunks(100) {
+        for found in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = found.expect("we wrote it");
             again.apply(entity, &event).expect("it fits");
         }
     }
-    assert_eq!(again, image);
+    assert_eq!(again, state);
     let seen = again.take(ENTITY).expect("there").seen;
     assert_eq!(seen.len(), 10_000);
     assert_eq!((seen[&Identity(5)], seen[&Identity(6)]), (Timestamp(9), Timestamp(5)));
@@ -579,8 +586,8 @@ fn identities_are_kept_with_their_last_time() {
 
 #[test]
 fn states_are_kept_as_they_were_set_last() {
-    let mut image = Image::default();
-    let set = |id, at, state| Event::SessionState {
+    let mut state = ShardState::default();
+    let set = |id, at, state| JournalEvent::SessionState {
         id,
         set_at: Timestamp(at),
         state,
@@ -594,16 +601,16 @@ fn states_are_kept_as_they_were_set_last() {
     ];
     // A snapshot may know events that come after it: all of them may happen twice.
     for event in events.iter().chain(&events) {
-        image.apply(ENTITY, event).expect("it fits");
+        state.apply(ENTITY, event).expect("it fits");
     }
-    let mut again = Image::default();
-    for chunk in image.chunks(1) {
-        for found in Events::of(&chunk.expect("in memory").bytes) {
+    let mut again = ShardState::default();
+    for chunk in state.chunks(1) {
+        for found in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = found.expect("we wrote it");
             again.apply(entity, &event).expect("it fits");
         }
     }
-    assert_eq!(again, image);
+    assert_eq!(again, state);
     let states = again.take(ENTITY).expect("there").states;
     let expected = [("", (Timestamp(3), &b""[..])), ("a", (Timestamp(4), b"last"))];
     assert_eq!(states.len(), expected.len());
@@ -614,21 +621,21 @@ fn states_are_kept_as_they_were_set_last() {
 
 #[test]
 fn what_cannot_be_is_told() {
-    let mut image = Image::default();
+    let mut state = ShardState::default();
     for first in [0, 1 << 48] {
-        let append = Event::Append {
+        let append = JournalEvent::Append {
             first: Counter(first),
             enqueued_at: Timestamp(1),
-            messages: vec![Appended {
+            messages: vec![AppendedMessage {
                 expires_at: Timestamp::NEVER,
                 bytes: b"x",
             }],
         };
-        let misfit = image.apply(ENTITY, &append).expect_err("no such number");
-        assert_eq!((misfit.entity, misfit.counter), (ENTITY, Counter(first)));
+        let invalid_event = state.apply(ENTITY, &append).expect_err("no such number");
+        assert_eq!((invalid_event.entity, invalid_event.counter), (ENTITY, Counter(first)));
     }
-    image.retain(|entity| entity != ENTITY);
-    assert_eq!(image.entities().count(), 0);
+    state.retain(|entity| entity != ENTITY);
+    assert_eq!(state.entities().count(), 0);
 }
 
 #[test]
@@ -637,48 +644,48 @@ fn a_fold_of_a_drained_queue_is_short() {
     for number in 1..=10_000u64 {
         let mut entry = Vec::new();
         let (counter, sub_queue) = (Counter(number), SubQueue::Main);
-        let handed_out = HandedOut {
+        let handed_out = DeliveryRecord {
             counter,
             generation: 1,
             count_after: 1,
             deferred: false,
         };
         let messages = vec![handed_out];
-        Event::HandOut { sub_queue, messages }.encode(ENTITY, &mut entry);
+        JournalEvent::HandOut { sub_queue, messages }.encode(ENTITY, &mut entry);
         if number != 5_000 {
             let counters = Ranges::from_iter([counter]);
-            Event::Remove { sub_queue, counters }.encode(ENTITY, &mut entry);
+            JournalEvent::Remove { sub_queue, counters }.encode(ENTITY, &mut entry);
         }
         entries.push(entry);
     }
     let sum = fold(&entries).expect("events");
     assert!(sum.len() < 40, "{} bytes", sum.len());
-    assert_eq!(Events::of(&sum).count(), 2);
+    assert_eq!(EventReader::of(&sum).count(), 2);
 }
 
 #[test]
 fn a_change_of_more_bytes_than_there_are_is_told() {
-    let mut image = Image::default();
-    let append = Event::Append {
+    let mut state = ShardState::default();
+    let append = JournalEvent::Append {
         first: Counter(1),
         enqueued_at: Timestamp(1),
-        messages: vec![Appended {
+        messages: vec![AppendedMessage {
             expires_at: Timestamp::NEVER,
             bytes: b"four",
         }],
     };
-    image.apply(ENTITY, &append).expect("fits");
-    let dead = Event::DeadLetter {
+    state.apply(ENTITY, &append).expect("fits");
+    let dead = JournalEvent::DeadLetter {
         counter: Counter(1),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
         delivery_count: 1,
-        record: Changed::Edited {
+        record: RecordChange::Edited {
             front: [0; 3],
             keep: 1,
             middle: b"x",
             tail: 1,
         },
     };
-    assert!(image.apply(ENTITY, &dead).is_err());
+    assert!(state.apply(ENTITY, &dead).is_err());
 }

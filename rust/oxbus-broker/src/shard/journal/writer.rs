@@ -14,8 +14,8 @@ use oxbus_store::extent::Place;
 use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
 
 use super::fold::fold;
-use crate::shard::Health;
-use crate::shard::guarded::{Guard, Guarded};
+use crate::shard::ShardHealth;
+use crate::shard::guarded::{Guarded, StateGuard};
 
 /// The journal of a shard.
 pub struct Journal {
@@ -27,7 +27,7 @@ pub struct Journal {
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Called when the journal has grown, or the disk is full: a snapshot may be due.
-    grown: OnceLock<Grown>,
+    grown: OnceLock<GrowthCallback>,
     /// Bytes of entries since the last snapshot at which it is called.
     grown_at: AtomicU64,
     /// Milliseconds from which a wait is logged; 0 for never.
@@ -35,7 +35,7 @@ pub struct Journal {
 }
 
 /// What is called when a snapshot may be due. It must not wait.
-pub type Grown = Arc<dyn Fn() + Send + Sync>;
+pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// Bytes of entries since the last snapshot, of about so many bytes, at which the next one is begun: early enough that the
 /// journal keeps its bound while it is written.
@@ -52,12 +52,12 @@ impl std::fmt::Debug for Journal {
 }
 
 /// The right to append, and with it the order of numbers.
-pub struct Order<'a> {
+pub struct AppendGuard<'a> {
     journal: &'a Journal,
-    log: Guard<'a, Arc<dyn ShardLog>>,
+    log: StateGuard<'a, Arc<dyn ShardLog>>,
 }
 
-impl std::fmt::Debug for Pending {
+impl std::fmt::Debug for PendingEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pending")
             .field("lsn", &self.lsn)
@@ -68,18 +68,18 @@ impl std::fmt::Debug for Pending {
 /// An entry that is on its way.
 #[derive(Clone)]
 #[must_use = "nothing may be acknowledged before it has reached its level"]
-pub struct Pending {
+pub struct PendingEntry {
     log: Arc<dyn ShardLog>,
     /// Its number.
     pub lsn: Lsn,
     /// Where its bytes can be read back once they are written.
-    pub place: Option<Place>,
+    pub location: Option<Place>,
 }
 
-impl Pending {
+impl PendingEntry {
     /// True when it is on its way to the log that is in use.
-    pub fn is_of(&self, order: &Order<'_>) -> bool {
-        Arc::ptr_eq(&self.log, &order.log)
+    pub fn belongs_to(&self, append_guard: &AppendGuard<'_>) -> bool {
+        Arc::ptr_eq(&self.log, &append_guard.log)
     }
 }
 
@@ -98,12 +98,12 @@ impl Journal {
     }
 
     /// Has `grown` called when a snapshot may be due. Once.
-    pub fn on_growth(&self, grown: Grown) {
+    pub fn on_growth(&self, grown: GrowthCallback) {
         let _ = self.grown.set(grown);
     }
 
     /// Has waits that take so many milliseconds or more logged; 0 for none.
-    pub fn call_slow_from(&self, ms: u64) {
+    pub fn set_slow_call_ms(&self, ms: u64) {
         self.slow_call_ms.store(ms, Ordering::Relaxed);
     }
 
@@ -113,7 +113,7 @@ impl Journal {
     }
 
     #[cold]
-    fn tell_growth(&self) {
+    fn notify_growth(&self) {
         if let Some(grown) = self.grown.get() {
             grown();
         }
@@ -141,7 +141,7 @@ impl Journal {
     }
 
     /// Notes that a snapshot of `snapshot_bytes` holds what was written until `unsaved_bytes` was read.
-    pub fn saved(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
+    pub fn snapshot_written(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
         self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
         self.grown_at.store(due_at(snapshot_bytes), Ordering::Relaxed);
@@ -159,23 +159,23 @@ impl Journal {
 
     /// The log that is in use.
     pub fn log(&self) -> Arc<dyn ShardLog> {
-        self.log.look()
+        self.log.get_cloned()
     }
 
     /// The last entry, whoever appended it: once it is safe, so is all before it.
-    pub fn last(&self) -> Pending {
+    pub fn last(&self) -> PendingEntry {
         let log = self.log();
-        Pending {
+        PendingEntry {
             lsn: last_of(&*log),
             log,
-            place: None,
+            location: None,
         }
     }
 
     /// Takes the right to append to the journal of the shard whose health that is.
     #[inline]
-    pub fn order<'a>(&'a self, health: &'a Health) -> Order<'a> {
-        Order {
+    pub fn lock_for_append<'a>(&'a self, health: &'a ShardHealth) -> AppendGuard<'a> {
+        AppendGuard {
             journal: self,
             log: self.log.lock(health),
         }
@@ -184,36 +184,36 @@ impl Journal {
 
 impl Journal {
     /// The same for an entry of so many bytes: waits for its room first, while others may append, when the disk may hang.
-    pub fn order_for<'a>(
+    pub fn lock_with_space<'a>(
         &'a self,
-        health: &'a Health,
+        health: &'a ShardHealth,
         room: Room,
         bytes: usize,
         wait: &Wait<'_>,
-    ) -> Result<Order<'a>, AppendError> {
+    ) -> Result<AppendGuard<'a>, AppendError> {
         loop {
-            let order = self.order(health);
-            if order.log.has_room(bytes, room) {
-                return Ok(order);
+            let append_guard = self.lock_for_append(health);
+            if append_guard.log.has_room(bytes, room) {
+                return Ok(append_guard);
             }
-            let log = order.log();
-            drop(order);
+            let log = append_guard.log();
+            drop(append_guard);
             log.make_room(bytes, room, wait)?;
         }
     }
 }
 
-impl Order<'_> {
+impl AppendGuard<'_> {
     /// Appends an entry. An error means that nothing was written.
-    pub fn append(&self, room: Room, entry: &[u8], wait: &Wait<'_>) -> Result<Pending, AppendError> {
+    pub fn append(&self, room: Room, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
         let lsn = self.log.next_lsn();
         // Whoever waits asks for its level; until then the entry is in the buffer like any other.
-        let place = match self.log.append(lsn, entry, room, Level::Written, None, wait) {
+        let location = match self.log.append(lsn, entry, room, Level::Written, None, wait) {
             Err(AppendError::Full) if room == Room::Frees && self.fold()? => {
                 return self.append(room, entry, wait);
             }
             Err(AppendError::Full) => {
-                self.journal.tell_growth();
+                self.journal.notify_growth();
                 return Err(AppendError::Full);
             }
             appended => appended?,
@@ -222,12 +222,12 @@ impl Order<'_> {
         let unsaved = self.journal.unsaved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if unsaved >= self.journal.grown_at.load(Ordering::Relaxed) {
             self.journal.grown_at.store(u64::MAX, Ordering::Relaxed);
-            self.journal.tell_growth();
+            self.journal.notify_growth();
         }
-        Ok(Pending {
+        Ok(PendingEntry {
             log: Arc::clone(&self.log),
             lsn,
-            place,
+            location,
         })
     }
 
@@ -246,11 +246,11 @@ impl Order<'_> {
     }
 
     /// The last entry that was appended, to be waited for.
-    pub fn pending(&self) -> Pending {
-        Pending {
+    pub fn pending(&self) -> PendingEntry {
+        PendingEntry {
             log: Arc::clone(&self.log),
             lsn: self.last(),
-            place: None,
+            location: None,
         }
     }
 
@@ -266,14 +266,14 @@ impl Order<'_> {
     }
 }
 
-impl Pending {
+impl PendingEntry {
     /// Waits until the entry, and all before it, have reached a level.
     pub fn wait(&self, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.log.commit(self.lsn, level(durability), wait)
     }
 
     /// The epoch and the number of the entry, for who leaves it behind.
-    pub fn names(&self) -> (u64, Lsn) {
+    pub fn epoch_and_lsn(&self) -> (u64, Lsn) {
         (self.log.epoch(), self.lsn)
     }
 

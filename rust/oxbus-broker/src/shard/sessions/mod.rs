@@ -13,7 +13,8 @@
 //!   and nobody accepts a session while its messages are on their way back;
 //! - order of the mutexes: `intake`, `index`, the journal's order.
 
-mod index;
+mod session;
+mod session_index;
 #[cfg(test)]
 mod tests;
 
@@ -23,18 +24,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{Claimed, Hold, LockKey};
 
-use self::index::Index;
-pub(crate) use self::index::News;
-pub use self::index::{Accepted, SessionInfo, SessionLost, State};
+pub use self::session::{AcceptedSession, SessionState};
+use self::session_index::SessionIndex;
+pub(crate) use self::session_index::SessionWakeUps;
+pub use self::session_index::{SessionInfo, SessionLost};
 use super::Shard;
-use super::guarded::{Guard, Guarded};
+use super::guarded::{Guarded, StateGuard};
 
 /// The sessions of one cell.
 #[derive(Debug)]
 pub struct Sessions {
     shard: Arc<Shard>,
     intake: Guarded<()>,
-    index: Guarded<Index>,
+    index: Guarded<SessionIndex>,
     /// The earliest end of a lock; moves under the mutex of the index.
     next_deadline: AtomicU64,
 }
@@ -45,12 +47,12 @@ pub enum SessionEnd {
     /// It was closed: nothing is charged (B-205).
     Closed,
     /// Its lock is over: a delivery is charged (B-206).
-    Lapsed,
+    Expired,
 }
 
 /// How messages are taken from a session.
 #[derive(Debug, Clone, Copy)]
-pub struct Take {
+pub struct SessionReceive {
     /// How many at most.
     pub max: usize,
     /// Locked without an end of its own, or taken.
@@ -61,24 +63,24 @@ pub struct Take {
 
 impl Sessions {
     /// The sessions of a cell of that shard, with the states that recovery found.
-    pub fn restore(shard: &Arc<Shard>, states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
+    pub fn restore(shard: &Arc<Shard>, states: impl Iterator<Item = (Arc<str>, SessionState)>) -> Self {
         Self {
             shard: Arc::clone(shard),
             intake: Guarded::default(),
-            index: Guarded::new(Index::restore(states)),
+            index: Guarded::new(SessionIndex::restore(states)),
             next_deadline: AtomicU64::new(Ticks::NEVER.0),
         }
     }
 
-    pub(crate) fn intake(&self) -> Guard<'_, ()> {
+    pub(crate) fn intake(&self) -> StateGuard<'_, ()> {
         self.intake.lock(&self.shard.health)
     }
 
-    pub(crate) fn index(&self) -> Guard<'_, Index> {
+    pub(crate) fn index(&self) -> StateGuard<'_, SessionIndex> {
         self.index.lock(&self.shard.health)
     }
 
-    pub(crate) fn note_deadline(&self, index: &Index) {
+    pub(crate) fn note_deadline(&self, index: &SessionIndex) {
         self.next_deadline.store(index.next_deadline().0, Ordering::SeqCst);
     }
 
@@ -93,7 +95,7 @@ impl Sessions {
     }
 
     /// Locks a session until `deadline`, if nobody holds it. It need not have messages (B-193).
-    pub fn accept(&self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<Accepted>> {
+    pub fn accept(&self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<AcceptedSession>> {
         let _intake = self.intake();
         let mut index = self.index();
         let accepted = index.accept(id, owner, deadline);
@@ -102,7 +104,7 @@ impl Sessions {
     }
 
     /// Moves the end of the lock of a session.
-    pub fn renew(&self, accepted: &Arc<Accepted>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
+    pub fn renew(&self, accepted: &Arc<AcceptedSession>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
         let mut index = self.index();
         index.renew(accepted, deadline, ticks)?;
         self.note_deadline(&index);
@@ -110,33 +112,33 @@ impl Sessions {
     }
 
     /// The state of a session that the caller holds.
-    pub fn state(&self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<Option<State>, SessionLost> {
+    pub fn state(&self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<Option<SessionState>, SessionLost> {
         self.index().state(accepted, ticks)
     }
 
     /// Notes that a unit of work is under way in a session that the caller holds. Its holder may leave meanwhile, but nobody
-    /// else gets the session before [`Cell::leave_unit`].
-    pub fn enter_unit(&self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<(), SessionLost> {
-        self.index().enter_unit(accepted, ticks)
+    /// else gets the session before [`Cell::unpin`].
+    pub fn pin(&self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
+        self.index().pin(accepted, ticks)
     }
 
     /// Sets the state of a session in which a unit of work is under way. The journal was told.
-    pub(crate) fn set_state_of_unit(&self, accepted: &Accepted, state: Option<State>) {
-        self.index().set_state_of_unit(accepted, state);
+    pub(crate) fn set_pinned_state(&self, accepted: &AcceptedSession, state: Option<SessionState>) {
+        self.index().set_pinned_state(accepted, state);
     }
 
     /// Notes that the holder of a session has a message: a deferred one, which was fetched by number.
-    pub fn lock(&self, accepted: &Arc<Accepted>, message: &Claimed, ticks: Ticks) -> Result<(), SessionLost> {
+    pub fn lock(&self, accepted: &Arc<AcceptedSession>, message: &Claimed, ticks: Ticks) -> Result<(), SessionLost> {
         self.index().lock(accepted, message, ticks)
     }
 
     /// True when the holder of a session has a message.
-    pub fn has_locked(&self, accepted: &Arc<Accepted>, key: LockKey, ticks: Ticks) -> Result<bool, SessionLost> {
+    pub fn has_locked(&self, accepted: &Arc<AcceptedSession>, key: LockKey, ticks: Ticks) -> Result<bool, SessionLost> {
         self.index().has_locked(accepted, key, ticks)
     }
 
     /// Notes that the holder of a session has messages no more.
-    pub fn unlock(&self, accepted: &Accepted, keys: impl IntoIterator<Item = LockKey>) {
+    pub fn unlock(&self, accepted: &AcceptedSession, keys: impl IntoIterator<Item = LockKey>) {
         let mut index = self.index();
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
@@ -161,7 +163,7 @@ impl Sessions {
     }
 
     /// All states.
-    pub fn states(&self) -> Vec<(Arc<str>, State)> {
+    pub fn states(&self) -> Vec<(Arc<str>, SessionState)> {
         self.index().states()
     }
 

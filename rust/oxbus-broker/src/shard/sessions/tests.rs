@@ -28,17 +28,17 @@ fn message(counter: u64, expires_at: Timestamp) -> Claimed {
     }
 }
 
-fn insert(index: &mut Index, id: &str, counter: u64) -> usize {
-    let mut news = News::default();
-    index.insert(id, message(counter, NEVER), &mut news);
-    news.available
+fn insert(index: &mut SessionIndex, id: &str, counter: u64) -> usize {
+    let mut wake_ups = SessionWakeUps::default();
+    index.insert(id, message(counter, NEVER), &mut wake_ups);
+    wake_ups.available
 }
 
-fn next(index: &mut Index) -> Option<Arc<Accepted>> {
+fn next(index: &mut SessionIndex) -> Option<Arc<AcceptedSession>> {
     index.accept_next("", Ticks(LOCK), Timestamp(0), &mut Vec::new())
 }
 
-fn pop(index: &mut Index, accepted: &Arc<Accepted>, ticks: u64) -> Result<Option<u64>, SessionLost> {
+fn pop(index: &mut SessionIndex, accepted: &Arc<AcceptedSession>, ticks: u64) -> Result<Option<u64>, SessionLost> {
     let mut expired = Vec::new();
     let popped = index.pop(accepted, Timestamp(0), Ticks(ticks), false, &mut expired)?;
     Ok(popped.map(|message| message.key.counter.0))
@@ -46,7 +46,7 @@ fn pop(index: &mut Index, accepted: &Arc<Accepted>, ticks: u64) -> Result<Option
 
 #[test]
 fn who_waits_longest_is_next() {
-    let mut index = Index::default();
+    let mut index = SessionIndex::default();
     assert_eq!(insert(&mut index, "a", 1), 1);
     assert_eq!(insert(&mut index, "b", 2), 1);
     assert_eq!(insert(&mut index, "a", 3), 0, "it is available already");
@@ -54,7 +54,7 @@ fn who_waits_longest_is_next() {
     assert_eq!(a.id(), "a");
     assert_eq!(pop(&mut index, &a, 0), Ok(Some(1)));
     index.end(&a, SessionEnd::Closed);
-    assert!(index.ended(&a), "it has a message left");
+    assert!(index.finish_end(&a), "it has a message left");
     assert_eq!(next(&mut index).map(|it| it.id().to_owned()).as_deref(), Some("b"));
     assert_eq!(next(&mut index).map(|it| it.id().to_owned()).as_deref(), Some("a"));
     assert!(next(&mut index).is_none());
@@ -63,14 +63,14 @@ fn who_waits_longest_is_next() {
 /// A session that was accepted by its id and became empty kept its place among the available ones for ever.
 #[test]
 fn accepting_by_id_leaves_nothing_behind() {
-    let mut index = Index::default();
+    let mut index = SessionIndex::default();
     for counter in 1..100 {
         insert(&mut index, "a", counter);
         let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
         assert!(!index.has_available());
         assert_eq!(pop(&mut index, &held, 0), Ok(Some(counter)));
         index.end(&held, SessionEnd::Closed);
-        assert!(!index.ended(&held));
+        assert!(!index.finish_end(&held));
     }
     assert!(!index.has_available());
     assert!(index.list().is_empty());
@@ -79,20 +79,20 @@ fn accepting_by_id_leaves_nothing_behind() {
 
 #[test]
 fn a_session_is_nobodys_while_its_messages_are_on_their_way_back() {
-    let mut index = Index::default();
+    let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
     let held = next(&mut index).expect("a is there");
     index.end(&held, SessionEnd::Closed);
     assert!(index.accept("a", "", Ticks(LOCK)).is_none());
     assert_eq!(insert(&mut index, "a", 2), 0);
     assert!(!index.has_available());
-    assert!(index.ended(&held));
+    assert!(index.finish_end(&held));
     assert!(index.end(&held, SessionEnd::Closed).is_none(), "only once");
 }
 
 #[test]
 fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
-    let mut index = Index::default();
+    let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
     insert(&mut index, "a", 2);
     let held = next(&mut index).expect("a is there");
@@ -101,47 +101,47 @@ fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
     let popped = popped.expect("it is held").expect("it has a message");
     assert_eq!(index.lock(&held, &popped, Ticks(0)), Ok(()));
     for _ in 0..2 {
-        assert_eq!(index.enter_unit(&held, Ticks(0)), Ok(()));
+        assert_eq!(index.pin(&held, Ticks(0)), Ok(()));
     }
-    assert!(index.end(&held, SessionEnd::Lapsed).is_none(), "later");
-    assert!(index.enter_unit(&held, Ticks(0)).is_err());
+    assert!(index.end(&held, SessionEnd::Expired).is_none(), "later");
+    assert!(index.pin(&held, Ticks(0)).is_err());
     assert!(index.accept("a", "", Ticks(LOCK)).is_none());
-    let state = State {
+    let state = SessionState {
         bytes: Arc::from(*b"kept"),
         set_at: Timestamp(0),
     };
-    index.set_state_of_unit(&held, Some(state));
-    assert!(index.leave_unit(&held).is_none(), "there is another one");
-    let (end, keys) = index.leave_unit(&held).expect("it was the last one");
-    assert_eq!((end, keys), (SessionEnd::Lapsed, vec![popped.key]));
+    index.set_pinned_state(&held, Some(state));
+    assert!(index.unpin(&held).is_none(), "there is another one");
+    let (end, keys) = index.unpin(&held).expect("it was the last one");
+    assert_eq!((end, keys), (SessionEnd::Expired, vec![popped.key]));
     assert!(!index.has_available());
-    assert!(index.ended(&held));
+    assert!(index.finish_end(&held));
     assert_eq!(index.states().len(), 1);
 }
 
 #[test]
 fn a_lock_that_is_over_holds_nothing() {
-    let mut index = Index::default();
+    let mut index = SessionIndex::default();
     let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
     assert_eq!(index.renew(&held, Ticks(2 * LOCK), Ticks(LOCK - 1)), Ok(()));
-    assert!(index.lapsed(Ticks(LOCK)).is_empty());
+    assert!(index.expired(Ticks(LOCK)).is_empty());
     assert_eq!(pop(&mut index, &held, LOCK), Ok(None));
     assert_eq!(index.next_deadline(), Ticks(2 * LOCK));
-    assert_eq!(index.lapsed(Ticks(2 * LOCK)).len(), 1);
+    assert_eq!(index.expired(Ticks(2 * LOCK)).len(), 1);
     assert_eq!(pop(&mut index, &held, 2 * LOCK), Err(SessionLost));
     assert_eq!(index.renew(&held, Ticks(3 * LOCK), Ticks(2 * LOCK)), Err(SessionLost));
     assert!(index.state(&held, Ticks(2 * LOCK)).is_err());
     index.end(&held, SessionEnd::Closed);
-    index.ended(&held);
+    index.finish_end(&held);
     assert_eq!(index.next_deadline(), Ticks::NEVER);
 }
 
 #[test]
 fn overdue_messages_go_alone_or_together() {
     for (whole, left) in [(false, vec![1, 3]), (true, vec![])] {
-        let mut index = Index::default();
+        let mut index = SessionIndex::default();
         for (counter, expires_at) in [(1, NEVER), (2, Timestamp(5)), (3, NEVER)] {
-            index.insert("a", message(counter, expires_at), &mut News::default());
+            index.insert("a", message(counter, expires_at), &mut SessionWakeUps::default());
         }
         let held = next(&mut index).expect("a is there");
         let mut expired = Vec::new();
@@ -156,8 +156,8 @@ fn overdue_messages_go_alone_or_together() {
 
 #[test]
 fn a_session_of_overdue_messages_is_not_handed_out() {
-    let mut index = Index::default();
-    index.insert("a", message(1, Timestamp(5)), &mut News::default());
+    let mut index = SessionIndex::default();
+    index.insert("a", message(1, Timestamp(5)), &mut SessionWakeUps::default());
     insert(&mut index, "b", 2);
     let mut expired = Vec::new();
     let held = index.accept_next("", Ticks(LOCK), Timestamp(5), &mut expired);
@@ -189,9 +189,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn the_index_is_what_happened(steps in steps()) {
-        let mut index = Index::default();
+        let mut index = SessionIndex::default();
         let mut ready: BTreeMap<u8, VecDeque<u64>> = BTreeMap::new();
-        let mut held: BTreeMap<u8, Arc<Accepted>> = BTreeMap::new();
+        let mut held: BTreeMap<u8, Arc<AcceptedSession>> = BTreeMap::new();
         let mut waiting: Vec<u8> = Vec::new();
         let name = |id: u8| id.to_string();
         for (counter, step) in (1..).zip(steps) {
@@ -224,7 +224,7 @@ proptest! {
                 Step::End(id) => if let Some(accepted) = held.remove(&id) {
                     index.end(&accepted, SessionEnd::Closed);
                     let has_more = ready.get(&id).is_some_and(|it| !it.is_empty());
-                    prop_assert_eq!(index.ended(&accepted), has_more);
+                    prop_assert_eq!(index.finish_end(&accepted), has_more);
                     if has_more {
                         waiting.push(id);
                     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `peek-message`: looking at messages without touching them (B-290 … B-305).
+//! `peek-message`: browses messages without locking them (B-290 … B-305).
 
 use bytes::BytesMut;
 use oxbus_amqp::codec::{Map, Value};
@@ -17,7 +17,7 @@ use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
 use crate::amqp::message::{self, AmqpMessageMetadata, MessageStateAnnotation};
 
-/// Messages from a number on, as whole messages.
+/// Returns complete messages from a sequence number on.
 pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let from = request.number("from-sequence-number")?;
@@ -25,7 +25,7 @@ pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
     if max == 0 {
         return Err(wrong_type("message-count", "a whole number from 1 on"));
     }
-    // The same 64 bits; clients that have seen nothing ask from 0 or 1 on (B-294).
+    // The same 64 bits. Clients that have peeked nothing yet start from 0 or 1 (B-294).
     let from = SequenceNumber(from.cast_unsigned());
     let receiver = request.new_receiver(ReceiveMode::PeekLock)?;
     let found = match request.optional_text("session-id")? {
@@ -41,7 +41,7 @@ pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
 
 fn fields(browsed: &Browsed) -> Result<Fields<'_>> {
     let record = browsed.message.record.in_memory().ok_or_else(|| {
-        let detail = "a message is not in memory any more; peek again";
+        let detail = "a message is no longer in memory; peek again";
         Error::new(ErrorKind::ServerBusy, detail)
     })?;
     Fields::decode(record)
@@ -51,7 +51,8 @@ fn number(browsed: &Browsed) -> SequenceNumber {
     Entity::sequence_number(browsed.index, browsed.message.counter)
 }
 
-/// Messages of one session, whoever holds it (B-302). A session lives in one partition, so those before it have none of it.
+/// Messages of one session, whether it is locked or not (B-302). A session lives in one partition; the other partitions
+/// contribute none.
 fn of_session(
     receiver: &Receiver,
     id: &str,

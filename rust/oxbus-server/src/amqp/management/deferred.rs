@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `receive-by-sequence-number`: fetching deferred messages (B-276 … B-287).
+//! `receive-by-sequence-number`: receives deferred messages (B-276 … B-287).
 
 use bytes::BytesMut;
 use oxbus_amqp::codec::{Map, Value};
@@ -16,7 +16,7 @@ use super::request::{ManagementRequest, wrong_type};
 use crate::amqp::message::{self, AmqpMessageMetadata, MessageStateAnnotation};
 use crate::amqp::token;
 
-/// Fetches all of some messages, or none.
+/// Receives all requested messages, or none.
 pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let mode = match request.number("receiver-settle-mode")? {
@@ -37,9 +37,9 @@ pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resul
     match entries {
         Ok(messages) => Ok(OperationOutcome::of("messages", messages)),
         Err(error) => {
-            // Nobody learns their tokens: they go back where they were.
-            let held = |delivery: &Delivery| settle_key(delivery);
-            receiver.release(&deliveries.iter().map(held).collect::<Vec<_>>(), wait);
+            // The client does not get the lock tokens: release the messages.
+            let keys: Vec<SettleKey> = deliveries.iter().map(settle_key).collect();
+            receiver.release(&keys, wait);
             Err(error)
         }
     }
@@ -71,7 +71,7 @@ fn to_entry(receiver: &Receiver, delivery: &Delivery) -> Result<Value> {
     let mut out = BytesMut::new();
     message::write(&mut out, &Fields::decode(record)?, &metadata);
     let mut entry = Map::new();
-    // Clients read it in either mode.
+    // Clients read the token in both modes.
     entry.push("lock-token", token::to_guid(token.unwrap_or(LockToken([0; 16]))));
     entry.push("message", out.freeze());
     Ok(entry.into())

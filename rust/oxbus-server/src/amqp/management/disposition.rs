@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `update-disposition`: settling by lock token, when the link that received the message is gone (B-150 … B-170).
+//! `update-disposition`: settles by lock token after the link that received the message is gone (B-150 … B-170).
 
 use oxbus_broker::client::Settlement;
 use oxbus_model::message::Value as Plain;
@@ -11,7 +11,7 @@ use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
 use super::values::owned_pairs;
 
-/// Settles messages. Some may be settled and others lost: then the answer is that of the first that was lost.
+/// Settles messages. If some locks are lost, the others are settled and the reply is the error of the first lost lock.
 pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
     let settle_keys = request.settle_keys(&receiver)?;
@@ -36,9 +36,8 @@ pub(super) fn update(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result
             changes: &changes,
         },
         other => {
-            let detail = format!(
-                "disposition-status is none that is known; use completed, abandoned, defered or suspended: `{other}`"
-            );
+            let detail =
+                format!("unknown disposition-status; use completed, abandoned, defered or suspended: `{other}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
     };

@@ -9,7 +9,7 @@ use oxbus_store::Wait;
 use super::reply::{OperationOutcome, array};
 use super::request::ManagementRequest;
 
-/// Renews locks; the first one that is lost ends it. One renewed before keeps its new end.
+/// Renews locks in order, up to the first one that is lost. Locks renewed before it stay renewed.
 pub(super) fn renew(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let receiver = request.receiver(ReceiveMode::PeekLock)?;
     let mut expirations = Vec::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `$management`: requests about an entity, and their answers (B-426 … B-436).
+//! `$management`: operations on an entity (B-426 … B-436).
 //!
-//! An answer is a function of the request and of what the broker holds: it waits for nobody, though perhaps for a store.
-//! Each file has the operations of one subject. Keys, types and odd spellings are those that clients in use expect.
+//! An operation depends only on the request and the broker's state; it may wait for a store, and for nothing else. Each
+//! file holds the operations of one subject. Keys, types and unusual spellings are those that clients in use expect.
 
 mod browse;
 mod deferred;
@@ -29,10 +29,10 @@ use self::reply::OperationOutcome;
 use self::request::ManagementRequest;
 use super::request::{AmqpRequest, Reply};
 
-/// What is done for a request.
+/// The function of an operation.
 type ManagementOperation = fn(&ManagementRequest<'_>, &Wait<'_>) -> Result<OperationOutcome>;
 
-/// An operation and the right it needs: rules need no more than listening, as clients' rule managers promise.
+/// An operation and the right that it requires. Rules require only Listen, as the rule managers of clients promise.
 fn operation(name: &str) -> Option<(AccessRight, ManagementOperation)> {
     use AccessRight::{Listen, Send};
     let name = name.strip_prefix("com.microsoft:")?;
@@ -55,7 +55,7 @@ fn operation(name: &str) -> Option<(AccessRight, ManagementOperation)> {
     })
 }
 
-/// Answers a request.
+/// Executes a request.
 pub(super) fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
     let request = match ManagementRequest::read(amqp) {
         Ok(request) => request,
@@ -63,12 +63,12 @@ pub(super) fn answer(amqp: &AmqpRequest, wait: &Wait<'_>) -> Reply {
     };
     let Some((right, operation)) = operation(request.operation()) else {
         let detail = format!(
-            "no operation of that name; see docs/behaviour.md, section 21.5: `{}`",
+            "unknown operation; see docs/behaviour.md, section 21.5: `{}`",
             request.operation()
         );
         return Reply::of(&Error::new(ErrorKind::NotSupported, detail));
     };
-    // A token of the entity covers its management; some clients ask for one of that alone.
+    // A token of the entity covers its management; some clients request a token of the management alone.
     let scope = format!("{}/$management", request.address.scope());
     if let Err(refused) = amqp.state.check(right, &scope) {
         return Reply::access_denied(&refused);

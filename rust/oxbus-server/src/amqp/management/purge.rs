@@ -12,7 +12,7 @@ use oxbus_store::Wait;
 use super::reply::OperationOutcome;
 use super::request::ManagementRequest;
 
-/// Removes messages that nobody has and that were accepted before a time.
+/// Removes messages that are not locked and were enqueued before a time.
 pub(super) fn delete(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let count = request.count("message-count")?;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a request is answered with.
+//! The results of operations as replies.
 
 use oxbus_amqp::codec::{Array, Map, Value};
 use oxbus_model::Result;
 
 use crate::amqp::request::Reply;
 
-/// What an operation found.
+/// The result of an operation.
 #[derive(Debug)]
 pub(super) enum OperationOutcome {
     /// The body.
     Body(Map),
-    /// There is nothing of that kind, which is no error (B-296, B-436).
+    /// Nothing was found, which is not an error (B-296, B-436).
     Nothing,
 }
 
 impl OperationOutcome {
-    /// Done, with nothing to say.
+    /// A success with an empty body.
     pub(super) fn done() -> Self {
         Self::Body(Map::new())
     }
 
-    /// A body with one value.
+    /// A body with one entry.
     pub(super) fn of(key: &'static str, value: impl Into<Value>) -> Self {
         Self::done().with(key, value)
     }
 
-    /// The same with one value more. Keys of bodies are strings.
+    /// Adds an entry. Keys of bodies are strings.
     pub(super) fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
         if let Self::Body(body) = &mut self {
             body.push(key, value);
@@ -37,12 +37,10 @@ impl OperationOutcome {
 
 /// An array of values of one type.
 pub(super) fn array(items: Vec<Value>) -> Value {
-    Array::new(items)
-        .expect("the items were made by one constructor")
-        .into()
+    Array::new(items).expect("all items have the same type").into()
 }
 
-/// The reply that says it.
+/// Converts the result of an operation into a reply.
 pub(super) fn reply(answer: Result<OperationOutcome>) -> Reply {
     match answer {
         Ok(OperationOutcome::Body(body)) => Reply::ok(body),

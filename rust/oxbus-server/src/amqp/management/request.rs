@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A request: its operation, its values by key, and whom it is about.
+//! A management request: its operation, its arguments, and the entity it addresses.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::amqp::node::EntityAddress;
 use crate::amqp::request::AmqpRequest;
 use crate::amqp::token;
 
-/// A request.
+/// A management request.
 pub(super) struct ManagementRequest<'a> {
     pub(super) amqp: &'a AmqpRequest,
     pub(super) address: &'a EntityAddress,
@@ -24,16 +24,16 @@ pub(super) struct ManagementRequest<'a> {
     body: Map,
 }
 
-/// A value is missing or of the wrong type.
+/// The error for a missing argument or one of the wrong type.
 pub(super) fn wrong_type(key: &str, expected: &str) -> Error {
-    let detail = format!("the request needs a value of another type; set {key} to {expected}");
+    let detail = format!("the request lacks a value or has one of the wrong type; set {key} to {expected}");
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
 impl<'a> ManagementRequest<'a> {
     pub(super) fn read(amqp: &'a AmqpRequest) -> Result<Self> {
         let address = amqp.address.as_ref().ok_or_else(|| {
-            let detail = "a request of management names its entity; attach to entity/$management";
+            let detail = "a management request must name its entity; attach to entity/$management";
             Error::new(ErrorKind::InvalidArgument, detail)
         })?;
         let properties = amqp.properties()?;
@@ -56,21 +56,21 @@ impl<'a> ManagementRequest<'a> {
         &self.operation
     }
 
-    /// The value under a key; null is as good as none.
+    /// The value under a key; null counts as absent.
     pub(super) fn find(&self, key: &str) -> Option<&Value> {
         self.body.get(key).filter(|value| **value != Value::Null)
     }
 
-    /// The text under a key.
+    /// The string under a key.
     pub(super) fn text(&self, key: &str) -> Result<&str> {
         self.optional_text(key)?.ok_or_else(|| wrong_type(key, "a string"))
     }
 
-    /// The text under a key, if there is one.
+    /// The string under a key, if present.
     pub(super) fn optional_text(&self, key: &str) -> Result<Option<&str>> {
         let text = |value: &'_ Value| match value {
             Value::String(_) | Value::Symbol(_) => true,
-            // Clients give strings of messages back as binaries.
+            // Clients return strings from messages as binaries.
             Value::Binary(_) => value.as_text().is_some(),
             _ => false,
         };
@@ -87,7 +87,7 @@ impl<'a> ManagementRequest<'a> {
         number.ok_or_else(|| wrong_type(key, "a whole number"))
     }
 
-    /// The number of things asked for.
+    /// The requested count.
     pub(super) fn count(&self, key: &str) -> Result<usize> {
         usize::try_from(self.number(key)?).map_err(|_| wrong_type(key, "a whole number from 0 on"))
     }
@@ -112,13 +112,13 @@ impl<'a> ManagementRequest<'a> {
             let number = value
                 .as_i64()
                 .ok_or_else(|| wrong_type("sequence-numbers", "an array of long"))?;
-            // The same 64 bits: a number of a high partition has its top bit set.
+            // The same 64 bits: the number of a high partition has its top bit set.
             Ok(SequenceNumber(number.cast_unsigned()))
         };
         self.items("sequence-numbers")?.iter().map(number).collect()
     }
 
-    /// The holds of the request's lock tokens. A token that does not open is of no lock (B-155).
+    /// The messages of the request's lock tokens. A token that cannot be opened belongs to no lock (B-155).
     pub(super) fn settle_keys(&self, receiver: &Receiver) -> Result<Vec<SettleKey>> {
         let settle_key = |value: &Value| {
             let Value::Uuid(uuid) = value else {
@@ -149,8 +149,8 @@ impl<'a> ManagementRequest<'a> {
         self.amqp.context.namespace().entity(&self.address.path)
     }
 
-    /// A receiver that may do what is asked: of the session that the request names, else that of the link it names, else one
-    /// of its own. A lock token opens with each of them, so the link may be gone (B-427).
+    /// A receiver for the request: of the named session, else of the named link, else a new one. Any receiver of the
+    /// entity can open a lock token, so the link may be gone (B-427).
     pub(super) fn receiver(&self, mode: ReceiveMode) -> Result<Arc<Receiver>> {
         if self.find("session-id").is_some() {
             return self.session();
@@ -161,7 +161,7 @@ impl<'a> ManagementRequest<'a> {
         self.new_receiver(mode).map(Arc::new)
     }
 
-    /// A receiver of its own.
+    /// A new receiver.
     pub(super) fn new_receiver(&self, mode: ReceiveMode) -> Result<Receiver> {
         let address = self.address;
         let options = ReceiverOptions {
@@ -173,7 +173,7 @@ impl<'a> ManagementRequest<'a> {
         self.amqp.context.namespace().receiver(&address.path, options)
     }
 
-    /// The receiver of the link that the request names, if it is one of this entity.
+    /// The receiver of the link that the request names, if it receives from this entity.
     fn link_receiver(&self) -> Option<Arc<Receiver>> {
         let receiver = self.amqp.state.receiver(self.link.as_deref()?)?;
         let address = self.address;
@@ -184,7 +184,7 @@ impl<'a> ManagementRequest<'a> {
         is_same.then_some(receiver)
     }
 
-    /// The receiver that holds the session of the request, over the link that it names or any other of this connection.
+    /// The receiver that holds the session of the request, on the named link or any other link of this connection.
     pub(super) fn session(&self) -> Result<Arc<Receiver>> {
         let id = self.text("session-id")?;
         let of_link = self
@@ -207,7 +207,7 @@ impl<'a> ManagementRequest<'a> {
             .transpose()
     }
 
-    /// Refuses what no transaction can have (B-307).
+    /// Rejects a request whose operation cannot be part of a transaction (B-307).
     pub(super) fn reject_transaction(&self) -> Result<()> {
         if self.amqp.transaction.is_none() {
             return Ok(());

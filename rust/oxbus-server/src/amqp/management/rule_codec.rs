@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules as `$management` reads them, in maps, and as it writes them, in described lists (B-432, B-433).
+//! Rules in `$management`: read from maps, written as described lists (B-432, B-433).
 
 use oxbus_amqp::codec::{Map, Timestamp, Value};
 use oxbus_model::Result;
@@ -8,7 +8,7 @@ use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, Ru
 use super::request::wrong_type;
 use super::values::{owned_pairs, to_amqp_value};
 
-/// Descriptors; those of filters have a shorter vendor part, as clients in use compare them.
+/// Descriptors. Those of filters have a shorter vendor part, because clients in use compare them in that form.
 const RULE: u64 = 0x0000_0137_0000_0004;
 const NO_ACTION: u64 = 0x0000_0137_0000_0005;
 const SQL_ACTION: u64 = 0x0000_0137_0000_0006;
@@ -17,7 +17,7 @@ const TRUE_FILTER: u64 = 0x13_7000_0007;
 const FALSE_FILTER: u64 = 0x13_7000_0008;
 const CORRELATION_FILTER: u64 = 0x13_7000_0009;
 
-/// Version of the language, which every SQL text has and which says nothing here.
+/// The version of the SQL language; every SQL text carries it, and it is ignored here.
 const COMPATIBILITY_LEVEL: i32 = 20;
 
 fn optional_map<'a>(description: &'a Map, key: &str) -> Result<Option<&'a Map>> {
@@ -41,7 +41,7 @@ fn expression(map: &Map) -> Result<String> {
     optional_text(map, "expression")?.ok_or_else(|| wrong_type("expression", "the text of the filter or action"))
 }
 
-/// The filter of a description. Clients write the filters for everything and for nothing as SQL.
+/// Reads a filter. Clients write the true and the false filter as SQL.
 pub(super) fn read_filter(description: &Map) -> Result<FilterSettings> {
     if let Some(filter) = optional_map(description, "sql-filter")? {
         let expression = expression(filter)?;
@@ -73,7 +73,7 @@ pub(super) fn read_filter(description: &Map) -> Result<FilterSettings> {
     }))
 }
 
-/// The action of a description, if it has one.
+/// Reads the action, if there is one.
 pub(super) fn read_action(description: &Map) -> Result<Option<ActionSettings>> {
     let Some(action) = optional_map(description, "sql-rule-action")? else {
         return Ok(None);
@@ -92,7 +92,7 @@ fn sql(descriptor: u64, expression: &str) -> Value {
     list(descriptor, vec![expression.into(), COMPATIBILITY_LEVEL.into()])
 }
 
-/// A rule: its filter, its action, its name, and when it was made.
+/// Writes a rule: its filter, action, name and creation time.
 pub(super) fn write(rule: &RuleSettings) -> Value {
     let filter = match &rule.filter {
         FilterSettings::True => list(TRUE_FILTER, Vec::new()),

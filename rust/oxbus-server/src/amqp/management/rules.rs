@@ -10,7 +10,7 @@ use super::reply::OperationOutcome;
 use super::request::{ManagementRequest, wrong_type};
 use super::rule_codec;
 
-/// The topic and the subscription that a request is about.
+/// The topic and the subscription of a request.
 fn subscription(request: &ManagementRequest<'_>) -> Result<(String, String)> {
     let entity = request.entity()?;
     let (topic, name) = entity.name().parts();
@@ -50,7 +50,7 @@ pub(super) fn remove(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result
     Ok(OperationOutcome::done())
 }
 
-/// `enumerate-rules`: a page of them by name.
+/// `enumerate-rules`: a page of the rules, ordered by name.
 pub(super) fn enumerate(request: &ManagementRequest<'_>, _: &Wait<'_>) -> Result<OperationOutcome> {
     let (topic, subscription) = subscription(request)?;
     let (skip, top) = (request.count("skip")?, request.count("top")?);

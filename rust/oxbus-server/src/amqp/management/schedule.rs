@@ -11,8 +11,8 @@ use super::reply::{OperationOutcome, array};
 use super::request::{ManagementRequest, wrong_type};
 use crate::amqp::message;
 
-/// Stores messages that wait for their time: all or none. In a transaction their numbers are 0: they are known when it is
-/// committed, and no answer comes then.
+/// Schedules all messages, or none. In a transaction the returned numbers are 0: they are assigned at the commit, which
+/// has no reply.
 pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let sender = request.amqp.context.namespace().sender(&request.address.path)?;
     let mut batch = Batch::new(usize::MAX);
@@ -39,14 +39,13 @@ pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resu
 
 fn push(batch: &mut Batch, fields: &Fields<'_>) -> Result<()> {
     if fields.scheduled_enqueue_time.is_none() {
-        let detail =
-            "a message that is scheduled needs a time; set the annotation x-opt-scheduled-enqueue-time to a timestamp";
+        let detail = "a scheduled message needs a time; set the annotation x-opt-scheduled-enqueue-time to a timestamp";
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
     batch.push(fields)
 }
 
-/// Removes messages before their time: all or none.
+/// Cancels all scheduled messages, or none.
 pub(super) fn cancel(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let sender = request.amqp.context.namespace().sender(&request.address.path)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `get-message-sessions`: which sessions there are (B-214 … B-216).
+//! `get-message-sessions`: lists sessions (B-214 … B-216).
 
 use oxbus_amqp::codec::Value;
 use oxbus_model::{Result, Timestamp};
@@ -8,10 +8,11 @@ use oxbus_store::Wait;
 use super::reply::{OperationOutcome, array};
 use super::request::ManagementRequest;
 
-/// From here on a time means "sessions with messages or a state": clients write the end of the year 9999 in several ways.
+/// A time from here on selects sessions with messages or a state: clients write the end of the year 9999 in several
+/// ways.
 const ANY_TIME: Timestamp = Timestamp(253_402_300_799_000);
 
-/// A page of sessions: those with messages or a state, or those whose state was set since a time.
+/// A page of sessions: those with messages or a state, or those whose state was set after a given time.
 pub(super) fn list(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let since = request.time("last-updated-time")?;
     let skip = request.count("skip")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lock and the state of a session that a link of this connection holds (B-202, B-210 … B-213).
+//! The lock and the state of a session held by a link of this connection (B-202, B-210 … B-213).
 
 use bytes::Bytes;
 use oxbus_amqp::codec::{Timestamp, Value};

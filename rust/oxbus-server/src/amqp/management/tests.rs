@@ -24,7 +24,7 @@ use crate::amqp::token;
 use crate::amqp::transactions::Coordinator;
 use crate::front::Context;
 
-/// A namespace with a queue `q`, one with sessions `s`, and a topic `t` with a subscription `a`.
+/// A namespace with a queue `q`, a session queue `s`, and a topic `t` with a subscription `a`.
 struct Bus {
     namespace: Namespace,
     context: Context,
@@ -108,7 +108,7 @@ impl Bus {
             .expect("sent");
     }
 
-    /// Receives the next message of `q`: its hold, and its token as requests write it.
+    /// Receives the next message of `q`; returns its key, and its token as a request argument.
     fn receive(&self) -> (Receiver, SettleKey, Value) {
         self.receive_from(SubQueue::Main)
     }
@@ -143,7 +143,7 @@ fn array(items: Vec<Value>) -> Value {
 fn found(reply: &Reply, key: &str) -> Value {
     assert_eq!((reply.status, reply.condition), (200, None), "{}", reply.description);
     let body = reply.body.as_map().expect("a map");
-    // Clients in use look for strings and not for symbols.
+    // Clients in use expect string keys, not symbols.
     let is_key = |pair: &&(Value, Value)| pair.0 == Value::from(key);
     body.iter().find(is_key).expect("the key").1.clone()
 }
@@ -162,7 +162,7 @@ fn later() -> Value {
 }
 
 #[test]
-fn a_scheduled_message_has_a_number_is_seen_and_cancelled() {
+fn scheduled_message_gets_a_number_and_can_be_peeked_and_cancelled() {
     // B-232, B-238, B-290, B-292, B-431, B-436.
     let bus = bus();
     let peek = || {
@@ -196,7 +196,7 @@ fn a_scheduled_message_has_a_number_is_seen_and_cancelled() {
 }
 
 #[test]
-fn a_message_without_a_time_is_not_scheduled() {
+fn scheduling_requires_a_time() {
     let bus = bus();
     let mut out = BytesMut::new();
     put_data(&mut out, &Bytes::from_static(b"now"));
@@ -208,7 +208,7 @@ fn a_message_without_a_time_is_not_scheduled() {
 }
 
 #[test]
-fn locks_are_renewed_and_messages_settled_by_token_once() {
+fn a_token_renews_its_lock_and_settles_once() {
     // B-154, B-155, B-172, B-431.
     let bus = bus();
     for (status, is_gone) in [
@@ -248,9 +248,9 @@ fn locks_are_renewed_and_messages_settled_by_token_once() {
 }
 
 #[test]
-fn a_token_settles_in_the_sub_queue_of_its_message_only() {
-    // B-170, B-273: found by the contract tests over AMQP. Where the transfer dead-letter queue is managed, a token of the
-    // dead-letter queue settled its message.
+fn a_token_settles_only_in_the_sub_queue_of_its_message() {
+    // B-170, B-273: found by the contract tests over AMQP. A request to the transfer dead-letter queue with a token of
+    // the dead-letter queue settled that message.
     let bus = bus();
     bus.send("q", "x", None);
     let (receiver, settle_key, _) = bus.receive();
@@ -274,7 +274,7 @@ fn a_token_settles_in_the_sub_queue_of_its_message_only() {
 }
 
 #[test]
-fn deferred_messages_are_fetched_with_their_tokens() {
+fn deferred_messages_are_received_with_their_tokens() {
     // B-276, B-277, B-278, B-283, B-431.
     let bus = bus();
     bus.send("q", "x", None);
@@ -318,7 +318,7 @@ fn deferred_messages_are_fetched_with_their_tokens() {
 }
 
 #[test]
-fn rules_are_added_listed_and_removed() {
+fn rules_can_be_added_listed_and_removed() {
     // B-360, B-431, B-432, B-433.
     let bus = bus();
     let path = "t/Subscriptions/a";
@@ -398,7 +398,7 @@ fn part(value: &Value, at: usize) -> &Value {
 }
 
 #[test]
-fn sessions_are_listed_and_one_that_is_not_held_is_lost() {
+fn sessions_are_listed_and_need_a_holder() {
     // B-203, B-214.
     let bus = bus();
     let list = |skip: i32| {
@@ -422,7 +422,7 @@ fn sessions_are_listed_and_one_that_is_not_held_is_lost() {
 }
 
 #[test]
-fn many_messages_are_deleted_at_once() {
+fn messages_are_deleted_in_batches() {
     // B-401, B-402, B-403: AMQP_BATCH_DELETE_MAX.
     let bus = bus();
     for text in ["a", "b", "c"] {
@@ -447,7 +447,7 @@ fn many_messages_are_deleted_at_once() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused() {
+fn invalid_requests_are_rejected() {
     // B-434.
     let bus = bus();
     assert_eq!(
@@ -477,7 +477,7 @@ fn what_is_not_understood_is_refused() {
 }
 
 #[test]
-fn without_a_right_nothing_is_done() {
+fn requests_without_a_right_are_rejected() {
     // B-416.
     let mut bus = bus();
     bus.state = Arc::new(ConnectionState::new(bus.context.clone()));
@@ -541,7 +541,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_is_asked_is_answered(
+    fn any_request_gets_a_reply(
         operation in proptest::sample::select(&OPERATIONS[..]),
         path in proptest::sample::select(&["q", "s", "t", "t/Subscriptions/a"][..]),
         pairs in proptest::collection::vec((proptest::sample::select(&KEYS[..]), any_value()), 0..6),

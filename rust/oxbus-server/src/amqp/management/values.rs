@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of requests as the broker keeps them.
+//! Converts values of requests to the broker's values, and back.
 
 use oxbus_amqp::codec::{Map, Timestamp, Uuid, Value};
 use oxbus_model::rules::OwnedValue;
@@ -7,16 +7,18 @@ use oxbus_model::{Error, ErrorKind, Result, timespan};
 
 use crate::amqp::message::timespan_value;
 
-/// The pairs of a map whose keys are texts.
+/// The entries of a map, whose keys must be strings.
 pub(super) fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
     let pair = |(key, value): &(Value, Value)| {
-        let key = key.as_text().ok_or_else(|| unsupported_type("a key that is no text"))?;
+        let key = key
+            .as_text()
+            .ok_or_else(|| unsupported_type("a key that is not a string"))?;
         Ok((key.to_owned(), to_owned_value(key, value)?))
     };
     map.iter().map(pair).collect()
 }
 
-/// A value as the broker keeps it.
+/// Converts an AMQP value.
 fn to_owned_value(key: &str, value: &Value) -> Result<OwnedValue> {
     Ok(match value {
         Value::Null => OwnedValue::Null,
@@ -38,13 +40,13 @@ fn to_owned_value(key: &str, value: &Value) -> Result<OwnedValue> {
 
 fn unsupported_type(key: &str) -> Error {
     let detail = format!(
-        "a property has a type that cannot be set here; use boolean, whole number of 64 bits, float, text, binary, uuid, \
+        "a property has an unsupported type; use boolean, whole number of 64 bits, float, text, binary, uuid, \
          timestamp or com.microsoft:timespan: `{key}`"
     );
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
-/// A value as it is written: whole numbers as int where they fit, as clients read them.
+/// Converts a value to AMQP. Integers become int where they fit, as clients expect.
 pub(super) fn to_amqp_value(value: &OwnedValue) -> Value {
     match value {
         OwnedValue::Null => Value::Null,

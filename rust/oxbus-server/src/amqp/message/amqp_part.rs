@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The AMQP part of a message: up to four sections of AMQP, any of which may be missing.
+//! The AMQP part of a stored message: up to four AMQP sections, each optional.
 //!
-//! What the header says and the broker does not count, annotations of the sender of both kinds that mean nothing to the
-//! broker, and the properties that it has no field for. A property with a field is here only when its type is not that of the field; then the field has its text, and the two must agree: an action
-//! of a rule changes the field alone.
+//! It holds the header fields that the broker ignores, the sender's delivery and message annotations that the broker
+//! does not interpret, and properties without a field. An id that is not a string is stored here and as text in its
+//! field; the typed id counts only while the two agree, because a rule's action changes the field alone. An address
+//! that is not a string is stored only here.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ use oxbus_amqp::message::{
 
 use super::ids;
 
-/// What is in an AMQP part.
+/// The contents of an AMQP part.
 #[derive(Debug)]
 pub(super) struct AmqpPart {
     pub(super) hints: HeaderHints,
@@ -25,7 +26,7 @@ pub(super) struct AmqpPart {
     pub(super) properties: Properties,
 }
 
-/// What its sender says of how it is to be treated. The broker treats all alike, and hands it on.
+/// Header fields that the broker stores and forwards, but ignores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeaderHints {
     pub(super) durable: Option<bool>,
@@ -33,13 +34,13 @@ pub(super) struct HeaderHints {
 }
 
 impl HeaderHints {
-    /// What a header says of it.
+    /// The hints of a header.
     pub(super) fn of(header: &Header) -> Self {
         let Header { durable, priority, .. } = *header;
         Self { durable, priority }
     }
 
-    /// The header that says the same.
+    /// A header with these hints.
     pub(super) fn header(self, delivery_count: u32, ttl_ms: Option<u32>) -> Header {
         Header {
             durable: self.durable,
@@ -60,7 +61,7 @@ impl AmqpPart {
         properties: Properties::NONE,
     };
 
-    /// Writes the part; nothing when there is nothing in it.
+    /// Encodes the part; empty when there is nothing in it.
     pub(super) fn encoded(&self) -> Bytes {
         let mut out = BytesMut::new();
         if self.hints != Self::NONE.hints {
@@ -78,7 +79,7 @@ impl AmqpPart {
         out.freeze()
     }
 
-    /// Reads the part of a stored message. One that does not decode is taken for none: it was written by this file.
+    /// Reads the part of a stored message. A part that does not decode counts as empty.
     pub(super) fn read(part: &[u8]) -> Self {
         if part.is_empty() {
             return Self::NONE;
@@ -102,7 +103,7 @@ impl AmqpPart {
         }
     }
 
-    /// The typed id, while the field still says the same.
+    /// The typed id if it still agrees with the field, else the field.
     pub(super) fn id(typed: Option<MessageId>, field: Option<&str>) -> Option<MessageId> {
         match (typed, field) {
             (Some(typed), Some(field)) if ids::text(&typed) == field => Some(typed),
@@ -110,7 +111,7 @@ impl AmqpPart {
         }
     }
 
-    /// The address as it was written, when it was no string.
+    /// The address with its original type if it was not a string, else the field.
     pub(super) fn address(typed: Option<Value>, field: Option<&str>) -> Option<Value> {
         typed.or_else(|| field.map(Value::from))
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Decimals in the layout that .NET wrote for years, which the service answers in and the decoder of azure-servicebus for
-//! Python reads ([decision 0024](../../../../../docs/decisions/0024-decimals-in-dotnet-layout.md)).
+//! Decimals in the layout of .NET, which the service has always sent and which the decoder of azure-servicebus for
+//! Python expects ([decision 0024](../../../../../docs/decisions/0024-decimals-in-dotnet-layout.md)).
 //!
 //! ```text
 //! standard   sign 1 bit | biased exponent 14 bits | coefficient 113 bits
 //! .NET       sign 1 bit | biased exponent, bits 9 and up, 7 bits | its lowest 7 bits | 0 17 bits | coefficient 96 bits
 //! ```
-//! Bits 7 and 8 of the exponent have no place in the second one; they are 0 in those that a decimal of .NET has.
+//! The .NET layout has no room for bits 7 and 8 of the exponent; they are 0 in every decimal that .NET can represent.
 
 use std::borrow::Cow;
 
 use oxbus_amqp::codec::code;
 
 const BIAS: i32 = 6176;
-/// Digits behind the point that a decimal of .NET has at most.
+/// The maximum number of decimal places in .NET.
 const SCALE_MAX: i32 = 28;
 const COEFFICIENT_END: u128 = 1 << 96;
 const SIGN: u128 = 1 << 127;
-/// Set in infinities, in what is no number, and in numbers whose coefficient has a form that nobody writes.
+/// Set in infinities, in NaN, and in a form of the coefficient that no encoder uses.
 const SPECIAL: u128 = 0x60 << 120;
 
-/// An encoded value: a decimal in the layout of .NET, if .NET has one that is equal; anything else as it is.
+/// Converts an encoded decimal to the .NET layout, if .NET can represent it exactly; returns any other value unchanged.
 pub(super) fn to_dotnet_layout(encoded: &[u8]) -> Cow<'_, [u8]> {
     let rewritten = match encoded {
         [code::DECIMAL_128, bytes @ ..] => bytes
@@ -39,14 +39,15 @@ pub(super) fn to_dotnet_layout(encoded: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The value in the other layout. One that is in it already has, read by the standard, an exponent far below any of .NET.
+/// The bits in the .NET layout. For a value already in that layout this is `None`: read in the standard layout, its
+/// exponent is far below the range of .NET.
 fn dotnet_bits(value: u128) -> Option<u128> {
     if value & SPECIAL == SPECIAL {
         return None;
     }
     let exponent = (value >> 113 & 0x3fff) as i32 - BIAS;
     let coefficient = value & ((1 << 113) - 1);
-    // .NET has no positive exponents: the coefficient has the zeros.
+    // .NET has no positive exponents; the coefficient gets the zeros.
     let zeros = 10u128.checked_pow(u32::try_from(exponent.max(0)).ok()?)?;
     let coefficient = coefficient.checked_mul(zeros)?;
     let exponent = exponent.min(0);
@@ -61,14 +62,14 @@ fn dotnet_bits(value: u128) -> Option<u128> {
 mod tests {
     use super::to_dotnet_layout;
 
-    /// The layouts of a number: sign, exponent of ten, coefficient.
+    /// The standard encoding of a number: sign, exponent of ten, coefficient.
     fn standard(is_negative: bool, exponent: i32, coefficient: u128) -> Vec<u8> {
         let value = u128::from(is_negative) << 127 | ((6176 + exponent) as u128) << 113 | coefficient;
         [&[0x94], &value.to_be_bytes()[..]].concat()
     }
 
     #[test]
-    fn decimals_are_written_as_dotnet_does() {
+    fn decimals_use_the_dotnet_layout() {
         // B-429.
         for (is_negative, exponent, coefficient, written) in [
             (false, -4, 12_345, "0c380000000000000000000000003039"),
@@ -80,12 +81,12 @@ mod tests {
             let standard = standard(is_negative, exponent, coefficient);
             let found = to_dotnet_layout(&standard);
             assert_eq!(oxbus_wire::to_hex(&found[1..]), written);
-            assert_eq!(to_dotnet_layout(&found), found, "written once");
+            assert_eq!(to_dotnet_layout(&found), found, "converting twice changes nothing");
         }
     }
 
     #[test]
-    fn what_dotnet_has_no_decimal_for_stays() {
+    fn values_without_a_dotnet_decimal_are_unchanged() {
         // B-429.
         for encoded in [
             standard(false, -29, 1),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Message ids and correlation ids: text to the broker, one of four types to AMQP.
+//! Message ids and correlation ids: strings in the broker, one of four types in AMQP.
 
 use std::fmt::Write;
 
 use oxbus_amqp::codec::Uuid;
 use oxbus_amqp::message::MessageId;
 
-/// The text that the broker knows it by; a string is itself.
+/// The broker's text for an id.
 pub(super) fn text(id: &MessageId) -> String {
     match id {
         MessageId::String(text) => text.to_string(),

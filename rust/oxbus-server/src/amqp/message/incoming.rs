@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message of a client, as fields that borrow from it.
+//! Decodes a client's message into borrowed fields.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 use super::amqp_part::{AmqpPart, HeaderHints};
 use super::{ids, malformed, properties};
 
-/// Annotations that the broker writes. What comes back of them with a message that is sent again is dropped.
+/// Annotations that only the broker sets. They are dropped from a received message that a client sends again.
 const BROKER_ANNOTATIONS: [&str; 9] = [
     "x-opt-sequence-number",
     "x-opt-enqueue-sequence-number",
@@ -28,7 +28,7 @@ const BROKER_ANNOTATIONS: [&str; 9] = [
     "x-opt-offset",
 ];
 
-/// What the annotations say.
+/// The decoded message annotations.
 #[derive(Default)]
 struct KnownAnnotations {
     partition_key: Option<Value>,
@@ -36,8 +36,8 @@ struct KnownAnnotations {
     others: Map,
 }
 
-/// Hands a message that is sent to `take` as fields. One without an id gets one, which names no message twice (B-067): clients
-/// in use keep their locks by it.
+/// Calls `take` with the fields of a new message. A message without an id gets a unique one (B-067), because clients in
+/// use index their locks by it.
 pub(in crate::amqp) fn read_new<R>(
     message: &Bytes,
     new_id: NewId,
@@ -52,7 +52,7 @@ pub(in crate::amqp) fn read_new<R>(
     })
 }
 
-/// Hands a message to `take` as fields. An id that is missing stays missing.
+/// Calls `take` with the fields of a message. A missing id stays missing.
 pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
     let sections = Sections::scan(message).map_err(malformed)?;
     let mut properties = match &sections.properties {
@@ -112,11 +112,11 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
     })
 }
 
-/// The messages of a batch: each data section is one (wire format 0x80013700).
+/// Calls `take` with each message of a batch, one per data section (message format 0x80013700).
 pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Bytes) -> Result<()>) -> Result<()> {
     let sections = Sections::scan(envelope).map_err(malformed)?;
     if sections.body_kind != BodyKind::Data {
-        let detail = "a batch has one data section for each of its messages; this one has another body";
+        let detail = "the body of a batch must be data sections, one for each message";
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
     for message in data(envelope, &sections) {
@@ -125,7 +125,7 @@ pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Byt
     Ok(())
 }
 
-/// Text of an id, and the id itself when it is no string.
+/// The text of an id, and the id itself when it is not a string.
 fn split_id(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
     match id {
         None => (None, None),
@@ -134,7 +134,7 @@ fn split_id(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
     }
 }
 
-/// An address that is a string, or one that is not.
+/// An address as a string, or as a value when it is not a string.
 fn split_address(address: Option<Value>) -> (Option<bytestring::ByteString>, Option<Value>) {
     match address {
         Some(Value::String(text)) => (Some(text), None),
@@ -151,7 +151,7 @@ fn header(message: &Bytes, sections: &Sections) -> Result<Header> {
     Header::decode(&mut reader).map_err(malformed)
 }
 
-/// Annotations for the next receiver, who is the receiver of the message: the service hands them on.
+/// Delivery annotations, which the service forwards to the receiver of the message.
 fn delivery_annotations(message: &Bytes, sections: &Sections) -> Result<Map> {
     let mut found = read_map(message, &sections.delivery_annotations).map_err(malformed)?;
     found.retain(|key, _| key.as_text().is_none_or(|name| !BROKER_ANNOTATIONS.contains(&name)));
@@ -187,7 +187,7 @@ fn scheduled(value: &Value) -> Result<Option<Timestamp>> {
     let ms = match value {
         Value::Null => return Ok(None),
         Value::Timestamp(time) => Some(time.0),
-        // A message that was received and is sent again.
+        // A received message that is sent again carries an integer.
         other => other.as_i64(),
     };
     let ms = ms.ok_or_else(|| {
@@ -197,7 +197,8 @@ fn scheduled(value: &Value) -> Result<Option<Timestamp>> {
     Ok(Some(Timestamp(u64::try_from(ms).unwrap_or(0).min(Timestamp::NEVER.0))))
 }
 
-/// Milliseconds to live: those of the header or, as they end at 49.7 days, what the times say (B-249).
+/// The time to live in milliseconds: the header's, or, because that ends at 49.7 days, the difference between expiry
+/// and creation time (B-249).
 fn time_to_live(header_ms: Option<u32>, properties: &Properties) -> Option<u64> {
     let long_ms = match (properties.creation_time, properties.absolute_expiry_time) {
         (Some(from), Some(to)) if header_ms == Some(u32::MAX) => u64::try_from(to.0.saturating_sub(from.0)).ok(),
@@ -221,7 +222,7 @@ fn application_properties(message: &Bytes, sections: &Sections) -> Result<Option
     properties::read(message, reader.position(), range.end).map(Some)
 }
 
-/// A body on its way into a record.
+/// A decoded body.
 enum DecodedBody<'a> {
     Data(Bytes),
     Null,
@@ -252,7 +253,7 @@ fn body<'a>(message: &'a Bytes, sections: &Sections) -> std::result::Result<Deco
     short_descriptors(message, start, end).map(DecodedBody::Sections)
 }
 
-/// The sections with descriptors of one byte: clients in use read no others.
+/// The sections with one-byte descriptors, the only form that clients in use read.
 fn short_descriptors(message: &Bytes, start: usize, end: usize) -> std::result::Result<Cow<'_, [u8]>, DecodeError> {
     let mut reader = Reader::within(message, start, end);
     let mut rewritten: Option<BytesMut> = None;

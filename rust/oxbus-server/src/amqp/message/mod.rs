@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages as AMQP writes them and as the broker keeps them (behaviour.md 21.4).
+//! Converts messages between AMQP and the stored form (behaviour.md 21.4).
 //!
-//! What the broker has a field for is a field, so that filters, programs in process and HTTP see it. Everything else comes back
-//! unchanged (B-428 … B-430), but a decimal: bodies that are not one run of bytes and property values of other types are kept as they were
-//! encoded; annotations and properties without a field are in the message's AMQP part.
+//! Values for which the broker has a field are stored in that field, visible to filters, in-process clients and HTTP.
+//! Everything else round-trips unchanged (B-428 … B-430), except decimals: bodies that are not a single data section
+//! and property values of other types are stored in their AMQP encoding; annotations and properties without a field are
+//! stored in the message's AMQP part.
 
 mod amqp_part;
 mod decimal;

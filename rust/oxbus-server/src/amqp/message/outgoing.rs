@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stored message as a client reads it: all sections, those of the broker in front.
+//! Encodes a stored message for a client: all sections, with the broker's values.
 
 use bytes::{BufMut, BytesMut};
 use oxbus_amqp::codec::{Field, Map, Symbol, Timestamp as AmqpTime, Value, code};
@@ -14,7 +14,7 @@ use super::properties;
 use crate::amqp::token;
 use crate::time_to_live;
 
-/// What the broker knows of a message beside what is in it.
+/// The broker's metadata of a message.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::amqp) struct AmqpMessageMetadata {
     pub(in crate::amqp) number: SequenceNumber,
@@ -26,7 +26,7 @@ pub(in crate::amqp) struct AmqpMessageMetadata {
     pub(in crate::amqp) state: MessageStateAnnotation,
 }
 
-/// Where it stands; an active message does not say so, as with the service.
+/// The message state. It is not written for an active message, as in the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::amqp) enum MessageStateAnnotation {
     Active,
@@ -44,7 +44,7 @@ pub(in crate::amqp) fn write(out: &mut BytesMut, fields: &Fields<'_>, metadata: 
     out.put_slice(rest);
 }
 
-/// Writes all but the bytes at the end of the body, which need no copy.
+/// Writes everything except the trailing bytes of the body, which it returns: they need no copy.
 pub(in crate::amqp) fn write_head<'a>(
     out: &mut BytesMut,
     fields: &Fields<'a>,
@@ -97,9 +97,10 @@ fn annotations(fields: &Fields<'_>, metadata: &AmqpMessageMetadata, others: Map)
     map
 }
 
-/// When it expires, where its sender said so, and where the header cannot: its 32 bits end at 49.7 days (B-249).
+/// Sets the expiry time if the sender set one, or if the time to live exceeds the header's 32 bits, 49.7 days (B-249).
 ///
-/// Clients take the life of a message for the time between the two, so both are by the clock of the sender if one is.
+/// Clients compute the time to live from expiry and creation time, so both use the sender's clock if the sender set
+/// one.
 fn with_expiry(stored: Properties, metadata: &AmqpMessageMetadata, life_ms: Option<u64>) -> Properties {
     let Some(life_ms) = life_ms.filter(|_| metadata.expires_at != Timestamp::NEVER) else {
         return stored;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Application properties: types that the model has become its values, others stay as they were encoded (B-429).
+//! Application properties: values whose type the model supports are converted, others stay in their AMQP encoding
+//! (B-429).
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use oxbus_model::{Error, ErrorKind, Result, timespan};
 
 use super::{decimal, malformed};
 
-/// Reads the map that begins at `at` and ends at `end`.
+/// Reads the map between the offsets `at` and `end`.
 pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesBuilder> {
     let mut reader = map_items(message, at, end).map_err(malformed)?;
     let mut builder = PropertiesBuilder::default();
@@ -20,7 +21,7 @@ pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesB
         let key = AmqpValue::decode(&mut reader).map_err(malformed)?;
         let name = key.as_text().ok_or_else(invalid_name)?;
         if !names.insert(name.to_owned()) {
-            let detail = format!("an application property is there twice; send it once: `{name}`");
+            let detail = format!("duplicate application property; send it once: `{name}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         push(&mut builder, name, message, &mut reader).map_err(malformed)?;
@@ -30,7 +31,7 @@ pub(super) fn read(message: &Bytes, at: usize, end: usize) -> Result<PropertiesB
 
 /// A reader of the keys and values of a map.
 fn map_items(message: &Bytes, at: usize, end: usize) -> std::result::Result<Reader<'_>, DecodeError> {
-    // Checks that it is a map with as many keys as values.
+    // Checks that the value is a map with as many keys as values.
     Entries::new(message, at)?;
     let head = match message[at] {
         code::MAP_8 => 3,
@@ -68,7 +69,7 @@ fn push(
         code::UUID => builder.push(name, Value::Uuid(Uuid::decode(reader)?.0)),
         code::TIMESTAMP => builder.push(name, Value::Time(Timestamp::decode(reader)?.0)),
         _ => {
-            // Decoded once, so that what others get is well-formed.
+            // Decoded to verify that receivers get a well-formed value.
             AmqpValue::decode(reader)?;
             builder.push_raw(name, Raw::Amqp(&message[start..reader.position()]));
         }
@@ -77,7 +78,7 @@ fn push(
 }
 
 fn invalid_name() -> Error {
-    let detail = "the name of an application property is no text; use strings";
+    let detail = "the name of an application property must be a string";
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
@@ -120,18 +121,18 @@ fn put(out: &mut BytesMut, value: Raw<'_>) {
     }
 }
 
-/// A timespan as clients write it: a described long.
+/// A timespan in the form of clients: a described long.
 pub(in crate::amqp) fn timespan_value(units: i64) -> AmqpValue {
     AmqpValue::described(symbol(timespan::AMQP_NAME).into(), units.into())
 }
 
-/// Writes text or bytes with their length.
+/// Writes a string or binary with its length.
 pub(super) fn put_sized(out: &mut BytesMut, short: u8, long: u8, bytes: &[u8]) {
     put_size(out, short, long, bytes.len());
     out.put_slice(bytes);
 }
 
-/// Writes what stands before text or bytes of that length.
+/// Writes the format code and length of a string or binary.
 pub(super) fn put_size(out: &mut BytesMut, short: u8, long: u8, len: usize) {
     if let Ok(len) = u8::try_from(len) {
         out.put_slice(&[short, len]);
@@ -141,7 +142,7 @@ pub(super) fn put_size(out: &mut BytesMut, short: u8, long: u8, len: usize) {
     }
 }
 
-/// A symbol of the text, for a field that has one.
+/// Converts a text to a symbol.
 pub(super) fn symbol(text: &str) -> Symbol {
     Symbol::new(text)
 }

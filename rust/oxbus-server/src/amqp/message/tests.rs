@@ -21,7 +21,7 @@ const METADATA: AmqpMessageMetadata = AmqpMessageMetadata {
     state: MessageStateAnnotation::Active,
 };
 
-/// In, through a record, and out.
+/// Decodes a message into a record and encodes it again.
 fn round_trip(message: &Bytes) -> (Bytes, Sections) {
     round_trip_as(message, &METADATA)
 }
@@ -46,8 +46,8 @@ fn properties_of(message: &Bytes, sections: &Sections) -> Properties {
 }
 
 #[test]
-fn every_property_comes_back_with_its_type() {
-    // B-428, wire: ids keep their type.
+fn properties_round_trip_with_their_types() {
+    // B-428: ids keep their type.
     for id in [
         MessageId::from("text"),
         MessageId::Uuid(Uuid([9; 16])),
@@ -78,7 +78,7 @@ fn every_property_comes_back_with_its_type() {
 }
 
 #[test]
-fn application_properties_of_every_type_come_back_byte_for_byte() {
+fn application_properties_of_every_type_round_trip() {
     // B-429.
     let values = [
         Value::Null,
@@ -117,7 +117,7 @@ fn application_properties_of_every_type_come_back_byte_for_byte() {
 }
 
 #[test]
-fn bodies_of_every_form_come_back_unchanged() {
+fn bodies_of_every_form_round_trip() {
     // B-428.
     let mut value = BytesMut::new();
     put_value_body(&mut value, &Value::Map(Map::new().with("a", 1_i32)));
@@ -150,16 +150,16 @@ fn bodies_of_every_form_come_back_unchanged() {
 }
 
 #[test]
-fn long_descriptors_of_a_body_become_short_ones() {
-    // Clients in use read descriptors of one byte only.
+fn long_descriptors_of_a_body_are_shortened() {
+    // Clients in use read only one-byte descriptors.
     let message = Bytes::from_static(b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x77\xa1\x01x");
     let (out, sections) = round_trip(&message);
     assert_eq!(&out[sections.body], b"\x00\x53\x77\xa1\x01x");
 }
 
 #[test]
-fn what_the_broker_wrote_is_dropped_and_what_it_does_not_know_is_kept() {
-    // B-430; a received message that is sent again carries the partition key as bytes.
+fn broker_annotations_are_dropped_and_unknown_ones_kept() {
+    // B-430; a received message that is sent again has its partition key as a binary.
     let mut message = BytesMut::new();
     Header {
         durable: Some(true),
@@ -176,7 +176,7 @@ fn what_the_broker_wrote_is_dropped_and_what_it_does_not_know_is_kept() {
         .with("x-mine", 5_u16);
     put_message_annotations(&mut message, &annotations);
     put_data(&mut message, &Bytes::new());
-    // Last, as the SDK of Python writes them.
+    // At the end, where the Python SDK writes them.
     let delivery = Map::new()
         .with("x-opt-lock-token", Uuid([9; 16]))
         .with("x-mine", "for you");
@@ -204,7 +204,7 @@ fn what_the_broker_wrote_is_dropped_and_what_it_does_not_know_is_kept() {
 }
 
 #[test]
-fn a_long_time_to_live_is_that_between_the_two_times() {
+fn long_time_to_live_comes_from_creation_and_expiry() {
     // B-249.
     let day = 86_400_000_i64;
     let mut message = BytesMut::new();
@@ -223,7 +223,7 @@ fn a_long_time_to_live_is_that_between_the_two_times() {
 }
 
 #[test]
-fn a_null_value_is_the_null_of_the_model_and_one_data_section_its_bytes() {
+fn null_body_and_single_data_section_have_their_own_form() {
     let kind = |message: &'static [u8]| {
         read(&Bytes::from_static(message), |fields| {
             Ok(match fields.body {
@@ -240,9 +240,10 @@ fn a_null_value_is_the_null_of_the_model_and_one_data_section_its_bytes() {
 }
 
 #[test]
-fn the_life_that_is_shown_is_the_one_the_broker_gives() {
-    // B-247, B-249: found by the contract tests over AMQP. A queue's default was in force and not in the message: clients saw
-    // no end of a message without one of its own, and too late an end of one that lived longer than its queue allows.
+fn shown_time_to_live_is_the_effective_one() {
+    // B-247, B-249: found by the contract tests over AMQP. A queue's default time to live was in force but not in the
+    // message: clients saw no expiry of a message without its own time to live, and too late an expiry of one whose
+    // time to live exceeded the queue's.
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     for (own_ms, life_ms) in [(None, 60_000), (Some(3_600_000), 60_000), (None, 60 * DAY_MS)] {
         let mut message = BytesMut::new();
@@ -264,7 +265,7 @@ fn the_life_that_is_shown_is_the_one_the_broker_gives() {
         let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
         let ttl_ms = u32::try_from(life_ms).unwrap_or(u32::MAX);
         assert_eq!(header.expect("a header"), Header::of(2, Some(ttl_ms)));
-        // From when its sender made it, if that is known.
+        // Counted from the sender's creation time, if set.
         let expires_at = match own_ms {
             Some(_) => Some(AmqpTime(60_000)),
             None => (ttl_ms == u32::MAX).then_some(AmqpTime(metadata.expires_at.0.cast_signed())),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a client can make the server hold, and how it tries to make it hold more. Each test names the limit of `caps.rs`.
+//! Attempts of a client to make the server hold too much. Each test names its limit in `caps.rs`.
 
 use oxbus_store::Wait;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use oxbus_amqp::message::{
 use oxbus_amqp::performative::{Coordinator, Declare, DeliveryState, Role, Target};
 use oxbus_broker::Namespace;
 use oxbus_broker::namespace::TopicOptions;
-use oxbus_broker::shard::Injected;
+use oxbus_broker::shard::InjectedFault;
 use oxbus_model::caps::{
     AMQP_CLAIMS_MAX, AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX, AMQP_QUEUED_BYTES_MAX, AMQP_READ_BYTES,
     AMQP_TRANSACTIONS_MAX,
@@ -23,14 +23,14 @@ use oxbus_model::sequence::PartitionId;
 use super::client::{Client, PIPE_BYTES, namespace};
 use crate::sas::signed_token;
 
-/// A second of the year 2096.
+/// A time in the year 2096, in seconds.
 const FAR: u64 = 4_000_000_000;
 
-/// Has every call that stores something wait, or go on.
+/// Makes every storing call wait, or lets all continue.
 fn set_stalled(namespace: &Namespace, stalls: bool) {
     for partition in (0..namespace.partitions()).map(PartitionId) {
         let done = if stalls {
-            namespace.inject_fault(partition, Injected::parse("stall").expect("a fault"), 0)
+            namespace.inject_fault(partition, InjectedFault::parse("stall").expect("a fault"), 0)
         } else {
             namespace.heal(partition, &Wait::FOREVER)
         };
@@ -38,14 +38,15 @@ fn set_stalled(namespace: &Namespace, stalls: bool) {
     }
 }
 
-/// Runs the server, which is on the same thread, until it has done all that it can do now.
+/// Lets the server, which shares this thread, run until it is idle.
 async fn let_server_work() {
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Sends while the store hangs until the server reads no further, then lets the store go on. How many were sent.
+/// Sends while the store hangs until the server stops reading, then lets the store continue. Returns the number of
+/// messages.
 async fn send_until_nobody_reads(namespace: &Namespace, client: &mut Client, settled: bool, message: &[u8]) -> u32 {
     let mut sent = 0;
     loop {
@@ -65,8 +66,8 @@ async fn send_until_nobody_reads(namespace: &Namespace, client: &mut Client, set
 }
 
 #[tokio::test]
-async fn messages_that_wait_for_a_store_are_bounded() {
-    // AMQP_QUEUED_BYTES_MAX: credit binds nobody, so a client sends and sends while the store hangs.
+async fn messages_waiting_for_a_store_are_limited() {
+    // AMQP_QUEUED_BYTES_MAX: clients may exceed their credit, so one keeps sending while the store hangs.
     let namespace = namespace();
     set_stalled(&namespace, true);
     let mut client = Client::open(namespace.clone(), true).await;
@@ -79,7 +80,7 @@ async fn messages_that_wait_for_a_store_are_bounded() {
     let held = sent as usize * message.len();
     let most = AMQP_QUEUED_BYTES_MAX + 2 * AMQP_READ_BYTES + PIPE_BYTES + 2 * message.len();
     assert!((AMQP_QUEUED_BYTES_MAX..most).contains(&held), "{held} of {most}");
-    // Nothing is lost by that: all are answered once the store goes on.
+    // Nothing is lost: all messages are accepted once the store continues.
     let mut answered = 0;
     while answered < sent {
         let disposition = client.disposition().await;
@@ -93,9 +94,9 @@ async fn messages_that_wait_for_a_store_are_bounded() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_for_a_store_are_bounded() {
-    // AMQP_JOBS_WAITING_MAX: that a request came is said at once, so nothing else bounds how many a client sends. They were
-    // read on while the store hung, as many as there came.
+async fn requests_waiting_for_a_store_are_limited() {
+    // AMQP_JOBS_WAITING_MAX: requests are accepted at once, so nothing else limits their number. The server used to
+    // read any number of them while the store hung.
     let namespace = namespace();
     set_stalled(&namespace, true);
     let mut client = Client::open(namespace.clone(), true).await;
@@ -112,7 +113,7 @@ async fn requests_that_wait_for_a_store_are_bounded() {
         (AMQP_JOBS_WAITING_MAX..=most).contains(&(sent as usize)),
         "{sent} of {most}"
     );
-    // Nothing is lost by that.
+    // Nothing is lost.
     while namespace
         .queue_counts("q", &Wait::FOREVER)
         .expect("there")
@@ -124,7 +125,7 @@ async fn requests_that_wait_for_a_store_are_bounded() {
     }
 }
 
-/// What asks for one scheduled message.
+/// A request body with one scheduled message.
 fn later() -> Value {
     let mut message = BytesMut::new();
     let due = Timestamp(i64::try_from(FAR).expect("small") * 1_000);
@@ -135,8 +136,8 @@ fn later() -> Value {
 }
 
 #[tokio::test]
-async fn tokens_of_a_connection_are_bounded() {
-    // AMQP_CLAIMS_MAX: a key that is valid signs a token for each of as many places as there may be names.
+async fn tokens_of_a_connection_are_limited() {
+    // AMQP_CLAIMS_MAX: a client with a valid key signs a token for each of any number of names.
     let namespace = namespace();
     let options = TopicOptions {
         support_ordering: false,
@@ -149,14 +150,14 @@ async fn tokens_of_a_connection_are_bounded() {
     client.attach(1, Role::Receiver, "$cbs").await.expect("there");
     client.credit(1, u32::MAX >> 1).await;
     let mut statuses = Vec::new();
-    // The one of the handshake is the first.
+    // The SASL handshake has added the first.
     for number in 0..AMQP_CLAIMS_MAX {
         statuses.push(put_token(&mut client, number, "sub").await);
     }
     let last = statuses.pop();
     assert!(statuses.iter().all(|status| *status == 202), "{statuses:?}");
     assert_eq!(last, Some(403));
-    // A newer one for a place that has one is not one more (B-417).
+    // A newer token for the same scope replaces the older one (B-417).
     assert_eq!(put_token(&mut client, 0, "sub").await, 202);
 }
 
@@ -180,7 +181,7 @@ async fn put_token(client: &mut Client, number: usize, word: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn transactions_that_are_never_discharged_are_bounded() {
+async fn open_transactions_are_limited() {
     // AMQP_TRANSACTIONS_MAX.
     let mut client = Client::open(namespace(), true).await;
     let target = Target::Coordinator(Coordinator { capabilities: vec![] });

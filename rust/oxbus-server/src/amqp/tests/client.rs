@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A client that writes frame by frame, at the other end of a pipe.
+//! A test client that writes single frames into a pipe.
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{Field, Map, Symbol};
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::amqp::connection::AmqpConnection;
 use crate::front::{Context, PeerInfo};
 
-/// Bytes in the pipe each way.
+/// The capacity of the pipe in each direction.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
 
 /// A namespace with a queue `q`.
@@ -30,7 +30,7 @@ pub(super) fn namespace() -> Namespace {
     namespace
 }
 
-/// The client, and the server that works for it.
+/// The client, and the task that serves it.
 pub(super) struct Client {
     stream: DuplexStream,
     input: BytesMut,
@@ -39,7 +39,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A connection on which nothing was said.
+    /// A connection on which nothing was sent.
     pub(super) fn new(namespace: Namespace) -> Self {
         let (stream, served) = tokio::io::duplex(PIPE_BYTES);
         let (stop, stopped) = watch::channel(false);
@@ -57,7 +57,7 @@ impl Client {
         }
     }
 
-    /// An open connection with one session, known by the development key if `is_known`.
+    /// An open connection with one session, authenticated with the development key if `is_known`.
     pub(super) async fn open(namespace: Namespace, is_known: bool) -> Self {
         let mut client = Self::new(namespace);
         let response: &'static [u8] = if is_known {
@@ -108,9 +108,9 @@ impl Client {
         }
     }
 
-    /// Breaks the connection, and waits until the server has noticed.
+    /// Drops the connection and waits until the server has noticed.
     pub(super) async fn disconnect(self) {
-        // Dropped later: a server that stops reads no more.
+        // Dropped last: a stopping server would no longer read.
         let Self {
             server, stop, stream, ..
         } = self;
@@ -119,7 +119,7 @@ impl Client {
         drop(stop);
     }
 
-    /// Says who is there; the answer.
+    /// Authenticates; returns the outcome.
     pub(super) async fn authenticate(&mut self, mechanism: &'static str, response: &'static [u8]) -> SaslCode {
         self.bytes(b"AMQP\x03\x01\x00\x00").await;
         assert_eq!(self.header().await, *b"AMQP\x03\x01\x00\x00");
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Asks for a link.
+    /// Sends an attach.
     pub(super) async fn send_attach(&mut self, handle: u32, role: Role, address: &str) {
         self.send_attach_to(handle, role, address, Target::of(address)).await;
     }
@@ -164,12 +164,12 @@ impl Client {
         self.send(&attach).await;
     }
 
-    /// Attaches a link and gives back the answer: the link is there, or the fault of its detach.
+    /// Attaches a link; returns the response, or the fault of its detach.
     pub(super) async fn attach(&mut self, handle: u32, role: Role, address: &str) -> Result<Box<Attach>, Fault> {
         self.attach_to(handle, role, address, Target::of(address)).await
     }
 
-    /// The same with another target.
+    /// As [`Self::attach`], with a given target.
     pub(super) async fn attach_to(
         &mut self,
         handle: u32,
@@ -198,7 +198,7 @@ impl Client {
         }
     }
 
-    /// Sends a message of one data section, and more of it if `payload` says so.
+    /// Sends a transfer with the given payload.
     pub(super) async fn transfer(&mut self, handle: u32, id: u32, settled: bool, payload: &[u8]) {
         let transfer = oxbus_amqp::performative::Transfer {
             handle,
@@ -221,7 +221,7 @@ impl Client {
         self.bytes(&out).await;
     }
 
-    /// Gives credit on a link, counted from its beginning.
+    /// Gives credit on a link, counted from its first delivery.
     pub(super) async fn credit(&mut self, handle: u32, credit: u32) {
         let flow = Flow {
             next_incoming_id: Some(0),
@@ -239,14 +239,14 @@ impl Client {
         self.send(&flow).await;
     }
 
-    /// Says something in the session.
+    /// Sends a performative on channel 0.
     pub(super) async fn send(&mut self, performative: &impl Field) {
         let mut out = BytesMut::new();
         put_frame(&mut out, 0, performative);
         self.bytes(&out).await;
     }
 
-    /// Says that it is there.
+    /// Sends an empty frame.
     pub(super) async fn heartbeat(&mut self) {
         let mut out = BytesMut::new();
         put_empty_frame(&mut out);
@@ -279,7 +279,7 @@ impl Client {
         }
     }
 
-    /// What the server says next; nothing when it has hung up.
+    /// The server's next performative; `None` when it has closed the connection.
     pub(super) async fn next_performative(&mut self) -> Option<Performative> {
         Some(self.next_frame().await?.performative)
     }
@@ -294,7 +294,7 @@ impl Client {
         }
     }
 
-    /// The next message that the server sends, in one frame.
+    /// The next message that the server sends, which must fit into one frame.
     pub(super) async fn message(&mut self) -> Bytes {
         loop {
             let frame = self.next_frame().await.expect("the server is there");
@@ -321,7 +321,7 @@ impl Client {
             match self.next_performative().await {
                 Some(Performative::Close(close)) => return close.error.expect("an error"),
                 Some(_) => {}
-                None => panic!("the server hung up without a word"),
+                None => panic!("the server closed without an error"),
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a client in use does not do: it says nothing, shows no token, reads slowly, asks for too much. Time stands still but
-//! for what is waited for.
+//! Clients that misbehave: they send nothing, have no token, read slowly, or ask for too much. Time is paused and
+//! advances only to what is awaited.
 
 mod attacks;
 mod client;
@@ -19,7 +19,7 @@ use client::{Client, namespace};
 const BODY: &[u8] = b"\x00\x53\x75\xa0\x04body";
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_without_a_token_ends_after_twenty_seconds() {
+async fn connection_without_a_token_is_closed_after_20_seconds() {
     // B-409: AMQP_TOKEN_MS_MAX.
     let mut client = Client::open(namespace(), false).await;
     let fault = client.closed().await;
@@ -28,7 +28,7 @@ async fn a_connection_without_a_token_ends_after_twenty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_a_token_nothing_but_cbs_may_be_used() {
+async fn only_cbs_is_usable_without_a_token() {
     // B-409, B-422.
     let mut client = Client::open(namespace(), false).await;
     for (handle, address) in [(0, "q"), (1, "q/$management")] {
@@ -42,7 +42,7 @@ async fn before_a_token_nothing_but_cbs_may_be_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_without_a_link_ends_after_a_minute_and_after_five() {
+async fn connection_without_a_link_is_closed_after_one_or_five_minutes() {
     // B-410: AMQP_FIRST_LINK_MS_MAX, AMQP_WITHOUT_LINK_MS_MAX.
     let mut client = Client::open(namespace(), true).await;
     let text = client.closed().await.description.expect("a text");
@@ -55,7 +55,7 @@ async fn a_connection_without_a_link_ends_after_a_minute_and_after_five() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_link_without_use_is_detached_after_ten_minutes() {
+async fn idle_link_is_detached_after_ten_minutes() {
     // B-411: AMQP_LINK_IDLE_MS_MAX.
     let mut client = Client::open(namespace(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
@@ -67,7 +67,7 @@ async fn a_link_without_use_is_detached_after_ten_minutes() {
         match client.next_performative().await {
             Some(Performative::Detach(detach)) => break detach.error.expect("an error"),
             Some(_) => {}
-            None => panic!("the server hung up"),
+            None => panic!("the server closed the connection"),
         }
     };
     assert_eq!(fault.condition.as_str(), "amqp:link:detach-forced");
@@ -75,13 +75,13 @@ async fn a_link_without_use_is_detached_after_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_nothing_is_cut_off() {
+async fn silent_client_is_disconnected() {
     let client = Client::new(namespace());
     client.server.await.expect("the connection ended");
 }
 
 #[tokio::test]
-async fn plain_takes_the_key_of_a_rule_and_no_other() {
+async fn plain_accepts_only_the_key_of_a_rule() {
     // B-408.
     let mut client = Client::new(namespace());
     let outcome = client
@@ -93,7 +93,7 @@ async fn plain_takes_the_key_of_a_rule_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_message_is_accepted_and_there() {
+async fn accepted_message_is_stored() {
     let namespace = namespace();
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Sender, "amqps://any:1/Q").await.expect("there");
@@ -110,7 +110,7 @@ async fn a_message_is_accepted_and_there() {
 }
 
 #[tokio::test]
-async fn what_was_sent_before_a_hangup_is_stored() {
+async fn messages_sent_before_a_disconnect_are_stored() {
     let namespace = namespace();
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
@@ -123,7 +123,7 @@ async fn what_was_sent_before_a_hangup_is_stored() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_settles_and_unlocks_nothing() {
+async fn broken_connection_settles_and_unlocks_nothing() {
     // B-412.
     let namespace = namespace();
     let sender = namespace.sender("q").expect("there");
@@ -142,7 +142,7 @@ async fn a_connection_that_breaks_settles_and_unlocks_nothing() {
 }
 
 #[tokio::test]
-async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
+async fn presettled_disposition_gets_no_answer() {
     // B-171.
     let namespace = namespace();
     let sender = namespace.sender("q").expect("there");
@@ -155,7 +155,7 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
             break transfer.delivery_id.expect("a first frame has one");
         }
     };
-    // The second settles what is settled already.
+    // The second one settles a message that is already settled.
     for _ in 0..2 {
         let settled = Disposition {
             role: Role::Receiver,
@@ -170,10 +170,10 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
     client.send_attach(1, Role::Receiver, "$cbs").await;
     loop {
         match client.next_performative().await {
-            // It was asked for behind the settlements.
+            // The attach was sent after the settlements.
             Some(Performative::Attach(_)) => break,
             Some(Performative::Flow(_)) => {}
-            other => panic!("an answer that nobody asked for: {other:?}"),
+            other => panic!("an unexpected answer: {other:?}"),
         }
     }
     client.disconnect().await;
@@ -184,7 +184,7 @@ async fn a_settlement_that_nobody_waits_for_happens_in_silence() {
 }
 
 #[tokio::test]
-async fn a_connection_has_many_sessions() {
+async fn connection_can_have_many_sessions() {
     // B-413.
     let mut client = Client::open(namespace(), true).await;
     for channel in 1..1_000 {
@@ -193,7 +193,7 @@ async fn a_connection_has_many_sessions() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_no_message_is_rejected() {
+async fn malformed_message_is_rejected() {
     let mut client = Client::open(namespace(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
     client.transfer(0, 0, false, b"\x00\x53\x99\x40").await;
@@ -204,7 +204,7 @@ async fn a_message_that_is_no_message_is_rejected() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_bounded() {
+async fn unread_replies_are_limited() {
     // AMQP_REPLIES_MAX.
     let mut client = Client::open(namespace(), true).await;
     client.attach(0, Role::Sender, "$cbs").await.expect("there");
@@ -220,17 +220,17 @@ async fn answers_that_nobody_reads_are_bounded() {
     loop {
         match client.next_performative().await {
             Some(Performative::Transfer(_)) => answers += 1,
-            // It was asked for behind the credit.
+            // The attach was sent after the credit.
             Some(Performative::Attach(_)) => break,
             Some(_) => {}
-            None => panic!("the server hung up"),
+            None => panic!("the server closed the connection"),
         }
     }
     assert_eq!(answers, AMQP_REPLIES_MAX);
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
+async fn client_that_does_not_read_gets_only_what_the_buffers_hold() {
     // AMQP_OUTPUT_BYTES_MAX, AMQP_LOOK_MESSAGES.
     let namespace = namespace();
     let sender = namespace.sender("q").expect("there");
@@ -246,7 +246,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
     let mut client = Client::open(namespace.clone(), true).await;
     client.attach(0, Role::Receiver, "q").await.expect("there");
     client.credit(0, count).await;
-    // One thread: the server works each time until it can write no more.
+    // All tasks share one thread: the server runs until it can write no more.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -262,7 +262,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
     let buffers = 2 * AMQP_OUTPUT_BYTES_MAX / body.len() + 2 * AMQP_LOOK_MESSAGES;
     assert!((1..=buffers).contains(&taken), "{taken} of at most {buffers}");
     other.release(&left, &Wait::FOREVER);
-    // All come once it reads.
+    // All messages arrive once the client reads.
     let mut got = 0;
     while got < count {
         if let Some(Performative::Transfer(_)) = client.next_performative().await {
@@ -272,7 +272,7 @@ async fn a_client_that_reads_nothing_gets_no_more_than_the_buffers_hold() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_goodbye() {
+async fn stopping_server_closes_connections_with_an_error() {
     let mut client = Client::open(namespace(), true).await;
     client.attach(0, Role::Sender, "q").await.expect("there");
     client.stop.send(true).expect("it listens");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Authorization rules of an entity in its description (B-046).
+//! Authorization rules in the description of an entity (B-046).
 
 use oxbus_broker::namespace::AuthorizationRuleUpdate;
 use oxbus_model::Timestamp;
@@ -9,7 +9,7 @@ use super::times;
 use super::xml::{Element, XmlWriter};
 use crate::http::error::HttpError;
 
-/// All rules that are to hold.
+/// Reads the new set of rules.
 pub(super) fn read(list: &Element) -> Result<Vec<AuthorizationRuleUpdate>, HttpError> {
     list.children.iter().map(rule).collect()
 }
@@ -33,7 +33,7 @@ fn rule(element: &Element) -> Result<AuthorizationRuleUpdate, HttpError> {
     })
 }
 
-/// The rules of an entity.
+/// Writes the rules of an entity.
 pub(super) fn write(rules: &[AuthorizationRule], out: &mut XmlWriter) {
     out.open("AuthorizationRules", "");
     for rule in rules {

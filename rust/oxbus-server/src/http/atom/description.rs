@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptions of entities, in the order of elements that data contracts ask for (B-461).
+//! Descriptions of entities, with elements in the order of the data contracts (B-461).
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn write_counts(counts: &PartitionCounts, out: &mut XmlWriter) {
     out.close("CountDetails");
 }
 
-/// Every message once, wherever it is (B-391).
+/// Counts every message once (B-391).
 fn message_count(counts: &PartitionCounts) -> u64 {
     counts.active + counts.dead_letter + counts.scheduled + counts.transfer
 }
@@ -45,7 +45,7 @@ fn write_forward(name: &str, path: Option<&String>, host: &str, out: &mut XmlWri
     out.text_if_some(name, path.map(|path| forwarding::address(host, path)));
 }
 
-/// The description of a queue.
+/// Writes the description of a queue.
 pub(super) fn queue(queue: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) {
     let settings = queue.settings();
     let counts = queue.counts(wait).total;
@@ -95,7 +95,7 @@ pub(super) fn queue(queue: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait
     out.close("QueueDescription");
 }
 
-/// The description of a topic.
+/// Writes the description of a topic.
 pub(super) fn topic(topic: &Arc<Entity>, out: &mut XmlWriter, wait: &Wait<'_>) {
     let settings = topic.settings();
     let counts = topic.counts(wait).total;
@@ -138,7 +138,7 @@ pub(super) fn topic(topic: &Arc<Entity>, out: &mut XmlWriter, wait: &Wait<'_>) {
     out.close("TopicDescription");
 }
 
-/// The description of a subscription.
+/// Writes the description of a subscription.
 pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWriter, wait: &Wait<'_>) {
     let settings = subscription.settings();
     let counts = subscription.counts(wait).total;
@@ -155,7 +155,7 @@ pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWrite
     );
     out.text(
         "DeadLetteringOnFilterEvaluationExceptions",
-        subscription.buries_failed(),
+        subscription.dead_letters_failed(),
     );
     out.text("MessageCount", message_count(&counts));
     out.text("MaxDeliveryCount", settings.max_delivery_count);
@@ -176,12 +176,11 @@ pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWrite
     out.close("SubscriptionDescription");
 }
 
-/// The description of a namespace, and its name.
+/// Writes the description of a namespace.
 pub(super) fn namespace(namespace: &Namespace, out: &mut XmlWriter) {
     let (created, modified) = namespace.times();
     begin("NamespaceInfo", out);
     out.text("CreatedTime", times::format_time(created));
-    // A namespace without a tier names none.
     out.text_if_some("MessagingSKU", namespace.plan().tier.map(Tier::name));
     out.text("ModifiedTime", times::format_time(modified));
     out.text("Name", name(namespace));
@@ -189,7 +188,7 @@ pub(super) fn namespace(namespace: &Namespace, out: &mut XmlWriter) {
     out.close("NamespaceInfo");
 }
 
-/// The name of a namespace: that of its directory.
+/// The name of a namespace: its directory name.
 pub(super) fn name(namespace: &Namespace) -> String {
     let dir = namespace.stores().map(|stores| stores.dir().to_path_buf());
     let name = dir.as_ref().and_then(|dir| dir.file_name()?.to_str());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Durations as ISO 8601 writes them: `PT1M30.5S`, `P1DT2H` (B-460).
+//! ISO 8601 durations: `PT1M30.5S`, `P1DT2H` (B-460).
 
 use oxbus_model::caps::DURATION_MS_NEVER;
 use oxbus_model::timespan::{UNITS_PER_MS, UNITS_PER_SECOND};
@@ -9,14 +9,15 @@ const NEVER: &str = "P10675199DT2H48M5.4775807S";
 const SECOND: u128 = UNITS_PER_SECOND as u128;
 const DAY: u128 = 86_400 * SECOND;
 
-/// Milliseconds of a text, rounded down; `None` when it is no duration of weeks, days, hours, minutes and seconds. What is too
-/// long for milliseconds is the longest there is.
+/// Parses a duration of weeks, days, hours, minutes and seconds into milliseconds, rounded down. Returns `None` for an
+/// invalid text, and `u64::MAX` for an overflow.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let ms = parse_units(text)? / u128::from(UNITS_PER_MS.unsigned_abs());
     Some(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-/// A [timespan](oxbus_model::timespan) of a text, which may begin with a minus; `None` for one that is too long as well.
+/// Parses a [timespan](oxbus_model::timespan), which may begin with a minus sign. Returns `None` for an invalid text or
+/// an overflow.
 pub(super) fn parse_timespan(text: &str) -> Option<i64> {
     let text = text.trim();
     let (sign, text) = match text.strip_prefix('-') {
@@ -26,7 +27,7 @@ pub(super) fn parse_timespan(text: &str) -> Option<i64> {
     i64::try_from(sign * i128::try_from(parse_units(text)?).ok()?).ok()
 }
 
-/// Units of 100 ns of a text, rounded down.
+/// Parses a duration into units of 100 ns, rounded down.
 fn parse_units(text: &str) -> Option<u128> {
     let rest = text.trim().strip_prefix(['P', 'p'])?;
     let (date, time) = match rest.split_once(['T', 't']) {
@@ -45,7 +46,7 @@ fn parse_units(text: &str) -> Option<u128> {
         while !rest.is_empty() {
             let end = rest.find(|it: char| it.is_ascii_alphabetic())?;
             let designator = rest[end..].chars().next()?.to_ascii_uppercase();
-            // They come in their order, each once.
+            // Components come in order, each at most once.
             let (_, size) = designators.find(|(known, _)| *known == designator)?;
             total = total.saturating_add(component(&rest[..end], *size)?);
             rest = &rest[end + 1..];
@@ -55,7 +56,7 @@ fn parse_units(text: &str) -> Option<u128> {
     (!is_empty).then_some(total)
 }
 
-/// Units of a number, which may have a fraction, of days or whatever has that size.
+/// The units of one component: a decimal number times the size of its designator.
 fn component(number: &str, size: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once(['.', ',']).unwrap_or((number, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -63,14 +64,14 @@ fn component(number: &str, size: u128) -> Option<u128> {
         return None;
     }
     let whole: u128 = whole.parse().unwrap_or(u64::MAX.into());
-    // Thirteen digits are more than a unit of a week needs.
+    // Thirteen digits are enough for a unit of a week.
     let digits = &fraction[..fraction.len().min(13)];
     let scale = 10u128.pow(digits.len() as u32);
     let fraction: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     Some(whole.saturating_mul(size).saturating_add(fraction * size / scale))
 }
 
-/// Milliseconds as text; `None` is never.
+/// Formats milliseconds; `None` means never.
 pub(super) fn format_ms(ms: Option<u64>) -> String {
     let Some(ms) = ms.filter(|ms| *ms < DURATION_MS_NEVER) else {
         return NEVER.to_owned();
@@ -82,7 +83,7 @@ pub(super) fn format_ms(ms: Option<u64>) -> String {
     format_seconds(ms / 1000, &fraction)
 }
 
-/// A timespan as text.
+/// Formats a timespan.
 pub(super) fn format_timespan(units: i64) -> String {
     let (all, second) = (units.unsigned_abs(), UNITS_PER_SECOND.unsigned_abs());
     let fraction = match all % second {
@@ -93,7 +94,7 @@ pub(super) fn format_timespan(units: i64) -> String {
     format!("{sign}{}", format_seconds(all / second, &fraction))
 }
 
-/// A number of seconds with the digits behind its point.
+/// Formats seconds with the given fraction.
 fn format_seconds(seconds: u64, fraction: &str) -> String {
     let component = |number: u64, designator: &str| {
         if number > 0 {
@@ -120,7 +121,7 @@ mod tests {
     use super::{NEVER, format_ms, format_timespan, parse, parse_timespan};
 
     #[test]
-    fn durations_are_read_and_written_as_the_service_does() {
+    fn durations_match_the_format_of_the_service() {
         for (text, ms) in [
             ("PT1M", 60_000),
             ("PT0S", 0),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn never_is_the_longest_of_dotnet() {
+    fn never_is_the_longest_dotnet_duration() {
         // B-460.
         assert_eq!(format_ms(None), NEVER);
         assert!(parse(NEVER).is_some_and(|ms| ms >= DURATION_MS_NEVER));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_none() {
+    fn invalid_durations_are_rejected() {
         for text in [
             "", "P", "PT", "1M", "PT1", "PTM", "P1M", "P1Y", "PT1S1M", "PT-1S", "PT1.S", "PT.5S", "P1DT", "00:01:00",
         ] {
@@ -187,17 +188,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn timespans_come_back(units: i64) {
+        fn timespans_round_trip(units: i64) {
             prop_assert_eq!(parse_timespan(&format_timespan(units)), Some(units));
         }
 
         #[test]
-        fn milliseconds_come_back(ms in 0..DURATION_MS_NEVER) {
+        fn milliseconds_round_trip(ms in 0..DURATION_MS_NEVER) {
             prop_assert_eq!(parse(&format_ms(Some(ms))), Some(ms));
         }
 
         #[test]
-        fn nothing_that_comes_in_breaks_the_reader(text in "[Pp]?[0-9.,WDTHMSwdthms-]{0,20}|.*") {
+        fn parser_accepts_any_text_without_a_panic(text in "[Pp]?[0-9.,WDTHMSwdthms-]{0,20}|.*") {
             let _ = (parse(&text), parse_timespan(&text));
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entries and feeds: what goes out.
+//! ATOM entries and feeds of responses.
 //!
-//! Clients take the name of an entity from the title, and the next page from the second link if there are just two.
+//! Clients read the name of an entity from the title, and treat the second of two links as the next page.
 
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -13,7 +13,7 @@ use super::xml::{XmlWriter, escape_attribute};
 use super::{ATOM, times};
 use crate::http::HttpResponse;
 
-/// One thing that is shown: its name, its path, its times, and its description in XML.
+/// An entry: name, path, times, and the description in XML.
 pub(super) struct AtomEntry {
     pub(super) title: String,
     pub(super) path: String,
@@ -22,13 +22,13 @@ pub(super) struct AtomEntry {
     pub(super) description: String,
 }
 
-/// Where the client called.
+/// The URL parts and names that entries of a response refer to.
 pub(super) struct RequestHost {
     /// `https://host:port`.
     pub(super) base_url: String,
     /// `host:port`.
     pub(super) authority: String,
-    /// Name of the namespace.
+    /// The name of the namespace.
     pub(super) namespace: String,
 }
 
@@ -63,7 +63,7 @@ fn xml_response(status: StatusCode, kind: &'static str, text: String) -> HttpRes
     response
 }
 
-/// An answer with one entry.
+/// The response with one entry.
 pub(super) fn entry_response(status: StatusCode, entry: &AtomEntry, host: &RequestHost) -> HttpResponse {
     let mut text = String::new();
     write(entry, host, &format!("xmlns=\"{ATOM}\""), &mut text);
@@ -77,12 +77,12 @@ pub(super) struct Feed<'a> {
     pub(super) entries: Vec<AtomEntry>,
     pub(super) page: Page,
     pub(super) next: Option<Page>,
-    /// The version that the links to other pages name.
+    /// The API version in the links to other pages.
     pub(super) version: Option<&'a str>,
     pub(super) now: Timestamp,
 }
 
-/// An answer with a page of a list.
+/// The response with a page of a list.
 pub(super) fn feed_response(feed: &Feed<'_>, host: &RequestHost) -> HttpResponse {
     let url = format!("{}/{}", host.base_url, feed.path);
     let link = |page: Page| {

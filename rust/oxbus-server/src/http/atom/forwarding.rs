@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where an entity forwards to, as clients write it: a whole address, `sb://host:port/entity`, or the path alone.
+//! Destinations of forwarding as clients write them: a full address, `sb://host:port/entity`, or only the path.
 
 use percent_encoding::percent_decode_str;
 
-/// The path of an address.
+/// Extracts the path of an address.
 pub(super) fn path(address: &str) -> String {
     match address.split_once("://") {
         Some((_, rest)) => {
@@ -16,7 +16,7 @@ pub(super) fn path(address: &str) -> String {
     }
 }
 
-/// The address of a path.
+/// Builds the address of a path.
 pub(super) fn address(host: &str, path: &str) -> String {
     format!("sb://{host}/{path}")
 }
@@ -26,7 +26,7 @@ mod tests {
     use super::{address, path};
 
     #[test]
-    fn an_address_names_the_same_entity_whatever_the_host() {
+    fn host_of_an_address_is_ignored() {
         assert_eq!(path("sb://localhost:5300/a/B"), "a/B");
         assert_eq!(path("https://bus.example.net/a%2FB/"), "a/B");
         assert_eq!(path("a/B"), "a/B");

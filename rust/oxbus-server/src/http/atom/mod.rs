@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities as ATOM: create, read, update, delete, list (B-456 … B-465).
+//! Management of entities as ATOM: create, read, update, delete, list (B-456 … B-465).
 //!
-//! Read in this order: `calls` (what a request does), `xml` (what comes in), `entry` (what goes out); `options`, `rules` and
-//! `authorization` turn one into the other. What is allowed is the broker's business: this is its wire.
+//! Read in this order: `operations` (the operations), `xml` (parsing and writing), `entry` (responses); `options`,
+//! `rules` and `authorization` convert between XML and settings. The broker decides which settings are valid.
 
 mod authorization;
 mod description;
@@ -18,13 +18,13 @@ mod xml;
 
 pub(super) use self::operations::handle;
 
-/// Namespace of entries and feeds.
+/// The XML namespace of entries and feeds.
 const ATOM: &str = "http://www.w3.org/2005/Atom";
-/// Namespace of descriptions.
+/// The XML namespace of descriptions.
 const SERVICE_BUS: &str = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect";
-/// Namespace of the details of counts.
+/// The XML namespace of message counts.
 const COUNTS: &str = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
-/// Namespace of the attribute that says which kind of filter or action it is.
+/// The XML namespace of the attribute for the type of a filter or action.
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
-/// Namespace of the types of values.
+/// The XML namespace of value types.
 const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";

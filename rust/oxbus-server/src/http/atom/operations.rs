@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a request about entities does.
+//! The operations on entities.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -30,14 +30,15 @@ use crate::http::route::AtomResource;
 use crate::http::{HttpResponse, access, api_version, body, query};
 use crate::sas::{Claims, DenialReason};
 
-/// Tokens for the entities that an entity is to forward to.
+/// Headers with tokens for the destinations of forwarding.
 const FORWARD_TOKENS: [HeaderName; 2] = [
     HeaderName::from_static("servicebussupplementaryauthorization"),
     HeaderName::from_static("servicebusdlqsupplementaryauthorization"),
 ];
 
 impl AtomResource {
-    /// Where whoever asks needs the right to manage: the whole path, since some clients make a token for each request.
+    /// The path at which the caller needs the right to manage: the whole path, because some clients create a token for
+    /// each request.
     fn path(&self) -> String {
         match self {
             Self::Namespace => "$namespaceinfo".to_owned(),
@@ -51,7 +52,7 @@ impl AtomResource {
         }
     }
 
-    /// The entity whose partitions the version of a request has to know.
+    /// The entity that the API version must support.
     fn entity(&self) -> Option<&str> {
         match self {
             Self::Namespace | Self::Queues | Self::Topics => None,
@@ -64,7 +65,7 @@ impl AtomResource {
     }
 }
 
-/// Does what is asked for.
+/// Executes a request.
 pub(in crate::http) async fn handle(
     context: &Context,
     peer: PeerInfo,
@@ -96,7 +97,7 @@ pub(in crate::http) async fn handle(
             put(context, put_request, is_update, host).await
         }
         _ => {
-            let detail = "entities are read with GET, made and changed with PUT, deleted with DELETE";
+            let detail = "read entities with GET, create and update them with PUT, delete them with DELETE";
             Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, 40500, detail))
         }
     };
@@ -118,7 +119,7 @@ impl RequestHost {
     }
 }
 
-/// The description in an entry; one without an entry around it is taken, too.
+/// The description in an entry, or one without an entry around it.
 fn description_in(root: &Element) -> Result<&Element, HttpError> {
     if root.name != "entry" {
         return Ok(root);
@@ -129,7 +130,7 @@ fn description_in(root: &Element) -> Result<&Element, HttpError> {
         .ok_or_else(|| HttpError::bad_request("the entry has no content; put the description there"))
 }
 
-/// What a PUT is to make of its place.
+/// The resource that a PUT creates or updates.
 enum PutRequest {
     Queue(String, Vec<EntityOption>),
     Topic(String, Vec<EntityOption>),
@@ -168,7 +169,7 @@ impl PutRequest {
                 Ok(Self::Rule(topic, subscription, rule))
             }
             _ => Err(HttpError::bad_request(format!(
-                "the path and the description do not fit; describe what the path names: `{}`",
+                "the description does not match the path; describe the resource of the path: `{}`",
                 element.name
             ))),
         }
@@ -188,7 +189,8 @@ impl PutRequest {
     }
 }
 
-/// Refuses to forward where the caller may not send: his token must say so, or the one that he sends along for that.
+/// Checks that the caller may send to the destinations of forwarding: with the request's token, or with the one in the
+/// header for that destination.
 async fn check_destinations(
     context: &Context,
     claims: &Claims,
@@ -261,7 +263,7 @@ async fn put(
     done.await.map_err(|error| HttpError::of(Area::Entities, &error))
 }
 
-/// A queue or a topic.
+/// The entry of a queue or a topic.
 fn entity(namespace: &Namespace, path: &str, host: &RequestHost, wait: &Wait<'_>) -> ModelResult<AtomEntry> {
     Ok(entry_of(&queue_or_topic(namespace, path)?, host, wait))
 }
@@ -397,6 +399,6 @@ async fn delete(context: &Context, resource: AtomResource) -> Result<HttpRespons
         }
     });
     done.await.map_err(|error| HttpError::of(Area::Entities, &error))?;
-    // An empty body with the status 200: clients take 204 for an error.
+    // Status 200 with an empty body: clients treat 204 as an error.
     Ok(Response::new(Full::new(Bytes::new())))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The options of an entity, from its description to what the broker is asked for.
+//! Reads the options of an entity from its description.
 //!
-//! An element that is absent says nothing; so does an empty one, except where an empty text is a value.
+//! Absent elements are ignored. So are empty ones, except where an empty text is a value.
 
 use oxbus_broker::namespace::EntityOption;
 use oxbus_model::options::EntityStatus;
@@ -10,7 +10,7 @@ use super::xml::Element;
 use super::{authorization, duration, forwarding};
 use crate::http::error::HttpError;
 
-/// How an element is read, and what it asks for.
+/// The type of an element and the option that it sets.
 enum OptionParser {
     Duration(fn(u64) -> EntityOption),
     Number(fn(u64) -> EntityOption),
@@ -19,7 +19,7 @@ enum OptionParser {
     Path(fn(String) -> EntityOption),
     Status,
     Rules,
-    /// Refused unless it is false: the broker has no such thing.
+    /// Not supported by the broker: rejected unless false.
     Unsupported,
 }
 
@@ -152,7 +152,7 @@ const SUBSCRIPTION: Options = &[
     ("UserMetadata", OptionParser::Text(EntityOption::UserMetadata)),
 ];
 
-/// What is described, by the name of its element.
+/// The kind of entity of a description, from its element name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DescriptionKind {
     Queue,
@@ -179,7 +179,7 @@ impl DescriptionKind {
     }
 }
 
-/// What a description asks for. An update that is silent about forwarding ends it, as in the service.
+/// The options of a description. An update without a forwarding element ends the forwarding, as in the service.
 pub(super) fn entity_options(
     kind: DescriptionKind,
     description: &Element,
@@ -198,7 +198,7 @@ pub(super) fn entity_options(
     Ok(options)
 }
 
-/// The paths that a description forwards to: those of messages, then those of dead letters.
+/// The destinations of forwarding: of messages, then of dead letters.
 pub(super) fn destinations(options: &[EntityOption]) -> [Option<&str>; 2] {
     let mut found = [None, None];
     for option in options {
@@ -241,10 +241,10 @@ fn parse_option(name: &str, parser: &OptionParser, element: &Element) -> Result<
         OptionParser::Text(option) => option(element.text.clone()),
         OptionParser::Path(option) => option(forwarding::path(text)),
         OptionParser::Status => EntityOption::Status(status(text).ok_or_else(|| {
-            wrong("Active, Disabled, SendDisabled or ReceiveDisabled; the others are set by the service alone")
+            wrong("Active, Disabled, SendDisabled or ReceiveDisabled; only the service sets the others")
         })?),
         OptionParser::Rules => EntityOption::AuthorizationRules(authorization::read(element)?),
-        OptionParser::Unsupported if flag()? => return Err(wrong("false: this version does not have that")),
+        OptionParser::Unsupported if flag()? => return Err(wrong("false: the feature is not supported")),
         OptionParser::Unsupported => return Ok(None),
     }))
 }
@@ -273,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn absent_and_empty_elements_say_nothing() {
+    fn absent_and_empty_elements_are_ignored() {
         assert_eq!(of("<QueueDescription><LockDuration/></QueueDescription>", false), []);
         let xml = "<QueueDescription><Unheard>1</Unheard><LockDuration>PT5S</LockDuration></QueueDescription>";
         assert_eq!(of(xml, false), [EntityOption::LockDuration(5_000)]);
     }
 
     #[test]
-    fn an_update_that_is_silent_about_forwarding_ends_it() {
+    fn update_without_forwarding_ends_it() {
         let none = || String::new();
         assert_eq!(
             of("<SubscriptionDescription/>", true),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn invalid_values_are_rejected() {
         for (name, text) in [
             ("LockDuration", "60"),
             ("MaxDeliveryCount", "-1"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which part of a list is asked for (B-457).
+//! Pages of lists (B-457).
 
 use oxbus_model::caps::ATOM_PAGE_MAX;
 
@@ -29,12 +29,12 @@ impl Page {
         }
         Ok(Self {
             skip: number("$skip", 0)?,
-            // More is not refused: clients go by the link to the next page.
+            // A larger value is not an error: clients follow the link to the next page.
             top: top.min(ATOM_PAGE_MAX),
         })
     }
 
-    /// Its part of a list, and the page behind it if there is one.
+    /// Returns this page of a list, and the next page if there is one.
     pub(super) fn cut<T>(self, mut all: Vec<T>) -> (Vec<T>, Option<Self>) {
         let is_last = self.skip.saturating_add(self.top) >= all.len();
         let next = Self {
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_show_all_once_and_in_order(count in 0usize..500, top in 1usize..101) {
+        fn pages_cover_a_list_once_and_in_order(count in 0usize..500, top in 1usize..101) {
             let all: Vec<usize> = (0..count).collect();
             let mut seen = Vec::new();
             let mut page = Some(Page { skip: 0, top });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules of subscriptions in their descriptions (B-462).
+//! Descriptions of subscription rules (B-462).
 
 use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
@@ -8,10 +8,10 @@ use super::xml::{Element, XmlWriter, trim};
 use super::{INSTANCE, SCHEMA, SERVICE_BUS, duration, times};
 use crate::http::error::HttpError;
 
-/// Value of an element that every SQL text has, and that says nothing here.
+/// The value of an element that every SQL text carries and that is ignored here.
 const COMPATIBILITY_LEVEL: u32 = 20;
 
-/// The rule of a description; its name is that of the path unless it says one.
+/// Reads a rule; `name`, from the path, is the default name.
 pub(super) fn read(element: &Element, name: &str, now: Timestamp) -> Result<RuleSettings, HttpError> {
     Ok(RuleSettings {
         name: element.text_of("Name").unwrap_or(name).to_owned(),
@@ -35,7 +35,7 @@ fn filter(element: &Element) -> Result<FilterSettings, HttpError> {
             parameters: values(element.child("Parameters"))?,
         },
         Some("CorrelationFilter") => {
-            // Space around a value is part of it.
+            // White space around a value belongs to it.
             let text = |name: &str| {
                 let text = element.child(name).map(|child| child.text.clone());
                 text.filter(|text| !text.is_empty())
@@ -115,14 +115,14 @@ fn value_of(key: &str, element: &Element) -> Result<OwnedValue, HttpError> {
         }
         Some(kind) => {
             return Err(HttpError::bad_request(format!(
-                "the value of {key} has a type that rules here do not have; use string, int, long, double, boolean, \
+                "the value of {key} has an unsupported type; use string, int, long, double, boolean, \
                  dateTime or duration: `{kind}`"
             )));
         }
     })
 }
 
-/// A number as XML writes it.
+/// Parses a number in XML notation.
 fn double(text: &str) -> Option<f64> {
     match text {
         "INF" => Some(f64::INFINITY),
@@ -132,7 +132,7 @@ fn double(text: &str) -> Option<f64> {
     }
 }
 
-/// The description of a rule.
+/// Writes the description of a rule.
 pub(super) fn write(rule: &RuleSettings, out: &mut XmlWriter) {
     out.open(
         "RuleDescription",
@@ -159,7 +159,7 @@ pub(super) fn write(rule: &RuleSettings, out: &mut XmlWriter) {
     if let Some(action) = &rule.action {
         write_sql("Action", "SqlRuleAction", &action.expression, &action.parameters, out);
     } else {
-        // Written, since clients look into it without asking.
+        // Always written, because clients read it without checking.
         out.open("Action", "i:type=\"EmptyRuleAction\"");
         out.close("Action");
     }
@@ -263,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_rule_comes_back_from_its_description(
+        fn rule_round_trips_through_its_description(
             name in "[A-Za-z0-9$._-]{1,50}",
             filter in filter(),
             action in proptest::option::of((text(), values())),
@@ -278,9 +278,10 @@ mod tests {
         }
     }
 
-    /// A filter was once read without the space around its values, and without what only Unicode calls space.
+    /// Filter values used to lose the white space around them, including characters that only Unicode treats as white
+    /// space.
     #[test]
-    fn space_around_a_value_is_part_of_it() {
+    fn white_space_around_a_value_is_kept() {
         let xml = "<R><Filter i:type='CorrelationFilter' xmlns:i='i'><Label>\u{85} x\n</Label><To/></Filter></R>";
         let rule = read(&Element::parse(xml.as_bytes()).expect("XML"), "r", Timestamp(0)).expect("a rule");
         let subject = Some("\u{85} x\n".to_owned());
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn invalid_rules_are_rejected() {
         for xml in [
             "<R><Filter/></R>",
             "<R><Filter i:type='Other' xmlns:i='i'/></R>",
@@ -304,8 +305,8 @@ mod tests {
             let element = Element::parse(xml.as_bytes()).expect("XML");
             assert!(read(&element, "r", Timestamp(0)).is_err(), "{xml}");
         }
-        let silent = Element::parse(b"<R/>").expect("XML");
-        let rule = read(&silent, "r", Timestamp(0)).expect("a rule");
+        let empty = Element::parse(b"<R/>").expect("XML");
+        let rule = read(&empty, "r", Timestamp(0)).expect("a rule");
         assert_eq!((rule.name.as_str(), rule.filter), ("r", FilterSettings::True));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Times as entries have them: `2026-01-31T12:00:00.0000000Z`.
+//! Times in entries: `2026-01-31T12:00:00.0000000Z`.
 
 use oxbus_model::Timestamp;
 use oxbus_model::rules::OwnedValue;
@@ -11,14 +11,15 @@ use time::{Duration, PrimitiveDateTime};
 
 const FORMAT: &[FormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]0000Z");
-/// What the service says of an entity that nobody used (B-388).
+/// The service's value for an entity that was never used (B-388).
 const NEVER_USED: &str = "0001-01-01T00:00:00Z";
 
 pub(super) fn format_time(at: Timestamp) -> String {
     format_ms(at.0 as i64)
 }
 
-/// Milliseconds since 1970, before it, too; the ends of the calendar stand for what is beyond them.
+/// Formats milliseconds since 1970, which may be negative. Times outside the calendar are shown as its first or last
+/// time.
 pub(super) fn format_ms(ms: i64) -> String {
     let time = OffsetDateTime::UNIX_EPOCH.checked_add(Duration::milliseconds(ms));
     let time = time.filter(|time| (1..=9999).contains(&time.year()));
@@ -36,12 +37,12 @@ pub(super) fn format_optional(at: Option<Timestamp>) -> String {
     at.map_or_else(|| NEVER_USED.to_owned(), format_time)
 }
 
-/// The same without a zone.
+/// As [`format_ms`], without a time zone.
 pub(super) fn format_without_zone(ms: i64) -> String {
     format_ms(ms).trim_end_matches('Z').to_owned()
 }
 
-/// A time of a text, in UTC unless it says otherwise.
+/// Parses a time; without a zone it is in UTC.
 pub(super) fn parse(text: &str) -> Option<OwnedValue> {
     let ms = |time: OffsetDateTime| i64::try_from(time.unix_timestamp_nanos().div_euclid(1_000_000)).ok();
     if let Ok(time) = OffsetDateTime::parse(text, &Iso8601::DEFAULT) {
@@ -60,7 +61,7 @@ mod tests {
     use super::{format_ms, format_optional, format_without_zone, parse};
 
     #[test]
-    fn a_time_has_seven_digits_behind_the_second() {
+    fn times_have_seven_fractional_digits() {
         assert_eq!(
             format_optional(Some(Timestamp(1_404_264_747_123))),
             "2014-07-02T01:32:27.1230000Z"
@@ -76,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn milliseconds_come_back(ms in -62_135_596_800_000i64..253_402_300_800_000) {
+        fn milliseconds_round_trip(ms in -62_135_596_800_000i64..253_402_300_800_000) {
             prop_assert_eq!(parse(&format_ms(ms)), Some(OwnedValue::Time(ms)));
             prop_assert_eq!(parse(&format_without_zone(ms)), Some(OwnedValue::TimeWithoutZone(ms)));
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! XML in and out. What comes in is bounded in size, depth and number, and defines no entities of its own: a text that would
-//! grow by being read is refused (CVE-2003-1564, "billion laughs").
+//! Parses and writes XML. Input is limited in size, depth and number of elements, and must not define entities, so that
+//! it cannot grow while it is parsed (CVE-2003-1564, "billion laughs").
 //!
-//! Names are compared without their namespaces: clients differ in prefixes, and no two elements of one place differ in
-//! nothing else.
+//! Names are compared without their namespaces: clients use different prefixes, and no two elements of one parent
+//! differ only in their namespace.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use quick_xml::reader::Reader;
 
 use crate::http::error::HttpError;
 
-/// An element with what is in it.
+/// An element with its contents.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) name: String,
@@ -25,7 +25,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Reads a document.
+    /// Parses a document.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, HttpError> {
         let text = std::str::from_utf8(bytes).map_err(|error| malformed(&error))?;
         let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
@@ -40,57 +40,55 @@ impl Element {
                     close_element(&mut open, &mut root, element)?;
                 }
                 Event::End(_) => {
-                    let element = open
-                        .pop()
-                        .ok_or_else(|| malformed(&"an element ends that never began"))?;
+                    let element = open.pop().ok_or_else(|| malformed(&"an end tag has no start tag"))?;
                     close_element(&mut open, &mut root, element)?;
                 }
                 Event::Text(text) => append_text(&mut open, &text.xml10_content())?,
                 Event::CData(text) => append_text(&mut open, &text.xml10_content())?,
                 Event::GeneralRef(reference) => append_text(&mut open, &resolve_reference(&reference)?)?,
-                Event::DocType(_) => return Err(malformed(&"it has a document type; leave it out")),
+                Event::DocType(_) => return Err(malformed(&"a document type is not allowed; remove it")),
                 Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
                 Event::Eof => break,
             }
         }
         if !open.is_empty() {
-            return Err(malformed(&"it ends in the middle of an element"));
+            return Err(malformed(&"it ends inside an element"));
         }
         root.ok_or_else(|| malformed(&"it has no element"))
     }
 
-    /// The first element of a name in this one.
+    /// The first child with this name.
     pub(super) fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// Its text without space around it; `None` when there is no such element, or nothing in it.
+    /// The trimmed text of a child; `None` when it is absent or empty.
     pub(super) fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name)
             .map(|child| trim(&child.text))
             .filter(|text| !text.is_empty())
     }
 
-    /// The value of its attribute `type`, without prefix.
+    /// The value of the attribute `type`, without prefix.
     pub(super) fn kind(&self) -> Option<&str> {
         let (_, value) = self.attributes.iter().find(|(name, _)| name == "type")?;
         Some(value.rsplit_once(':').map_or(value.as_str(), |(_, kind)| kind))
     }
 }
 
-/// Text without what XML calls white space around it: four characters, fewer than Unicode has.
+/// Trims XML white space, which is only these four characters.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\r', '\n'])
 }
 
 fn malformed(why: &dyn std::fmt::Display) -> HttpError {
-    HttpError::bad_request(format!("the body is no XML that is understood here: {why}"))
+    HttpError::bad_request(format!("the XML body cannot be read: {why}"))
 }
 
 fn start_element(start: &BytesStart<'_>, depth: usize, count: &mut usize) -> Result<Element, HttpError> {
     *count += 1;
     if depth >= ATOM_DEPTH_MAX || *count > ATOM_ELEMENTS_MAX {
-        let why = format!("it may have {ATOM_ELEMENTS_MAX} elements, {ATOM_DEPTH_MAX} in one another");
+        let why = format!("it may have {ATOM_ELEMENTS_MAX} elements, nested {ATOM_DEPTH_MAX} deep");
         return Err(malformed(&why));
     }
     let mut attributes = Vec::new();
@@ -112,7 +110,7 @@ fn close_element(open: &mut [Element], root: &mut Option<Element>, element: Elem
     match open.last_mut() {
         Some(parent) => parent.children.push(element),
         None if root.is_none() => *root = Some(element),
-        None => return Err(malformed(&"it has two roots")),
+        None => return Err(malformed(&"it has two root elements")),
     }
     Ok(())
 }
@@ -121,7 +119,7 @@ fn append_text(open: &mut [Element], text: &str) -> Result<(), HttpError> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if trim(text).is_empty() => {}
-        None => return Err(malformed(&"it has text outside its element")),
+        None => return Err(malformed(&"it has text outside the root element")),
     }
     Ok(())
 }
@@ -133,39 +131,39 @@ fn resolve_reference(reference: &BytesRef<'_>) -> Result<String, HttpError> {
     let name: &str = reference;
     let text = resolve_predefined_entity(name);
     text.map(str::to_owned)
-        .ok_or_else(|| malformed(&format!("it has an entity that XML does not define: {name}")))
+        .ok_or_else(|| malformed(&format!("it has an undefined entity: {name}")))
 }
 
-/// Writes elements one behind the other.
+/// Writes elements one after the other.
 #[derive(Default)]
 pub(super) struct XmlWriter(String);
 
 impl XmlWriter {
-    /// Opens an element; attributes are written as they stand.
+    /// Opens an element; attributes are not escaped.
     pub(super) fn open(&mut self, name: &str, attributes: &str) {
         let space = if attributes.is_empty() { "" } else { " " };
-        write!(self.0, "<{name}{space}{attributes}>").expect("text takes everything");
+        write!(self.0, "<{name}{space}{attributes}>").expect("writing to a string cannot fail");
     }
 
     pub(super) fn close(&mut self, name: &str) {
-        write!(self.0, "</{name}>").expect("text takes everything");
+        write!(self.0, "</{name}>").expect("writing to a string cannot fail");
     }
 
-    /// An element with text.
+    /// Writes an element with text.
     pub(super) fn text(&mut self, name: &str, text: impl std::fmt::Display) {
         self.text_with(name, "", text);
     }
 
-    /// The same with attributes.
+    /// As [`Self::text`], with attributes.
     pub(super) fn text_with(&mut self, name: &str, attributes: &str, text: impl std::fmt::Display) {
         self.open(name, attributes);
-        // A reader takes a carriage return that is not escaped for the end of a line.
+        // Parsers read an unescaped carriage return as a line end.
         self.0
             .push_str(&escape(replace_invalid(&text.to_string())).replace('\r', "&#13;"));
         self.close(name);
     }
 
-    /// The same, if there is something to say.
+    /// As [`Self::text`], if there is a text.
     pub(super) fn text_if_some(&mut self, name: &str, text: Option<impl std::fmt::Display>) {
         if let Some(text) = text {
             self.text(name, text);
@@ -177,7 +175,7 @@ impl XmlWriter {
     }
 }
 
-/// Text without the characters that XML cannot have, not even escaped.
+/// Replaces characters that XML does not allow even when escaped.
 fn replace_invalid(text: &str) -> String {
     let is_allowed =
         |it: char| matches!(it, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
@@ -186,7 +184,7 @@ fn replace_invalid(text: &str) -> String {
         .collect()
 }
 
-/// A value inside an attribute.
+/// Escapes an attribute value.
 pub(super) fn escape_attribute(text: &str) -> String {
     escape(replace_invalid(text)).into_owned()
 }
@@ -199,7 +197,7 @@ mod tests {
     use super::{Element, XmlWriter};
 
     #[test]
-    fn prefixes_do_not_matter_and_types_have_none() {
+    fn prefixes_are_ignored() {
         let text = br#"<?xml version="1.0"?><a:x xmlns:a="n"><!-- no --><a:y i:type="d:int" xmlns:i="i">1 &amp;&#65;<![CDATA[<]]></a:y><z/></a:x>"#;
         let root = Element::parse(text).expect("XML");
         assert_eq!(root.name, "x");
@@ -209,20 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn billion_laughs_are_refused_before_they_grow() {
+    fn billion_laughs_are_rejected_before_they_grow() {
         let attack = br#"<!DOCTYPE lolz [<!ENTITY lol "lol"><!ENTITY lol2 "&lol;&lol;">]><entry>&lol2;</entry>"#;
         assert!(Element::parse(attack).is_err());
-        assert!(
-            Element::parse(b"<entry>&lol2;</entry>").is_err(),
-            "an entity that nobody defined"
-        );
+        assert!(Element::parse(b"<entry>&lol2;</entry>").is_err(), "an undefined entity");
         assert!(Element::parse(br#"<entry a="&lol2;"/>"#).is_err());
         let outside = br#"<!DOCTYPE x SYSTEM "file:///etc/passwd"><entry/>"#;
         assert!(Element::parse(outside).is_err());
     }
 
     #[test]
-    fn depth_and_number_are_bounded() {
+    fn depth_and_number_of_elements_are_limited() {
         let nested = |depth: usize| "<a>".repeat(depth) + &"</a>".repeat(depth);
         assert!(Element::parse(nested(ATOM_DEPTH_MAX).as_bytes()).is_ok());
         assert!(Element::parse(nested(ATOM_DEPTH_MAX + 1).as_bytes()).is_err());
@@ -232,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_xml_is_refused() {
+    fn invalid_xml_is_rejected() {
         for text in [
             "",
             "a",
@@ -253,12 +248,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_comes_in_breaks_the_reader(bytes: Vec<u8>) {
+        fn parser_accepts_any_bytes_without_a_panic(bytes: Vec<u8>) {
             let _ = Element::parse(&bytes);
         }
 
         #[test]
-        fn text_comes_back_unless_xml_cannot_have_it(text in "[\\t\\n\\r[^\\x00-\\x1f\\u{fffe}\\u{ffff}]]*") {
+        fn text_round_trips(text in "[\\t\\n\\r[^\\x00-\\x1f\\u{fffe}\\u{ffff}]]*") {
             let mut out = XmlWriter::default();
             out.text("a", &text);
             let root = Element::parse(out.finish().as_bytes()).expect("XML");

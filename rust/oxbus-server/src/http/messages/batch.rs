@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A batch as JSON: `[{"Body": …, "BrokerProperties": {…}, "UserProperties": {…}}]` (B-442).
+//! Batches in JSON: `[{"Body": …, "BrokerProperties": {…}, "UserProperties": {…}}]` (B-442).
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ pub(super) fn is_batch(content_type: &str) -> bool {
     kind.trim().eq_ignore_ascii_case(CONTENT_TYPE)
 }
 
-/// One message; names compare as the service writes them, and unknown ones are ignored.
+/// One message. Names are case-sensitive; unknown ones are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Item {
@@ -28,7 +28,7 @@ struct Item {
     user_properties: Option<Map<String, Value>>,
 }
 
-/// The messages of a batch with their bodies.
+/// Parses the messages of a batch and their bodies.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<(HttpMessage, Vec<u8>)>, HttpError> {
     let items: Vec<Item> = serde_json::from_slice(bytes).map_err(|error| {
         HttpError::bad_request(format!(
@@ -46,7 +46,7 @@ fn message(item: Item) -> Result<(HttpMessage, Vec<u8>), HttpError> {
     for (name, value) in item.user_properties.into_iter().flatten() {
         let value = user_properties::from_json(&value).ok_or_else(|| {
             HttpError::bad_request(format!(
-                "UserProperties: {name} must be a text, a number, true, false or null: {value}"
+                "UserProperties: {name} must be a string, a number, true, false or null: {value}"
             ))
         })?;
         message.set(name, value);

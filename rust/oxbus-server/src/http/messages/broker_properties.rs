@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The header `BrokerProperties`: what is no body and no user property, as a JSON object (B-449, B-450).
+//! The header `BrokerProperties`: a JSON object with everything except body and user properties (B-449, B-450).
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,11 @@ use super::message::HttpMessage;
 use crate::http::error::HttpError;
 use crate::time_to_live;
 
-/// Name of the header.
+/// The name of the header.
 pub(super) const HEADER: &str = "brokerproperties";
 
-/// Reads the object of a message to send. Names compare without case; unknown ones are ignored, whatever their value.
+/// Reads the properties of a message to send. Names are case-insensitive; unknown ones are ignored, whatever their
+/// value.
 pub(super) fn read(object: &Map<String, Value>, into: &mut HttpMessage) -> Result<(), HttpError> {
     for (name, value) in object {
         if value.is_null() {
@@ -25,7 +26,7 @@ pub(super) fn read(object: &Map<String, Value>, into: &mut HttpMessage) -> Resul
             value
                 .as_str()
                 .map(str::to_owned)
-                .ok_or_else(|| wrong(name, "a text", value))
+                .ok_or_else(|| wrong(name, "a string", value))
         };
         match name.to_ascii_lowercase().as_str() {
             "correlationid" => into.correlation_id = Some(text(value)?),
@@ -41,7 +42,7 @@ pub(super) fn read(object: &Map<String, Value>, into: &mut HttpMessage) -> Resul
                 let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok());
                 let seconds = seconds.filter(|seconds| *seconds >= 0.0);
                 let seconds = seconds.ok_or_else(|| wrong(name, "a number of seconds", value))?;
-                // A cast of what is too large gives the largest there is.
+                // The cast saturates.
                 into.time_to_live_ms = Some((seconds * 1000.0) as u64);
             }
             "scheduledenqueuetimeutc" => {
@@ -59,7 +60,7 @@ fn wrong(name: &str, expected: &str, value: &Value) -> HttpError {
     HttpError::bad_request(format!("BrokerProperties: {name} must be {expected}: {value}"))
 }
 
-/// What is known of a received message beside its fields.
+/// The broker's metadata of a received message.
 pub(super) struct HttpMessageMetadata {
     pub(super) number: SequenceNumber,
     pub(super) enqueued_at: Timestamp,
@@ -70,7 +71,7 @@ pub(super) struct HttpMessageMetadata {
     pub(super) is_deferred: bool,
 }
 
-/// The object of a received message.
+/// Builds the header value of a received message.
 pub(super) fn to_json(fields: &Fields<'_>, metadata: &HttpMessageMetadata) -> String {
     let mut object = Map::new();
     let mut set = |name: &str, value: Value| {
@@ -90,7 +91,7 @@ pub(super) fn to_json(fields: &Fields<'_>, metadata: &HttpMessageMetadata) -> St
             set(name, json!(text));
         }
     }
-    // The first delivery counts here, as it does not on AMQP.
+    // Counts the current delivery, unlike AMQP.
     set("DeliveryCount", json!(u64::from(metadata.delivery_count) + 1));
     set(
         "EnqueuedSequenceNumber",
@@ -117,25 +118,25 @@ pub(super) fn to_json(fields: &Fields<'_>, metadata: &HttpMessageMetadata) -> St
     escape_non_ascii(&Value::Object(object).to_string())
 }
 
-/// A message id as text.
+/// Formats a message id.
 pub(super) fn format_id(id: MessageId<'_>) -> String {
     id.to_string()
 }
 
-/// A lock token as it stands in paths and properties.
+/// Formats a lock token for paths and properties.
 pub(super) fn format_token(token: LockToken) -> String {
     let hex = oxbus_wire::to_hex(&token.0);
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// The token of such a text.
+/// Parses a lock token.
 pub(super) fn parse_token(text: &str) -> Option<LockToken> {
     let digits: String = text.chars().filter(|it| !matches!(it, '-' | '{' | '}')).collect();
     let bytes = oxbus_wire::from_hex(&digits.to_ascii_lowercase())?;
     bytes.try_into().ok().map(LockToken)
 }
 
-/// JSON with every character beyond ASCII escaped: headers have no encoding.
+/// Escapes all non-ASCII characters of a JSON text, because headers have no encoding.
 pub(super) fn escape_non_ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {
@@ -144,7 +145,7 @@ pub(super) fn escape_non_ascii(json: &str) -> String {
         } else {
             let mut units = [0; 2];
             for unit in character.encode_utf16(&mut units) {
-                write!(text, "\\u{unit:04x}").expect("text takes everything");
+                write!(text, "\\u{unit:04x}").expect("writing to a string cannot fail");
             }
         }
     }
@@ -160,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_comes_back_from_its_text(bytes: [u8; 16]) {
+        fn token_round_trips(bytes: [u8; 16]) {
             let text = format_token(LockToken(bytes));
             prop_assert_eq!(text.len(), 36);
             prop_assert_eq!(parse_token(&text), Some(LockToken(bytes)));
@@ -168,7 +169,7 @@ mod tests {
         }
 
         #[test]
-        fn json_in_a_header_is_ascii_and_means_the_same(text: String) {
+        fn escaped_json_is_ascii_and_equivalent(text: String) {
             let json = serde_json::to_string(&text).expect("text");
             let escaped = escape_non_ascii(&json);
             prop_assert!(escaped.is_ascii());
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_none() {
+    fn invalid_tokens_are_rejected() {
         for text in [
             "",
             "7",

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client of a connection, as its calls on messages see it.
+//! The state of a connection that its message operations share.
 
 use super::receiver_pool::ReceiverPool;
 use crate::front::{Context, PeerInfo};
 
-/// Where the calls of a client go, and what is kept for it between them.
+/// The server, the client, and the client's receivers.
 pub(in crate::http) struct ConnectionContext {
     pub(in crate::http) server: Context,
     pub(in crate::http) peer: PeerInfo,
-    /// Receivers with their caches: what one request locked beyond its message, the next one gets (B-130).
+    /// Receivers with their caches: a later request gets messages that an earlier one locked in advance (B-130).
     pub(super) receivers: ReceiverPool,
 }
 
@@ -21,7 +21,7 @@ impl ConnectionContext {
         }
     }
 
-    /// Ends what is kept.
+    /// Drops the receivers.
     pub(in crate::http) fn close(&self) {
         self.receivers.close();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Times as HTTP writes them: RFC 1123, in GMT; ISO 8601 is read, too.
+//! Times in HTTP: RFC 1123 in GMT; ISO 8601 is accepted too.
 
 use oxbus_model::Timestamp;
 use time::format_description::FormatItem;
@@ -10,16 +10,16 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 const RFC_1123: &[FormatItem<'_>] =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
-/// A time in seconds; the year 9999 stands for what is later.
+/// Formats a time in whole seconds; later times are shown as the end of the year 9999.
 pub(super) fn format_http_date(at: Timestamp) -> String {
     let seconds = (at.0 / 1000).min(253_402_300_799);
     OffsetDateTime::from_unix_timestamp(seconds as i64)
         .ok()
         .and_then(|time| time.format(RFC_1123).ok())
-        .expect("a year of four digits is written")
+        .expect("a year of four digits can be formatted")
 }
 
-/// The time of a text; `None` when it is none.
+/// Parses a time; `None` when it is invalid.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let time = PrimitiveDateTime::parse(text, RFC_1123)
         .map(PrimitiveDateTime::assume_utc)
@@ -38,7 +38,7 @@ mod tests {
     use super::{format_http_date, parse};
 
     #[test]
-    fn a_time_comes_back_in_seconds() {
+    fn times_round_trip_in_seconds() {
         // B-450.
         let at = Timestamp(1_404_264_747_000);
         assert_eq!(format_http_date(at), "Wed, 02 Jul 2014 01:32:27 GMT");
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "now",

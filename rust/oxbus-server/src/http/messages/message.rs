@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message on its way in, with texts of its own.
+//! A message to send, with owned values.
 
 use oxbus_model::message::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder, Value};
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Result, Timestamp};
 
-/// What the headers, or an item of a batch, say of a message.
+/// A message from headers or from an item of a batch.
 #[derive(Debug, Default)]
 pub(super) struct HttpMessage {
     pub(super) message_id: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct HttpMessage {
 }
 
 impl HttpMessage {
-    /// Sets a property; a later value of a name takes the place of an earlier one.
+    /// Sets a property; replaces an earlier value of the same name.
     pub(super) fn set(&mut self, name: String, value: OwnedValue) {
         match self.properties.iter_mut().find(|(existing, _)| *existing == name) {
             Some(existing) => existing.1 = value,
@@ -32,7 +32,7 @@ impl HttpMessage {
         }
     }
 
-    /// Hands the message to `take`, borrowed.
+    /// Calls `take` with the message as borrowed fields.
     pub(super) fn with<R>(&self, body: &[u8], new_id: NewId, take: impl FnOnce(&Fields<'_>) -> Result<R>) -> Result<R> {
         let mut properties = PropertiesBuilder::default();
         for (name, value) in &self.properties {

@@ -23,7 +23,7 @@ use super::error::HttpError;
 use super::route::MessageOperation;
 use super::{HttpResponse, access, api_version, query};
 
-/// Does one of the operations.
+/// Executes an operation.
 pub(super) async fn handle(
     connection: &ConnectionContext,
     request: &Parts,
@@ -65,7 +65,7 @@ pub(super) async fn handle(
     response.inspect_err(|error| error.log_missing_entity(&path, &claims.key_name))
 }
 
-/// An answer without a body.
+/// A response without a body.
 fn empty(status: StatusCode) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::new()));
     *response.status_mut() = status;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST` and `DELETE /{entity}/messages/head`: the next message, locked or gone (B-443, B-444).
+//! `POST` and `DELETE /{entity}/messages/head`: receives the next message in peek-lock or receive-and-delete mode
+//! (B-443, B-444).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::http::error::{Area, HttpError};
 use crate::http::query::QueryString;
 use crate::pending::{self, PendingDeliveries};
 
-/// What a path does not escape.
+/// The characters that a path leaves unescaped.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -36,7 +37,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'$');
 
-/// How long the request waits.
+/// The time that the request waits for a message.
 pub(super) fn wait_time(parameters: &QueryString) -> Result<Duration, HttpError> {
     let Some(text) = parameters.get("timeout") else {
         return Ok(Duration::from_secs(HTTP_WAIT_SECONDS_DEFAULT));
@@ -82,7 +83,7 @@ pub(super) async fn receive(
     build_response(pending, is_locked, &location_base).map_err(refuse)
 }
 
-/// `https://host/entity/messages`, as the client called it.
+/// The base of the location, `https://host/entity/messages`, with the host of the request.
 fn location_base(headers: &HeaderMap, is_encrypted: bool, entity: &str) -> String {
     let scheme = if is_encrypted { "https" } else { "http" };
     let host = headers
@@ -103,7 +104,7 @@ fn build_response(mut pending: PendingDeliveries, is_locked: bool, location_base
             key: claimed.key,
         })
     });
-    let fields = Fields::decode(claimed.record.in_memory().expect("what is handed out is in memory"))?;
+    let fields = Fields::decode(claimed.record.in_memory().expect("a delivered record is in memory"))?;
     let metadata = HttpMessageMetadata {
         number,
         enqueued_at: claimed.enqueued_at,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a connection keeps of the entities that it receives from: a receiver each, with a cache as in the service.
+//! The receivers of a connection: one for each entity that it receives from, with a receive cache as in the service.
 //!
-//! A receive on a partitioned entity asks all partitions, hands out one message and keeps the others locked for later
-//! requests of the same connection (B-125, B-130). When the connection ends they stay locked until their locks end (B-129).
+//! A receive on a partitioned entity asks all partitions, delivers one message and keeps the others locked for later
+//! requests of the same connection (B-125, B-130). After the connection closes they stay locked until their locks
+//! expire (B-129).
 
 use std::sync::{Arc, Mutex};
 
@@ -13,15 +14,16 @@ use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::sync::whole;
 
-/// The receivers of a connection, the one used last at the end. Whole after a panic: one that is not in it is closed.
+/// The receivers of a connection, the most recently used last. Whole after a panic: a receiver that is not in the list
+/// is closed.
 #[derive(Default, Clone)]
 pub(super) struct ReceiverPool(Arc<Mutex<Vec<PooledReceiver>>>);
 
-/// An entity's name without case, and its receiver.
+/// The entity's case-insensitive key, and its receiver.
 type PooledReceiver = (String, Arc<Receiver>);
 
 impl ReceiverPool {
-    /// The receiver of an entity in peek-lock mode.
+    /// The peek-lock receiver of an entity; opens it if necessary.
     pub(super) fn receiver(&self, namespace: &Namespace, path: &str) -> Result<Arc<Receiver>> {
         let key = EntityName::key_of(path);
         let mut receivers = whole(self.0.lock());
@@ -29,7 +31,7 @@ impl ReceiverPool {
             .iter()
             .position(|(name, _)| *name == key)
             .map(|at| receivers.remove(at));
-        // An entity that was deleted and created again is another one.
+        // An entity that was deleted and created again needs a new receiver.
         let alive = found.filter(|(_, receiver)| !receiver.is_closed() && receiver.queue().check_alive().is_ok());
         let entry = match alive {
             Some(entry) => entry,
@@ -43,13 +45,13 @@ impl ReceiverPool {
         Ok(receiver)
     }
 
-    /// Ends all of them.
+    /// Drops all receivers.
     pub(super) fn close(&self) {
         whole(self.0.lock()).clear();
     }
 }
 
-/// A receiver of a path, which may name a dead-letter queue.
+/// Opens a receiver for a path, which may name a dead-letter queue.
 pub(super) fn open(namespace: &Namespace, path: &str, mode: ReceiveMode) -> Result<Receiver> {
     let (path, sub_queue) = EntityName::split_sub_queue(path);
     let options = ReceiverOptions {
@@ -57,7 +59,7 @@ pub(super) fn open(namespace: &Namespace, path: &str, mode: ReceiveMode) -> Resu
         mode,
         lock_policy: Some(match mode {
             ReceiveMode::PeekLock => LockPolicy::Faithful,
-            // What is received and deleted is never kept: it would be lost with the connection.
+            // No cache in receive-and-delete mode: its messages would be lost with the connection.
             ReceiveMode::ReceiveAndDelete => LockPolicy::Fresh,
         }),
         ..ReceiverOptions::default()
@@ -78,8 +80,8 @@ mod tests {
     use super::ReceiverPool;
 
     #[test]
-    fn a_connection_keeps_a_bounded_number_of_receivers() {
-        // A client that asks each entity once must not fill the memory with caches.
+    fn number_of_receivers_per_connection_is_limited() {
+        // A client that receives once from each entity must not fill the memory with caches.
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
         let receivers = ReceiverPool::default();
         for number in 0..HTTP_RECEIVERS_MAX + 2 {
@@ -97,12 +99,12 @@ mod tests {
         assert_eq!(
             (names[0], names[names.len() - 1]),
             ("q3", "q0"),
-            "the one used last stays longest"
+            "the least recently used one goes first"
         );
     }
 
     #[test]
-    fn an_entity_that_was_made_again_has_another_receiver() {
+    fn recreated_entity_gets_a_new_receiver() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
         let receivers = ReceiverPool::default();
         namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /{entity}/messages`: one message, or a batch (B-441, B-442).
+//! `POST /{entity}/messages`: sends a message or a batch (B-441, B-442).
 
 use hyper::StatusCode;
 use hyper::body::Incoming;
@@ -17,7 +17,7 @@ use crate::blocking::run_blocking;
 use crate::http::error::{Area, HttpError};
 use crate::http::{HttpResponse, body};
 
-/// Bytes of a message or a batch (B-454). Without a tier they are bounded as in process.
+/// The size limit of a message or a batch (B-454). Without a tier it is the in-process limit.
 fn bytes_max(tier: Option<Tier>) -> usize {
     match tier {
         None => MESSAGE_SIZE_BYTES_MAX,
@@ -38,13 +38,13 @@ pub(super) async fn send(
         None => None,
         Some(value) => Some(
             std::str::from_utf8(value.as_bytes())
-                .map_err(|_| HttpError::bad_request("Content-Type is no text"))?
+                .map_err(|_| HttpError::bad_request("Content-Type is not valid UTF-8; send it in ASCII"))?
                 .to_owned(),
         ),
     };
     let new_id = context.new_id();
     if content_type.as_deref().is_some_and(batch::is_batch) {
-        // Escapes of JSON may take several bytes for one.
+        // JSON escapes may take several bytes per character.
         let bytes = body::read(incoming, max.saturating_mul(2), context.bodies(), Area::Messages).await?;
         let messages = batch::read(&bytes)?;
         let context = context.clone();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `PUT`, `DELETE` and `POST /{entity}/messages/{id or number}/{lock token}`: unlock, complete, renew (B-445 … B-448).
+//! `PUT`, `DELETE` and `POST /{entity}/messages/{id or number}/{lock token}`: unlocks, completes, renews (B-445 …
+//! B-448).
 
 use hyper::StatusCode;
 use oxbus_broker::Receiver;
@@ -17,7 +18,7 @@ use crate::http::HttpResponse;
 use crate::http::error::{Area, HttpError};
 use crate::http::route::LockedMessageRef;
 
-/// What becomes of the lock.
+/// The operation on a lock.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LockOperation {
     Unlock,
@@ -33,7 +34,7 @@ pub(super) async fn settle(
 ) -> Result<HttpResponse, HttpError> {
     let (context, receivers) = (connection.server.clone(), connection.receivers.clone());
     let settled = run_blocking(move |wait| {
-        // A token opens with any receiver of its entity, so another connection may have received the message.
+        // Any receiver of the entity can open the token, so another connection may have received the message.
         let receiver = receivers.receiver(context.namespace(), &entity)?;
         let key = find_locked(&receiver, &message_ref, wait)?;
         match operation {
@@ -46,11 +47,11 @@ pub(super) async fn settle(
     Ok(empty(StatusCode::OK))
 }
 
-/// The hold of the token, if its message has that id or that number.
+/// The key of the token's message, if the message has the given id or sequence number.
 fn find_locked(receiver: &Receiver, message_ref: &LockedMessageRef, wait: &Wait<'_>) -> ModelResult<SettleKey> {
     let not_locked = || {
         let detail = format!(
-            "no message is locked like that; use the Location of the answer that locked it, unchanged: message=`{}` \
+            "no message is locked under this token; use the Location of the response that locked it, unchanged: message=`{}` \
              lock token=`{}`",
             message_ref.reference, message_ref.token
         );
@@ -63,7 +64,7 @@ fn find_locked(receiver: &Receiver, message_ref: &LockedMessageRef, wait: &Wait<
     if message_ref.reference == number.to_string() {
         return Ok(key);
     }
-    // Older clients build the path from the message id.
+    // Older clients build the path with the message id.
     let browsed = receiver.browse(1, Some(number), wait)?;
     let has_id = browsed.iter().any(|browsed| {
         let message = &browsed.message;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! User properties as headers: texts in double quotes, numbers bare, times quoted as RFC 1123 (B-451).
+//! User properties as headers: strings in double quotes, numbers bare, times quoted in RFC 1123 format (B-451).
 //!
-//! A header's name has no case, so a property that comes as a header is named in lower case; one in the JSON of a batch keeps
-//! its case. A property whose name cannot be a header's is left out of an answer.
+//! Header names are case-insensitive, so a property from a header gets a lower-case name; one from the JSON of a batch
+//! keeps its case. A response omits properties whose name is not a valid header name.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -15,7 +15,7 @@ use super::dates;
 use super::message::HttpMessage;
 use crate::http::error::HttpError;
 
-/// Headers of HTTP itself and of the service, which are no properties.
+/// Headers of HTTP and of the service, which are not properties.
 const RESERVED_HEADERS: [&str; 30] = [
     "accept",
     "accept-charset",
@@ -48,30 +48,31 @@ const RESERVED_HEADERS: [&str; 30] = [
     "user-agent",
     "via",
 ];
-/// What the headers begin with that the service and its clients tell each other.
+/// The prefix of the service's own headers.
 const SERVICE_PREFIX: &str = "x-ms-";
 
-/// Reads all headers that are properties.
+/// Reads the properties from the headers.
 pub(super) fn read(headers: &HeaderMap, into: &mut HttpMessage) -> Result<(), HttpError> {
     for (name, value) in headers {
         let name = name.as_str();
         if RESERVED_HEADERS.contains(&name) || name.starts_with(SERVICE_PREFIX) {
             continue;
         }
-        let text = std::str::from_utf8(value.as_bytes())
-            .map_err(|_| HttpError::bad_request(format!("the header is no text; write it as UTF-8: {name}")))?;
+        let text = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+            HttpError::bad_request(format!("the header is not valid UTF-8; encode it as UTF-8: {name}"))
+        })?;
         into.set(name.to_owned(), parse_value(text.trim()));
     }
     Ok(())
 }
 
-/// A value as its header writes it. What is neither quoted nor a number, true or false is text.
+/// Parses a header value. A value that is not quoted, a number, true or false is a string.
 fn parse_value(text: &str) -> OwnedValue {
     if let Some(quoted) = text.strip_prefix('"').and_then(|it| it.strip_suffix('"')) {
         if let Some(time) = dates::parse(quoted).filter(|time| dates::format_http_date(*time) == quoted) {
             return OwnedValue::Time(time.0 as i64);
         }
-        // As JSON, so that what an answer escaped comes back; a lone quote or backslash is itself.
+        // Parsed as JSON, the inverse of `write`; invalid escapes are kept literally.
         return OwnedValue::Text(serde_json::from_str(text).unwrap_or_else(|_| quoted.to_owned()));
     }
     if let Ok(number) = text.parse::<i64>() {
@@ -89,7 +90,7 @@ fn parse_value(text: &str) -> OwnedValue {
     }
 }
 
-/// A value of JSON, in a batch.
+/// Converts a JSON value of a batch.
 pub(super) fn from_json(value: &serde_json::Value) -> Option<OwnedValue> {
     use serde_json::Value as Json;
     Some(match value {
@@ -104,7 +105,7 @@ pub(super) fn from_json(value: &serde_json::Value) -> Option<OwnedValue> {
     })
 }
 
-/// Adds the properties of a message to the headers of an answer.
+/// Adds the properties of a message to the response headers.
 pub(super) fn write(properties: Properties<'_>, headers: &mut HeaderMap) {
     for (name, value) in properties.iter() {
         let lower = name.to_ascii_lowercase();
@@ -148,7 +149,7 @@ mod tests {
     use super::{HttpMessage, parse_value, read, write};
 
     #[test]
-    fn values_are_written_as_the_service_does() {
+    fn values_match_the_format_of_the_service() {
         // B-451.
         for (text, value) in [
             ("\"High\"", OwnedValue::Text("High".to_owned())),
@@ -180,14 +181,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(value in values()) {
+        fn values_round_trip(value in values()) {
             let mut properties = PropertiesBuilder::default();
             properties.push("it", (&value).into());
             let mut headers = HeaderMap::new();
             write(properties.properties(), &mut headers);
-            let mut outgoing = HttpMessage::default();
-            read(&headers, &mut outgoing).expect("headers");
-            prop_assert_eq!(outgoing.properties, vec![("it".to_owned(), value)]);
+            let mut message = HttpMessage::default();
+            read(&headers, &mut message).expect("headers");
+            prop_assert_eq!(message.properties, vec![("it".to_owned(), value)]);
         }
     }
 }

@@ -1,89 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which session each ready message belongs to, who holds which session, and whose turn is next.
+//! The sessions of a cell by id: which messages are ready, who holds which session, and which is next.
 //!
 //! Holds always
 //! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
-//! - a session is in `available` under its turn while nobody holds it and it has ready messages, and only then;
+//! - a session is in `available` exactly while it has ready messages and neither a holder nor an end in progress;
 //! - `deadlines` has one entry for each session that is held;
-//! - a session whose holder left stays as it is, and nobody's, while a unit of work is under way in it;
-//! - a session without messages, state and holder is not here: there is nothing to it (B-186).
+//! - a pinned session whose holder left keeps its messages, and nobody can accept it, until the last pin is gone;
+//! - a session without messages, state and holder is not here (B-186).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, LockKey, WaitQueue};
+use oxbus_model::{Ticks, Timestamp};
+use oxbus_store::{Claimed, LockKey};
 
 use super::SessionEnd;
-
-/// A session in the hands of a receiver.
-#[derive(Debug)]
-pub struct Accepted {
-    id: Arc<str>,
-    /// The name of the receiver, for people.
-    owner: String,
-    /// Notified when the session has a message to receive, and when it is over.
-    wait_queue: WaitQueue,
-    /// Moves under the mutex of the index.
-    deadline: AtomicU64,
-    is_over: AtomicBool,
-}
-
-impl Accepted {
-    /// The session.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Notified when the session has a message to receive, and when it is over.
-    pub fn wait_queue(&self) -> &WaitQueue {
-        &self.wait_queue
-    }
-
-    /// First tick at which the lock no longer holds.
-    pub fn deadline(&self) -> Ticks {
-        Ticks(self.deadline.load(Ordering::Acquire))
-    }
-
-    fn holds(&self, ticks: Ticks) -> bool {
-        !self.is_over.load(Ordering::Acquire) && ticks < self.deadline()
-    }
-}
-
-/// A message that the holder of its session has.
-#[derive(Debug, Clone, Copy)]
-struct Locked {
-    generation: u32,
-    enqueued_at: Timestamp,
-}
-
-/// What an application keeps with a session.
-#[derive(Debug, Clone)]
-pub struct State {
-    /// Its bytes.
-    pub bytes: Arc<[u8]>,
-    /// When it was set.
-    pub set_at: Timestamp,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    ready: VecDeque<Claimed>,
-    /// Not later than the expiry of any ready message.
-    earliest_expiry: Option<Timestamp>,
-    locked: BTreeMap<Counter, Locked>,
-    state: Option<State>,
-    holder: Option<Arc<Accepted>>,
-    /// Its holder is gone and its messages are on their way back.
-    is_ending: bool,
-    /// Units of work that are under way in it.
-    units: u32,
-    /// How its holder left while they were.
-    left: Option<SessionEnd>,
-    /// Its place among those that may be accepted.
-    turn: Option<u64>,
-}
+use super::session::{AcceptedSession, LockedMessage, SessionEntry, SessionState};
 
 /// A session as management shows it.
 #[derive(Debug, Clone)]
@@ -108,87 +40,36 @@ pub struct SessionLost;
 
 /// The sessions of a cell.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
-    sessions: HashMap<Arc<str>, Session>,
+pub(crate) struct SessionIndex {
+    sessions: HashMap<Arc<str>, SessionEntry>,
     /// Those that may be accepted, by turn: who waits longest comes first.
     available: BTreeMap<u64, Arc<str>>,
-    next_turn: u64,
+    next_queue_position: u64,
     deadlines: BTreeSet<(Ticks, Arc<str>)>,
 }
 
 /// Who is to be told of messages that came in.
 #[derive(Debug, Default)]
-pub(crate) struct News {
-    pub(crate) holders: Vec<Arc<Accepted>>,
+pub(crate) struct SessionWakeUps {
+    pub(crate) holders: Vec<Arc<AcceptedSession>>,
     /// Sessions that became available.
     pub(crate) available: usize,
 }
 
-impl News {
-    fn tell(&mut self, holder: &Arc<Accepted>) {
+impl SessionWakeUps {
+    fn add_holder(&mut self, holder: &Arc<AcceptedSession>) {
         if !self.holders.iter().any(|known| Arc::ptr_eq(known, holder)) {
             self.holders.push(Arc::clone(holder));
         }
     }
 }
 
-impl Session {
-    fn is_nothing(&self) -> bool {
-        self.ready.is_empty()
-            && self.locked.is_empty()
-            && self.state.is_none()
-            && self.holder.is_none()
-            && !self.is_ending
-    }
-
-    fn insert(&mut self, message: Claimed) {
-        let expires_at = message.expires_at;
-        self.earliest_expiry = Some(self.earliest_expiry.map_or(expires_at, |it| it.min(expires_at)));
-        let counter = message.key.counter;
-        let is_last = self.ready.back().is_none_or(|last| last.key.counter < counter);
-        if is_last {
-            self.ready.push_back(message);
-        } else {
-            let place = self.ready.partition_point(|other| other.key.counter < counter);
-            self.ready.insert(place, message);
-        }
-    }
-
-    /// The holds of its holder, who has them no more.
-    fn take_locked(&mut self) -> Vec<LockKey> {
-        let key = |(counter, locked): (Counter, Locked)| LockKey {
-            counter,
-            generation: locked.generation,
-        };
-        std::mem::take(&mut self.locked).into_iter().map(key).collect()
-    }
-
-    fn all_expired(&self, now: Timestamp) -> bool {
-        self.earliest_expiry.is_some_and(|earliest| earliest <= now)
-            && self.ready.iter().all(|message| message.expires_at <= now)
-    }
-
-    /// Takes out the ready messages whose time is over; all of them when one is enough for the whole session (B-209).
-    fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<Claimed> {
-        if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
-            return Vec::new();
-        }
-        // It may be the expiry of a message that was received since.
-        let whole = whole && self.ready.iter().any(|message| message.expires_at <= now);
-        let all = std::mem::take(&mut self.ready);
-        let (expired, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| whole || message.expires_at <= now);
-        self.ready = kept.into();
-        self.earliest_expiry = self.ready.iter().map(|message| message.expires_at).min();
-        expired
-    }
-}
-
-impl Index {
+impl SessionIndex {
     /// The sessions with the states that recovery found.
-    pub(crate) fn restore(states: impl Iterator<Item = (Arc<str>, State)>) -> Self {
-        let session = |state| Session {
+    pub(crate) fn restore(states: impl Iterator<Item = (Arc<str>, SessionState)>) -> Self {
+        let session = |state| SessionEntry {
             state: Some(state),
-            ..Session::default()
+            ..SessionEntry::default()
         };
         Self {
             sessions: states.map(|(id, state)| (id, session(state))).collect(),
@@ -197,37 +78,37 @@ impl Index {
     }
 
     /// Puts a message into its session.
-    pub(crate) fn insert(&mut self, id: &str, message: Claimed, news: &mut News) {
+    pub(crate) fn insert(&mut self, id: &str, message: Claimed, wake_ups: &mut SessionWakeUps) {
         let session = match self.sessions.get_mut(id) {
             Some(session) => session,
             None => self.sessions.entry(id.into()).or_default(),
         };
         session.insert(message);
         if let Some(holder) = &session.holder {
-            news.tell(holder);
+            wake_ups.add_holder(holder);
             return;
         }
-        news.available += usize::from(self.offer(id));
+        wake_ups.available += usize::from(self.make_available(id));
     }
 
     /// Puts a session into the row of those that may be accepted, if it may; true when it was not there.
-    fn offer(&mut self, id: &str) -> bool {
+    fn make_available(&mut self, id: &str) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
         let may = session.holder.is_none() && !session.is_ending && !session.ready.is_empty();
-        if !may || session.turn.is_some() {
+        if !may || session.queue_position.is_some() {
             return false;
         }
-        let turn = self.next_turn;
-        self.next_turn += 1;
-        session.turn = Some(turn);
+        let queue_position = self.next_queue_position;
+        self.next_queue_position += 1;
+        session.queue_position = Some(queue_position);
         let id = self
             .sessions
             .get_key_value(id)
             .map(|(id, _)| Arc::clone(id))
             .expect("it is there");
-        self.available.insert(turn, id);
+        self.available.insert(queue_position, id);
         true
     }
 
@@ -242,16 +123,16 @@ impl Index {
     }
 
     /// The holders whose time is over.
-    pub(crate) fn lapsed(&self, ticks: Ticks) -> Vec<Arc<Accepted>> {
+    pub(crate) fn expired(&self, ticks: Ticks) -> Vec<Arc<AcceptedSession>> {
         let over = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= ticks);
         over.filter_map(|(_, id)| self.sessions.get(id)?.holder.clone())
             .collect()
     }
 
     /// Locks a session until `deadline`; `None` when somebody holds it.
-    pub(crate) fn accept(&mut self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<Accepted>> {
+    pub(crate) fn accept(&mut self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<AcceptedSession>> {
         if !self.sessions.contains_key(id) {
-            self.sessions.insert(id.into(), Session::default());
+            self.sessions.insert(id.into(), SessionEntry::default());
         }
         let (id, _) = self.sessions.get_key_value(id)?;
         let id = Arc::clone(id);
@@ -259,16 +140,10 @@ impl Index {
         if session.holder.is_some() || session.is_ending {
             return None;
         }
-        if let Some(turn) = session.turn.take() {
-            self.available.remove(&turn);
+        if let Some(queue_position) = session.queue_position.take() {
+            self.available.remove(&queue_position);
         }
-        let accepted = Arc::new(Accepted {
-            id: Arc::clone(&id),
-            owner: owner.to_owned(),
-            wait_queue: WaitQueue::new(),
-            deadline: AtomicU64::new(deadline.0),
-            is_over: AtomicBool::new(false),
-        });
+        let accepted = Arc::new(AcceptedSession::new(Arc::clone(&id), owner.to_owned(), deadline));
         session.holder = Some(Arc::clone(&accepted));
         self.deadlines.insert((deadline, id));
         Some(accepted)
@@ -281,13 +156,13 @@ impl Index {
         deadline: Ticks,
         now: Timestamp,
         expired: &mut Vec<Claimed>,
-    ) -> Option<Arc<Accepted>> {
+    ) -> Option<Arc<AcceptedSession>> {
         while let Some((_, id)) = self.available.pop_first() {
             let session = self.sessions.get_mut(&id).expect("what is available is there");
-            session.turn = None;
+            session.queue_position = None;
             if session.all_expired(now) {
                 expired.append(&mut session.take_expired(now, false));
-                self.forget_nothing(&id);
+                self.remove_if_vacant(&id);
                 continue;
             }
             return self.accept(&id, owner, deadline);
@@ -300,12 +175,12 @@ impl Index {
         for session in self.sessions.values_mut() {
             session.ready.retain(|message| !keys.contains(&message.key));
             if session.ready.is_empty()
-                && let Some(turn) = session.turn.take()
+                && let Some(queue_position) = session.queue_position.take()
             {
-                self.available.remove(&turn);
+                self.available.remove(&queue_position);
             }
         }
-        self.sessions.retain(|_, session| !session.is_nothing());
+        self.sessions.retain(|_, session| !session.is_vacant());
     }
 
     /// Takes all ready messages out of their sessions.
@@ -313,21 +188,25 @@ impl Index {
         self.available.clear();
         let mut keys = Vec::new();
         for session in self.sessions.values_mut() {
-            session.turn = None;
+            session.queue_position = None;
             session.earliest_expiry = None;
             keys.extend(session.ready.drain(..).map(|message| message.key));
         }
-        self.sessions.retain(|_, session| !session.is_nothing());
+        self.sessions.retain(|_, session| !session.is_vacant());
         keys
     }
 
-    fn forget_nothing(&mut self, id: &str) {
-        if self.sessions.get(id).is_some_and(Session::is_nothing) {
+    fn remove_if_vacant(&mut self, id: &str) {
+        if self.sessions.get(id).is_some_and(SessionEntry::is_vacant) {
             self.sessions.remove(id);
         }
     }
 
-    fn held(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<&mut Session, SessionLost> {
+    fn held_session(
+        &mut self,
+        accepted: &Arc<AcceptedSession>,
+        ticks: Ticks,
+    ) -> Result<&mut SessionEntry, SessionLost> {
         if !accepted.holds(ticks) {
             return Err(SessionLost);
         }
@@ -340,13 +219,13 @@ impl Index {
     /// Takes the first ready message, which `expired` may have taken before.
     pub(crate) fn pop(
         &mut self,
-        accepted: &Arc<Accepted>,
+        accepted: &Arc<AcceptedSession>,
         now: Timestamp,
         ticks: Ticks,
         whole: bool,
         expired: &mut Vec<Claimed>,
     ) -> Result<Option<Claimed>, SessionLost> {
-        let session = self.held(accepted, ticks)?;
+        let session = self.held_session(accepted, ticks)?;
         expired.append(&mut session.take_expired(now, whole));
         Ok(session.ready.pop_front())
     }
@@ -354,33 +233,35 @@ impl Index {
     /// Notes that the holder of a session has a message.
     pub(crate) fn lock(
         &mut self,
-        accepted: &Arc<Accepted>,
+        accepted: &Arc<AcceptedSession>,
         message: &Claimed,
         ticks: Ticks,
     ) -> Result<(), SessionLost> {
-        let locked = Locked {
+        let locked = LockedMessage {
             generation: message.key.generation,
             enqueued_at: message.enqueued_at,
         };
-        self.held(accepted, ticks)?.locked.insert(message.key.counter, locked);
+        self.held_session(accepted, ticks)?
+            .locked
+            .insert(message.key.counter, locked);
         Ok(())
     }
 
     /// True when the holder of a session has the message.
     pub(crate) fn has_locked(
         &mut self,
-        accepted: &Arc<Accepted>,
+        accepted: &Arc<AcceptedSession>,
         key: LockKey,
         ticks: Ticks,
     ) -> Result<bool, SessionLost> {
-        let locked = &self.held(accepted, ticks)?.locked;
+        let locked = &self.held_session(accepted, ticks)?.locked;
         Ok(locked
             .get(&key.counter)
             .is_some_and(|it| it.generation == key.generation))
     }
 
     /// Notes that the holder of a session has a message no more.
-    pub(crate) fn unlock(&mut self, accepted: &Accepted, key: LockKey) {
+    pub(crate) fn unlock(&mut self, accepted: &AcceptedSession, key: LockKey) {
         if let Some(session) = self.sessions.get_mut(&accepted.id)
             && session
                 .locked
@@ -392,27 +273,32 @@ impl Index {
     }
 
     /// Moves the end of a lock.
-    pub(crate) fn renew(&mut self, accepted: &Arc<Accepted>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
-        self.held(accepted, ticks)?;
+    pub(crate) fn renew(
+        &mut self,
+        accepted: &Arc<AcceptedSession>,
+        deadline: Ticks,
+        ticks: Ticks,
+    ) -> Result<(), SessionLost> {
+        self.held_session(accepted, ticks)?;
         let before = accepted.deadline();
         self.deadlines.remove(&(before, Arc::clone(&accepted.id)));
         self.deadlines.insert((deadline, Arc::clone(&accepted.id)));
-        accepted.deadline.store(deadline.0, Ordering::Release);
+        accepted.set_deadline(deadline);
         Ok(())
     }
 
-    /// Takes a session from its holder; what the holder has. The session is ending until [`Index::ended`]. `None` when
-    /// somebody took it before, or while a unit of work is under way in it: then [`Index::leave_unit`] goes on.
-    pub(crate) fn end(&mut self, accepted: &Arc<Accepted>, end: SessionEnd) -> Option<Vec<LockKey>> {
-        if accepted.is_over.swap(true, Ordering::AcqRel) {
+    /// Takes a session from its holder; what the holder has. The session is ending until [`SessionIndex::ended`]. `None` when
+    /// somebody took it before, or while a unit of work is under way in it: then [`SessionIndex::unpin`] goes on.
+    pub(crate) fn end(&mut self, accepted: &Arc<AcceptedSession>, end: SessionEnd) -> Option<Vec<LockKey>> {
+        if !accepted.mark_over() {
             return None;
         }
         self.deadlines.remove(&(accepted.deadline(), Arc::clone(&accepted.id)));
         let session = self.sessions.get_mut(&accepted.id)?;
         session.holder = None;
         session.is_ending = true;
-        if session.units > 0 {
-            session.left = Some(end);
+        if session.pins > 0 {
+            session.pending_end = Some(end);
             return None;
         }
         Some(session.take_locked())
@@ -420,57 +306,61 @@ impl Index {
 
     /// Notes that a unit of work is under way in a session that the caller holds: until it has left, nobody else gets the
     /// session.
-    pub(crate) fn enter_unit(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<(), SessionLost> {
-        self.held(accepted, ticks)?.units += 1;
+    pub(crate) fn pin(&mut self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
+        self.held_session(accepted, ticks)?.pins += 1;
         Ok(())
     }
 
     /// Notes the end of a unit of work. When it was the last one and the holder left meanwhile: how, and what he had.
-    pub(crate) fn leave_unit(&mut self, accepted: &Accepted) -> Option<(SessionEnd, Vec<LockKey>)> {
+    pub(crate) fn unpin(&mut self, accepted: &AcceptedSession) -> Option<(SessionEnd, Vec<LockKey>)> {
         let session = self.sessions.get_mut(&accepted.id)?;
-        session.units -= 1;
-        if session.units > 0 {
+        session.pins -= 1;
+        if session.pins > 0 {
             return None;
         }
-        let end = session.left.take()?;
+        let end = session.pending_end.take()?;
         Some((end, session.take_locked()))
     }
 
     /// The messages of a session that ended are back; true when it became available.
-    pub(crate) fn ended(&mut self, accepted: &Accepted) -> bool {
+    pub(crate) fn finish_end(&mut self, accepted: &AcceptedSession) -> bool {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.is_ending = false;
         }
-        let is_new = self.offer(&accepted.id);
-        self.forget_nothing(&accepted.id);
+        let is_new = self.make_available(&accepted.id);
+        self.remove_if_vacant(&accepted.id);
         is_new
     }
 
     /// The state of a session that the caller holds.
-    pub(crate) fn state(&mut self, accepted: &Arc<Accepted>, ticks: Ticks) -> Result<Option<State>, SessionLost> {
-        Ok(self.held(accepted, ticks)?.state.clone())
+    pub(crate) fn state(
+        &mut self,
+        accepted: &Arc<AcceptedSession>,
+        ticks: Ticks,
+    ) -> Result<Option<SessionState>, SessionLost> {
+        Ok(self.held_session(accepted, ticks)?.state.clone())
     }
 
     /// Sets the state of a session that the caller holds.
     pub(crate) fn set_state(
         &mut self,
-        accepted: &Arc<Accepted>,
-        state: Option<State>,
+        accepted: &Arc<AcceptedSession>,
+        state: Option<SessionState>,
         ticks: Ticks,
     ) -> Result<(), SessionLost> {
-        self.held(accepted, ticks)?.state = state;
+        self.held_session(accepted, ticks)?.state = state;
         Ok(())
     }
 
     /// Sets the state of a session in which a unit of work is under way, whether its holder is still there or not.
-    pub(crate) fn set_state_of_unit(&mut self, accepted: &Accepted, state: Option<State>) {
+    pub(crate) fn set_pinned_state(&mut self, accepted: &AcceptedSession, state: Option<SessionState>) {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.state = state;
         }
     }
 
     /// Everybody who holds a session.
-    pub(crate) fn holders(&self) -> Vec<Arc<Accepted>> {
+    pub(crate) fn holders(&self) -> Vec<Arc<AcceptedSession>> {
         self.sessions
             .values()
             .filter_map(|session| session.holder.clone())
@@ -478,14 +368,14 @@ impl Index {
     }
 
     /// All states.
-    pub(crate) fn states(&self) -> Vec<(Arc<str>, State)> {
-        let with_state = |(id, session): (&Arc<str>, &Session)| Some((Arc::clone(id), session.state.clone()?));
+    pub(crate) fn states(&self) -> Vec<(Arc<str>, SessionState)> {
+        let with_state = |(id, session): (&Arc<str>, &SessionEntry)| Some((Arc::clone(id), session.state.clone()?));
         self.sessions.iter().filter_map(with_state).collect()
     }
 
     /// All sessions, as management shows them.
     pub(crate) fn list(&self) -> Vec<SessionInfo> {
-        let info = |(id, session): (&Arc<str>, &Session)| {
+        let info = |(id, session): (&Arc<str>, &SessionEntry)| {
             let ready = session.ready.front().map(|message| message.enqueued_at);
             let locked = session.locked.values().next().map(|message| message.enqueued_at);
             SessionInfo {
@@ -508,10 +398,9 @@ impl Index {
 
     /// Bytes it takes beyond the states.
     pub(crate) fn overhead_bytes(&self) -> usize {
-        let sessions = self
-            .sessions
-            .iter()
-            .map(|(id, session)| id.len() + size_of::<Session>() + session.ready.capacity() * size_of::<Claimed>());
+        let sessions = self.sessions.iter().map(|(id, session)| {
+            id.len() + size_of::<SessionEntry>() + session.ready.capacity() * size_of::<Claimed>()
+        });
         sessions.sum::<usize>() + self.available.len() * size_of::<(u64, Arc<str>)>()
     }
 }

@@ -7,30 +7,30 @@
 use std::collections::BTreeSet;
 
 use super::Cell;
-use super::guarded::Guard;
+use super::guarded::StateGuard;
 use super::journal::Origin;
 
 impl Cell {
-    fn origins(&self) -> Guard<'_, BTreeSet<Origin>> {
-        self.arrived.lock(&self.shard.health)
+    fn lock_origins(&self) -> StateGuard<'_, BTreeSet<Origin>> {
+        self.origins.lock(&self.shard.health)
     }
 
     /// The origins of messages that may be there still.
-    pub fn arrived(&self) -> Vec<Origin> {
-        self.origins().iter().copied().collect()
+    pub fn origins(&self) -> Vec<Origin> {
+        self.lock_origins().iter().copied().collect()
     }
 
     /// True when the message of an origin is here.
     pub fn has_arrived(&self, origin: &Origin) -> bool {
-        self.origins().contains(origin)
+        self.lock_origins().contains(origin)
     }
 
     /// Notes origins, or forgets them: their messages have left there, or did not come.
     pub(crate) fn note_origins(&self, is_over: bool, origins: &[Origin]) {
         if is_over {
-            self.origins().retain(|origin| !origins.contains(origin));
+            self.lock_origins().retain(|origin| !origins.contains(origin));
         } else {
-            self.origins().extend(origins);
+            self.lock_origins().extend(origins);
         }
     }
 }

@@ -14,7 +14,7 @@ use oxbus_model::message::Fields;
 use oxbus_model::varint::{self, Reader};
 use oxbus_store::{Record, Stored};
 
-use super::event::push_record;
+use super::encode::push_record;
 
 /// The first bytes of a record: its kind, and which fields it has.
 const FRONT: usize = 3;
@@ -25,7 +25,7 @@ const EDITED: u8 = 1;
 
 /// A record that follows from the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed<'a> {
+pub enum RecordChange<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// What is new, and how much stays.
@@ -41,7 +41,7 @@ pub enum Changed<'a> {
     },
 }
 
-impl<'a> Changed<'a> {
+impl<'a> RecordChange<'a> {
     /// The record `now` of a message that was `before`.
     pub fn of(now: &'a [u8], before: Option<&Record>) -> Self {
         before
@@ -156,15 +156,15 @@ mod tests {
             let before = message(subject.as_deref(), first.as_deref(), &body);
             let between = message(subject.as_deref(), Some(&second), &body);
             let now = with_dead_letter(&between, Some("why"), None, &[]).expect("a message");
-            let changed = Changed::of(&now, Some(&between));
+            let changed = RecordChange::of(&now, Some(&between));
             let mut entry = Vec::new();
             changed.encode(&mut entry);
-            prop_assert_eq!(Changed::decode(&mut Reader(&entry), |_| None).or(Some(changed)), Some(changed));
+            prop_assert_eq!(RecordChange::decode(&mut Reader(&entry), |_| None).or(Some(changed)), Some(changed));
             for before in [before, between] {
                 let found = changed.apply(&before.into()).expect("in memory").expect("long enough");
                 prop_assert_eq!(&found[..], &now[..]);
             }
-            let grows_with_the_body = matches!(changed, Changed::Whole(_)) && body.len() > STAYS_MIN;
+            let grows_with_the_body = matches!(changed, RecordChange::Whole(_)) && body.len() > STAYS_MIN;
             prop_assert!(!grows_with_the_body);
         }
     }

@@ -8,11 +8,11 @@
 use oxbus_model::{Effect, Error, ErrorKind};
 use oxbus_store::shard_log::{AppendError, Failure};
 
-use super::{Fault, Reason, Shard};
+use super::{FaultReason, PartitionFault, Shard};
 
 /// What a call was at when the journal did not take its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum CallKind {
     /// Bringing messages in: nothing is in memory yet.
     Send,
     /// Changing what is there: it is changed in memory already.
@@ -23,7 +23,7 @@ pub enum Deed {
     Removal,
 }
 
-impl Deed {
+impl CallKind {
     /// Its name in the log.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -38,33 +38,36 @@ impl Deed {
 impl Shard {
     /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
     #[cold]
-    pub(crate) fn refuse(&self, error: &AppendError, deed: Deed) -> Error {
-        self.note_failure(error);
-        self.refusal(error, deed)
+    pub(crate) fn fail_call(&self, error: &AppendError, call: CallKind) -> Error {
+        self.report_failure(error);
+        self.call_error(error, call)
     }
 
     /// Puts the shard out of service if the store failed.
-    pub(crate) fn note_failure(&self, error: &AppendError) {
+    pub(crate) fn report_failure(&self, error: &AppendError) {
         match error {
             AppendError::Full
             | AppendError::Late
             | AppendError::Unavailable(Failure::Closed)
             | AppendError::Unknown(Failure::Closed) => {}
             AppendError::Fenced { .. } => {
-                let reason = Reason::of(error.to_string(), Some(error.cause()));
-                self.health.fail(Fault::Elsewhere, reason);
+                let reason = FaultReason::of(error.to_string(), Some(error.cause()));
+                self.health.fail(PartitionFault::NotOwned, reason);
             }
             _ => {
-                if !matches!(self.health.fault(), Some(Fault::Failed | Fault::Healing)) {
-                    let reason = Reason::of(store_failed(error), Some(error.cause()));
-                    self.health.fail(Fault::Failed, reason);
+                if !matches!(
+                    self.health.fault(),
+                    Some(PartitionFault::Failed | PartitionFault::Healing)
+                ) {
+                    let reason = FaultReason::of(store_failed(error), Some(error.cause()));
+                    self.health.fail(PartitionFault::Failed, reason);
                 }
             }
         }
     }
 
     /// The error of a call that the journal did not take, or may not have taken.
-    pub(super) fn refusal(&self, error: &AppendError, deed: Deed) -> Error {
+    pub(super) fn call_error(&self, error: &AppendError, call: CallKind) -> Error {
         let (kind, cause) = match error {
             AppendError::Full => (ErrorKind::QuotaExceeded, "the disk of the partition is full".to_owned()),
             AppendError::Late => (ErrorKind::Timeout, "the store did not answer in time".to_owned()),
@@ -75,34 +78,34 @@ impl Shard {
             _ => (ErrorKind::PartitionUnavailable, store_failed(error)),
         };
         let effect = match error {
-            _ if deed == Deed::Change => Effect::Unknown,
+            _ if call == CallKind::Change => Effect::Unknown,
             AppendError::Unknown(_) => Effect::Unknown,
             _ => Effect::None,
         };
-        let what = match (deed, effect) {
-            (Deed::Send, Effect::None) => "nothing was stored",
-            (Deed::Send, _) => "the call took effect or it did not",
-            (Deed::Change, _) => {
+        let what = match (call, effect) {
+            (CallKind::Send, Effect::None) => "nothing was stored",
+            (CallKind::Send, _) => "the call took effect or it did not",
+            (CallKind::Change, _) => {
                 "the change is in memory and lasts once the partition is written anew, but the end of the process undoes it"
             }
-            (Deed::HandOut, Effect::None) => "nothing was handed out",
-            (Deed::HandOut, _) => "nothing was handed out, but the delivery may count after the end of the process",
-            (Deed::Removal, Effect::None) => "nothing was removed or handed out",
-            (Deed::Removal, _) => {
+            (CallKind::HandOut, Effect::None) => "nothing was handed out",
+            (CallKind::HandOut, _) => "nothing was handed out, but the delivery may count after the end of the process",
+            (CallKind::Removal, Effect::None) => "nothing was removed or handed out",
+            (CallKind::Removal, _) => {
                 "nothing was handed out; the messages are there again once the partition is healed, but they may be gone if the \
                  process ends before"
             }
         };
-        let advice = match (error, kind, deed) {
+        let advice = match (error, kind, call) {
             (_, ErrorKind::Closed, _) => "open it again and make new handles",
-            (AppendError::Full, _, Deed::Send) => "complete messages, free space on it, or send without a key",
+            (AppendError::Full, _, CallKind::Send) => "complete messages, free space on it, or send without a key",
             (AppendError::Full, ..) => "free space on it, then make the call again",
-            (AppendError::Late, _, Deed::Send) => "make the call again, or send without a key",
+            (AppendError::Late, _, CallKind::Send) => "make the call again, or send without a key",
             (AppendError::Late, ..) => "make the call again",
-            (_, _, Deed::Send) if effect == Effect::Unknown => {
+            (_, _, CallKind::Send) if effect == Effect::Unknown => {
                 "look for it once the partition is healed before you make the call again"
             }
-            (_, _, Deed::Change) => "look at the message once the partition is healed",
+            (_, _, CallKind::Change) => "look at the message once the partition is healed",
             _ => "make the call again once the partition is healed",
         };
         let detail = format!("{cause}; {what}; {advice}: partition={}", self.id);
@@ -125,7 +128,7 @@ mod tests {
     use oxbus_store::Wait;
     use oxbus_store::shard_log::{AppendError, Failure};
 
-    use super::{Deed, Shard};
+    use super::{CallKind, Shard};
 
     const ERRORS: [AppendError; 7] = [
         AppendError::Full,
@@ -141,10 +144,14 @@ mod tests {
     fn an_entry_of_which_nobody_knows_has_an_unknown_effect_and_no_other_one_has() {
         let shard = Shard::in_memory(PartitionId(3));
         for error in &ERRORS {
-            for deed in [Deed::Send, Deed::HandOut, Deed::Removal] {
+            for call in [CallKind::Send, CallKind::HandOut, CallKind::Removal] {
                 let known = !matches!(error, AppendError::Unknown(_));
                 let effect = if known { Effect::None } else { Effect::Unknown };
-                assert_eq!(shard.refusal(error, deed).effect(), Some(effect), "{error:?} {deed:?}");
+                assert_eq!(
+                    shard.call_error(error, call).effect(),
+                    Some(effect),
+                    "{error:?} {call:?}"
+                );
             }
         }
     }
@@ -152,7 +159,7 @@ mod tests {
     #[test]
     fn a_refusal_keeps_the_error_of_the_system_and_so_does_the_health() {
         let shard = Shard::in_memory(PartitionId(3));
-        let refusal = shard.refuse(&ERRORS[4], Deed::Send);
+        let refusal = shard.fail_call(&ERRORS[4], CallKind::Send);
         let later = shard
             .health()
             .check_send(PartitionId(3), &Wait::FOREVER)
@@ -168,10 +175,13 @@ mod tests {
         // A settlement that a full journal refused said that nothing was stored.
         let shard = Shard::in_memory(PartitionId(3));
         for error in &ERRORS {
-            let refusal = shard.refusal(error, Deed::Change);
+            let refusal = shard.call_error(error, CallKind::Change);
             assert_eq!(refusal.effect(), Some(Effect::Unknown), "{error:?}");
             assert!(!refusal.detail().contains("nothing was"), "{}", refusal.detail());
         }
-        assert_eq!(shard.refusal(&ERRORS[0], Deed::Change).kind(), ErrorKind::QuotaExceeded);
+        assert_eq!(
+            shard.call_error(&ERRORS[0], CallKind::Change).kind(),
+            ErrorKind::QuotaExceeded
+        );
     }
 }

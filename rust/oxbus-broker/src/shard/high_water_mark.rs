@@ -5,8 +5,8 @@
 //! counts and nobody waits for it. Only who comes with more messages than that, or first of all, waits for a sync.
 //!
 //! Holds always
-//! - `told` is in the journal, in the entry `told_at`;
-//! - numbers below `covered` may be shown once the entry `covered_at` is synced; `covered <= told`;
+//! - `recorded` is in the journal, in the entry `recorded_at`;
+//! - numbers below `covered` may be shown once the entry `covered_at` is synced; `covered <= recorded`;
 //! - all of it changes under the journal's order, so it rises with the entries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,61 +17,61 @@ use oxbus_store::shard_log::Lsn;
 
 /// What the journal knows about the numbers of a cell.
 #[derive(Debug, Default)]
-pub(crate) struct HighWaterMark {
-    told: AtomicU64,
-    told_at: AtomicU64,
+pub(crate) struct SequenceHighWaterMark {
+    recorded: AtomicU64,
+    recorded_at: AtomicU64,
     covered: AtomicU64,
     covered_at: AtomicU64,
 }
 
 /// How far to tell the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ahead {
+pub(crate) enum NumberReserve {
     /// To the numbers that are used now: nobody goes on in this process.
-    Nothing,
+    Exact,
     /// As far as it is usual.
-    Usual,
+    Ahead,
 }
 
-impl HighWaterMark {
+impl SequenceHighWaterMark {
     /// That of a cell whose journal was read: what it knows is synced.
-    pub(crate) fn restored(told: Counter) -> Self {
+    pub(crate) fn restored(recorded: Counter) -> Self {
         Self {
-            told: told.0.into(),
-            covered: told.0.into(),
+            recorded: recorded.0.into(),
+            covered: recorded.0.into(),
             ..Self::default()
         }
     }
 
     /// The number to go on from after an unclean end.
-    pub(crate) fn told(&self) -> Counter {
-        Counter(self.told.load(Ordering::Relaxed))
+    pub(crate) fn recorded(&self) -> Counter {
+        Counter(self.recorded.load(Ordering::Relaxed))
     }
 
     /// What an entry is to tell that uses the numbers before `end`; under the journal's order, as the next one.
-    pub(crate) fn due(&self, end: u64, ahead: Ahead) -> Option<Counter> {
-        let told = self.told.load(Ordering::Relaxed);
-        let (low, ahead) = match ahead {
-            Ahead::Nothing => (0, 0),
-            Ahead::Usual => (NUMBERS_LOW, NUMBERS_AHEAD),
+    pub(crate) fn next_mark(&self, end: u64, reserve: NumberReserve) -> Option<Counter> {
+        let recorded = self.recorded.load(Ordering::Relaxed);
+        let (low, ahead) = match reserve {
+            NumberReserve::Exact => (0, 0),
+            NumberReserve::Ahead => (NUMBERS_LOW, NUMBERS_AHEAD),
         };
-        (told < end + low).then_some(Counter(end + ahead))
+        (recorded < end + low).then_some(Counter(end + ahead))
     }
 
     /// Notes that the entry `lsn` uses the numbers before `end`, and what it tells.
-    pub(crate) fn note(&self, end: u64, tells: Option<Counter>, lsn: Lsn) {
-        let before = self.told.load(Ordering::Relaxed);
+    pub(crate) fn advance(&self, end: u64, mark: Option<Counter>, lsn: Lsn) {
+        let before = self.recorded.load(Ordering::Relaxed);
         if end > self.covered.load(Ordering::Relaxed) && end <= before {
             // Told by an entry before this one.
             self.covered.store(before, Ordering::Relaxed);
             self.covered_at
-                .store(self.told_at.load(Ordering::Relaxed), Ordering::Release);
+                .store(self.recorded_at.load(Ordering::Relaxed), Ordering::Release);
         }
-        let Some(Counter(tells)) = tells else { return };
-        self.told.store(tells, Ordering::Relaxed);
-        self.told_at.store(lsn.0, Ordering::Relaxed);
+        let Some(Counter(mark)) = mark else { return };
+        self.recorded.store(mark, Ordering::Relaxed);
+        self.recorded_at.store(lsn.0, Ordering::Relaxed);
         if end > before {
-            self.covered.store(tells, Ordering::Relaxed);
+            self.covered.store(mark, Ordering::Relaxed);
             self.covered_at.store(lsn.0, Ordering::Release);
         }
     }
@@ -87,18 +87,18 @@ mod tests {
     use super::*;
 
     /// Uses `count` numbers with the entry `lsn`.
-    fn use_numbers(mark: &HighWaterMark, next: &mut u64, count: u64, lsn: u64) -> bool {
+    fn use_numbers(mark: &SequenceHighWaterMark, next: &mut u64, count: u64, lsn: u64) -> bool {
         *next += count;
-        let tells = mark.due(*next, Ahead::Usual);
-        mark.note(*next, tells, Lsn(lsn));
-        assert!(mark.told().0 >= *next, "the journal knows the numbers of the entry");
-        assert!(mark.told().0 <= *next + NUMBERS_AHEAD, "and not too many");
-        tells.is_some()
+        let next_mark = mark.next_mark(*next, NumberReserve::Ahead);
+        mark.advance(*next, next_mark, Lsn(lsn));
+        assert!(mark.recorded().0 >= *next, "the journal knows the numbers of the entry");
+        assert!(mark.recorded().0 <= *next + NUMBERS_AHEAD, "and not too many");
+        next_mark.is_some()
     }
 
     #[test]
     fn the_first_entry_waits_for_itself_and_later_ones_for_earlier_ones() {
-        let (mark, mut next) = (HighWaterMark::default(), 0);
+        let (mark, mut next) = (SequenceHighWaterMark::default(), 0);
         assert!(use_numbers(&mark, &mut next, 10, 1));
         assert_eq!(mark.covered_at(), Lsn(1));
         // Enough is told.
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_was_read_from_a_journal_is_waited_for_by_nobody() {
-        let (mark, mut next) = (HighWaterMark::restored(Counter(100)), 50);
+        let (mark, mut next) = (SequenceHighWaterMark::restored(Counter(100)), 50);
         assert!(use_numbers(&mark, &mut next, 50, 7));
         assert_eq!(mark.covered_at(), Lsn(0));
         assert!(!use_numbers(&mark, &mut next, 1, 8));
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn without_more_to_come_no_number_is_set_aside() {
-        let mark = HighWaterMark::restored(Counter(100));
-        assert_eq!(mark.due(150, Ahead::Nothing), Some(Counter(150)));
-        mark.note(150, Some(Counter(150)), Lsn(9));
-        assert_eq!((mark.told(), mark.covered_at()), (Counter(150), Lsn(9)));
-        assert_eq!(mark.due(150, Ahead::Nothing), None);
+        let mark = SequenceHighWaterMark::restored(Counter(100));
+        assert_eq!(mark.next_mark(150, NumberReserve::Exact), Some(Counter(150)));
+        mark.advance(150, Some(Counter(150)), Lsn(9));
+        assert_eq!((mark.recorded(), mark.covered_at()), (Counter(150), Lsn(9)));
+        assert_eq!(mark.next_mark(150, NumberReserve::Exact), None);
     }
 }

@@ -161,7 +161,7 @@ fn describe_sessions(namespace: &Namespace, entity: &Entity, text: &mut String) 
         let wanted = Wanted::Named(session.id.to_string());
         let acceptor = namespace.acceptor(path, wanted, ReceiverOptions::default(), "golden".to_owned());
         let receiver = acceptor.expect("valid").accept_now(&WAIT).expect("open");
-        let receiver = receiver.expect("nobody has it");
+        let receiver = receiver.expect("it is free");
         let state = receiver.session_state(&WAIT).expect("it is accepted");
         let state = state.map(|state| state.escape_ascii().to_string());
         receiver.close(&WAIT);

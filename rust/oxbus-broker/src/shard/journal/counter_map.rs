@@ -18,18 +18,18 @@ const RUN: usize = 256;
 
 /// Messages by their numbers.
 #[derive(Clone)]
-pub struct Numbered<T> {
-    runs: VecDeque<Run<T>>,
+pub struct CounterMap<T> {
+    runs: VecDeque<CounterRun<T>>,
     len: usize,
 }
 
 #[derive(Clone)]
-struct Run<T> {
+struct CounterRun<T> {
     places: Vec<(Counter, Option<T>)>,
     gone: usize,
 }
 
-impl<T> Run<T> {
+impl<T> CounterRun<T> {
     fn first(&self) -> Counter {
         self.places[0].0
     }
@@ -49,7 +49,7 @@ impl<T> Run<T> {
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> CounterMap<T> {
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.len
@@ -100,14 +100,14 @@ impl<T> Numbered<T> {
         if last.places.len() < RUN {
             last.places.push((counter, Some(message)));
         } else {
-            self.runs.push_back(Run::of(counter, message));
+            self.runs.push_back(CounterRun::of(counter, message));
         }
     }
 
     fn insert_between(&mut self, counter: Counter, message: T) {
         let Some(at) = self.run_of(counter) else {
             self.len += 1;
-            return self.runs.push_front(Run::of(counter, message));
+            return self.runs.push_front(CounterRun::of(counter, message));
         };
         let run = &mut self.runs[at];
         match run.find(counter) {
@@ -172,11 +172,11 @@ impl<T> Numbered<T> {
         run.places.retain(|(_, message)| message.is_some());
         run.gone = 0;
         let places = run.places.split_off(run.places.len() / 2);
-        self.runs.insert(at + 1, Run { places, gone: 0 });
+        self.runs.insert(at + 1, CounterRun { places, gone: 0 });
     }
 }
 
-impl<T> Run<T> {
+impl<T> CounterRun<T> {
     fn of(counter: Counter, message: T) -> Self {
         Self {
             places: vec![(counter, Some(message))],
@@ -185,7 +185,7 @@ impl<T> Run<T> {
     }
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for CounterMap<T> {
     fn default() -> Self {
         Self {
             runs: VecDeque::new(),
@@ -194,15 +194,15 @@ impl<T> Default for Numbered<T> {
     }
 }
 
-impl<T: PartialEq> PartialEq for Numbered<T> {
+impl<T: PartialEq> PartialEq for CounterMap<T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl<T: Eq> Eq for Numbered<T> {}
+impl<T: Eq> Eq for CounterMap<T> {}
 
-impl<T: fmt::Debug> fmt::Debug for Numbered<T> {
+impl<T: fmt::Debug> fmt::Debug for CounterMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
@@ -215,10 +215,10 @@ mod tests {
     use oxbus_model::Counter;
     use proptest::prelude::*;
 
-    use super::Numbered;
+    use super::CounterMap;
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum MapStep {
         Next,
         Insert(u64),
         Remove(u64),
@@ -226,13 +226,13 @@ mod tests {
         RemoveRun(u64, u64),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = MapStep> {
         prop_oneof![
-            6 => Just(Step::Next),
-            1 => (0..3000_u64).prop_map(Step::Insert),
-            2 => (0..3000_u64).prop_map(Step::Remove),
-            3 => Just(Step::RemoveFirst),
-            1 => (0..3000_u64, 0..600_u64).prop_map(|(first, more)| Step::RemoveRun(first, first + more)),
+            6 => Just(MapStep::Next),
+            1 => (0..3000_u64).prop_map(MapStep::Insert),
+            2 => (0..3000_u64).prop_map(MapStep::Remove),
+            3 => Just(MapStep::RemoveFirst),
+            1 => (0..3000_u64, 0..600_u64).prop_map(|(first, more)| MapStep::RemoveRun(first, first + more)),
         ]
     }
 
@@ -240,27 +240,27 @@ mod tests {
         #[test]
         fn it_is_an_ordered_map(steps in prop::collection::vec(step(), 0..4000)) {
             let mut map = BTreeMap::new();
-            let mut numbered = Numbered::default();
+            let mut numbered = CounterMap::default();
             for (time, step) in steps.into_iter().enumerate() {
                 match step {
-                    Step::Next => {
+                    MapStep::Next => {
                         let next = Counter(map.last_key_value().map_or(1, |(last, _): (&Counter, _)| last.0 + 1));
                         map.insert(next, time);
                         numbered.insert(next, time);
                     }
-                    Step::Insert(counter) => {
+                    MapStep::Insert(counter) => {
                         map.insert(Counter(counter), time);
                         numbered.insert(Counter(counter), time);
                     }
-                    Step::Remove(counter) => {
+                    MapStep::Remove(counter) => {
                         prop_assert_eq!(numbered.remove(Counter(counter)), map.remove(&Counter(counter)));
                         prop_assert!(!numbered.contains(Counter(counter)));
                     }
-                    Step::RemoveRun(first, last) => {
+                    MapStep::RemoveRun(first, last) => {
                         numbered.remove_run(Counter(first), Counter(last));
                         map.retain(|counter, _| !(first..=last).contains(&counter.0));
                     }
-                    Step::RemoveFirst => {
+                    MapStep::RemoveFirst => {
                         if let Some((first, time)) = map.pop_first() {
                             prop_assert_eq!(numbered.remove(first), Some(time));
                         }

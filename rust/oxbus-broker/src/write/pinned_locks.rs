@@ -12,9 +12,9 @@ use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, Removed, Set
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
 use super::settlements::{event_of, removed};
-use super::shard_write::{DeadLetter, Leaving, Operation, ShardWrite};
-use crate::shard::journal::{Changed, Event};
-use crate::shard::{Cell, Ended};
+use super::shard_write::{DeadLetterInput, Removal, ShardWrite, WriteOperation};
+use crate::shard::journal::{JournalEvent, RecordChange};
+use crate::shard::{Cell, ReadyCounts};
 
 /// A lock in the hands of a write.
 #[derive(Debug)]
@@ -31,12 +31,12 @@ pub(super) struct PinnedLock<'a> {
 
 /// All locks that end with a write, by the order of their operations.
 #[derive(Debug, Default)]
-pub(super) struct Pins<'a> {
+pub(super) struct PinnedLocks<'a> {
     locks: Vec<PinnedLock<'a>>,
     ticks: Ticks,
 }
 
-impl Drop for Pins<'_> {
+impl Drop for PinnedLocks<'_> {
     /// The write failed: its receivers have the locks again.
     fn drop(&mut self) {
         for lock in self.locks.drain(..) {
@@ -47,9 +47,9 @@ impl Drop for Pins<'_> {
     }
 }
 
-impl<'a> Pins<'a> {
+impl<'a> PinnedLocks<'a> {
     /// Pins the locks of all settlements; none when one of them is lost.
-    pub(super) fn take(write: &ShardWrite<'a>) -> Result<Self, WriteError> {
+    pub(super) fn pin_all(write: &ShardWrite<'a>) -> Result<Self, WriteError> {
         let mut pins = Self {
             locks: Vec::new(),
             ticks: write.moment.ticks,
@@ -79,7 +79,7 @@ impl<'a> Pins<'a> {
     }
 
     /// Ends the locks: the journal has the write. What became ready, by settlement.
-    pub(super) fn end(&mut self, write: &mut ShardWrite<'_>, wait: &Wait<'_>) -> Vec<Ended> {
+    pub(super) fn end(&mut self, write: &mut ShardWrite<'_>, wait: &Wait<'_>) -> Vec<ReadyCounts> {
         let ticks = self.ticks;
         let settlements = write.operations.iter_mut().filter(|it| lock_of(it).is_some());
         let ended = settlements.zip(self.locks.drain(..));
@@ -90,19 +90,19 @@ impl<'a> Pins<'a> {
 }
 
 /// The lock that an operation ends.
-fn lock_of<'a>(operation: &Operation<'a>) -> Option<(&'a Cell, SubQueue, LockKey)> {
+fn lock_of<'a>(operation: &WriteOperation<'a>) -> Option<(&'a Cell, SubQueue, LockKey)> {
     match operation {
-        Operation::Return {
+        WriteOperation::Return {
             cell, sub_queue, key, ..
         }
-        | Operation::Remove {
+        | WriteOperation::Remove {
             cell,
             sub_queue,
-            leaving: Leaving::One(key),
+            removal: Removal::One(key),
         } => Some((cell, *sub_queue, *key)),
-        Operation::DeadLetter {
+        WriteOperation::DeadLetter {
             cell,
-            dead_letter: DeadLetter::Moved(key, _),
+            dead_letter: DeadLetterInput::Moved(key, _),
         } => Some((cell, SubQueue::Main, *key)),
         _ => None,
     }
@@ -122,11 +122,11 @@ impl<'a> PinnedLock<'a> {
         })
     }
 
-    fn encode(&self, operation: &Operation<'_>, entry: &mut Vec<u8>) -> Result<(), WriteError> {
+    fn encode(&self, operation: &WriteOperation<'_>, entry: &mut Vec<u8>) -> Result<(), WriteError> {
         match operation {
-            Operation::Return { outcome, .. } => event_of(self.cell, self.sub_queue, self.key, outcome, entry),
-            Operation::DeadLetter {
-                dead_letter: DeadLetter::Moved(_, record),
+            WriteOperation::Return { outcome, .. } => event_of(self.cell, self.sub_queue, self.key, outcome, entry),
+            WriteOperation::DeadLetter {
+                dead_letter: DeadLetterInput::Moved(_, record),
                 ..
             } => self.encode_dead_letter(record, entry),
             _ => {
@@ -138,31 +138,31 @@ impl<'a> PinnedLock<'a> {
 
     fn encode_dead_letter(&self, record: &Record, entry: &mut Vec<u8>) -> Result<(), WriteError> {
         let message = self.cell.peek_one(self.key.counter).ok_or(LockLost)?;
-        let event = Event::DeadLetter {
+        let event = JournalEvent::DeadLetter {
             counter: message.counter,
             enqueued_at: message.enqueued_at,
             expires_at: message.expires_at,
             delivery_count: message.delivery_count,
-            record: Changed::of(record, message.record.in_memory()),
+            record: RecordChange::of(record, message.record.in_memory()),
         };
         event.encode(self.cell.entity, entry);
         Ok(())
     }
 
     /// Ends the lock as the operation says; what became ready.
-    fn end(self, operation: &mut Operation<'_>, ticks: Ticks, wait: &Wait<'_>) -> Ended {
+    fn end(self, operation: &mut WriteOperation<'_>, ticks: Ticks, wait: &Wait<'_>) -> ReadyCounts {
         let Self {
             cell, sub_queue, key, ..
         } = self;
-        let mut ended = Ended::default();
+        let mut ended = ReadyCounts::default();
         let settled = match operation {
-            Operation::DeadLetter {
-                dead_letter: DeadLetter::Moved(_, record),
+            WriteOperation::DeadLetter {
+                dead_letter: DeadLetterInput::Moved(_, record),
                 ..
             } => {
                 ended.dead_letters = 1;
                 // In one step: nobody sees it in neither place.
-                cell.shard.with(cell.no, |state| {
+                cell.shard.with_cell_state(cell.cell_state, |state| {
                     let settled = cell.main.settle(key, Outcome::Remove, ticks)?;
                     if let Settled::Removed(message) = settled {
                         let record = record.clone().into();
@@ -171,7 +171,7 @@ impl<'a> PinnedLock<'a> {
                     Ok(Settled::Completed)
                 })
             }
-            Operation::Return { outcome, .. } => {
+            WriteOperation::Return { outcome, .. } => {
                 let outcome = std::mem::replace(outcome, Outcome::Release);
                 cell.store(sub_queue).settle(key, outcome, ticks)
             }
@@ -183,7 +183,7 @@ impl<'a> PinnedLock<'a> {
                 ended.dead_letters =
                     cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             }
-            Ok(Settled::Ready) => ended = Ended::of(sub_queue, 1),
+            Ok(Settled::Ready) => ended = ReadyCounts::of(sub_queue, 1),
             Ok(Settled::Completed | Settled::Deferred | Settled::Removed(_)) | Err(LockLost) => {}
         }
         ended

@@ -10,18 +10,18 @@ use oxbus_store::shard_log::Room;
 
 use super::begin::append;
 use super::error::WriteError;
-use crate::shard::journal::{ConsumerRecord, Event, Origin, Pending};
-use crate::shard::{Accepted, Cell, Deed, SessionLost, State};
+use crate::shard::journal::{ConsumerRecord, JournalEvent, Origin, PendingEntry};
+use crate::shard::{AcceptedSession, CallKind, Cell, SessionLost, SessionState};
 
 /// Adds the event of a session state.
 pub(super) fn state_event(
     cell: &Cell,
-    accepted: &Accepted,
-    state: Option<&State>,
+    accepted: &AcceptedSession,
+    state: Option<&SessionState>,
     now: Timestamp,
     entry: &mut Vec<u8>,
 ) {
-    let event = Event::SessionState {
+    let event = JournalEvent::SessionState {
         id: accepted.id(),
         set_at: now,
         state: state.map(|state| &*state.bytes),
@@ -32,11 +32,11 @@ pub(super) fn state_event(
 /// Sets the state of a session that the caller holds; what to wait for.
 pub(super) fn set_state(
     cell: &Cell,
-    accepted: &Arc<Accepted>,
-    state: Option<State>,
+    accepted: &Arc<AcceptedSession>,
+    state: Option<SessionState>,
     moment: Moment,
     wait: &Wait<'_>,
-) -> Result<Option<Pending>, WriteError> {
+) -> Result<Option<PendingEntry>, WriteError> {
     let sessions = cell.sessions().ok_or(SessionLost)?;
     let mut entry = Vec::new();
     if cell.shard.journal().is_some() {
@@ -46,13 +46,14 @@ pub(super) fn set_state(
     // Under the index's mutex: a snapshot that knows the event finds the state.
     let mut index = sessions.index();
     index.state(accepted, moment.ticks)?;
-    let pending = append(&cell.shard, room, &entry, wait).map_err(|error| cell.shard.refuse(&error, Deed::Send))?;
+    let pending =
+        append(&cell.shard, room, &entry, wait).map_err(|error| cell.shard.fail_call(&error, CallKind::Send))?;
     index.set_state(accepted, state, moment.ticks)?;
     Ok(pending)
 }
 
 /// Replaces the record of a consumer, and adds its event. In memory nothing is kept.
-pub(super) fn keep_consumer(
+pub(super) fn store_consumer(
     cell: &Cell,
     sub_queue: SubQueue,
     name: &Arc<str>,
@@ -61,8 +62,8 @@ pub(super) fn keep_consumer(
 ) {
     let record: Arc<ConsumerRecord> = Arc::new(std::mem::take(record));
     // Kept first: a snapshot that knows the event finds it.
-    cell.keep_consumer((sub_queue, Arc::clone(name)), Arc::clone(&record));
-    let event = Event::Consumer {
+    cell.store_consumer((sub_queue, Arc::clone(name)), Arc::clone(&record));
+    let event = JournalEvent::Consumer {
         sub_queue,
         name,
         record,
@@ -77,5 +78,5 @@ pub(super) fn note_origins(cell: &Cell, is_over: bool, origins: &[Origin], entry
     }
     cell.note_origins(is_over, origins);
     let origins = origins.to_vec();
-    Event::Arrived { is_over, origins }.encode(cell.entity, entry);
+    JournalEvent::Arrived { is_over, origins }.encode(cell.entity, entry);
 }

@@ -25,17 +25,17 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::{Record, Removed, Stored};
 
-use super::changed::Changed;
 use super::consumer::ConsumerRecord;
-use super::decode::{Events, NotAnEvent};
-use super::event::{Appended, EntityId, Event, FannedOut, HandedOut, Origin, Rest};
+use super::counter_map::CounterMap;
+use super::decode::{EventReader, MalformedEntry};
+use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
 use super::intent::Intent;
-use super::numbered::Numbered;
-use super::packed::Packed;
+use super::packed::PackedEvents;
+use super::record_change::RecordChange;
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct MessageState {
     /// Its bytes.
     pub record: Stored,
     /// When it was accepted.
@@ -47,18 +47,18 @@ pub struct Kept {
     /// Its latest hold.
     pub generation: u32,
     /// Where it rests.
-    pub rest: Rest,
+    pub phase: StoredPhase,
     /// The hold that stored `record`.
     pub(super) record_generation: u32,
 }
 
 /// The two queues of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queues {
+pub struct EntityState {
     /// Messages of the entity.
-    pub main: Numbered<Kept>,
+    pub main: CounterMap<MessageState>,
     /// Messages of its dead-letter queue.
-    pub dead_letters: Numbered<Kept>,
+    pub dead_letters: CounterMap<MessageState>,
     /// The number that the next message gets.
     pub next: Counter,
     /// When messages came in whose copies are to be dropped.
@@ -68,22 +68,22 @@ pub struct Queues {
     /// What applications keep with sessions, and since when.
     pub states: BTreeMap<String, (Timestamp, Vec<u8>)>,
     /// Messages that were forwarded from other shards, and may be there still.
-    pub arrived: BTreeSet<Origin>,
+    pub origins: BTreeSet<Origin>,
     /// What consumers have, by sub-queue and name.
     pub consumers: BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>,
 }
 
 /// The messages of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Image {
-    entities: BTreeMap<EntityId, Queues>,
+pub struct ShardState {
+    entities: BTreeMap<EntityId, EntityState>,
     /// What sinks of staged sends committed last.
     sinks: BTreeMap<String, Intent>,
 }
 
 /// An event that no writer writes: the journal is not what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Misfit {
+pub struct InvalidEvent {
     /// The entity it is about.
     pub entity: EntityId,
     /// The message it is about.
@@ -93,27 +93,27 @@ pub struct Misfit {
 }
 
 /// Keeps the bytes of a message.
-pub(super) type Keeper<'a> = &'a mut dyn FnMut(&[u8]) -> Stored;
+pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> Stored;
 
 /// Which message does not fit, and why.
-type Wrong = (Counter, &'static str);
+type InvalidMessage = (Counter, &'static str);
 
-impl Default for Queues {
+impl Default for EntityState {
     fn default() -> Self {
         Self {
-            main: Numbered::default(),
-            dead_letters: Numbered::default(),
+            main: CounterMap::default(),
+            dead_letters: CounterMap::default(),
             next: Counter::FIRST,
             seen: BTreeMap::new(),
             attached: BTreeMap::new(),
             states: BTreeMap::new(),
-            arrived: BTreeSet::new(),
+            origins: BTreeSet::new(),
             consumers: BTreeMap::new(),
         }
     }
 }
 
-fn check(counter: Counter) -> Result<(), Wrong> {
+fn check(counter: Counter) -> Result<(), InvalidMessage> {
     if counter == Counter(0) || counter > Counter::MAX {
         return Err((counter, "no message has such a number"));
     }
@@ -121,28 +121,33 @@ fn check(counter: Counter) -> Result<(), Wrong> {
 }
 
 /// Notes when identities came in. What was forgotten may come again: the last time counts.
-fn see(known: &mut BTreeMap<Identity, Timestamp>, identities: &[(Timestamp, Identity)]) {
+fn remember(known: &mut BTreeMap<Identity, Timestamp>, identities: &[(Timestamp, Identity)]) {
     for (at, identity) in identities {
         let since = known.entry(*identity).or_insert(*at);
         *since = (*since).max(*at);
     }
 }
 
-impl Queues {
-    fn of(&mut self, sub_queue: SubQueue) -> &mut Numbered<Kept> {
+impl EntityState {
+    fn of(&mut self, sub_queue: SubQueue) -> &mut CounterMap<MessageState> {
         match sub_queue {
             SubQueue::Main => &mut self.main,
             SubQueue::DeadLetter => &mut self.dead_letters,
         }
     }
 
-    fn insert(&mut self, sub_queue: SubQueue, counter: Counter, kept: impl FnOnce() -> Kept) -> Result<(), Wrong> {
+    fn insert(
+        &mut self,
+        sub_queue: SubQueue,
+        counter: Counter,
+        message: impl FnOnce() -> MessageState,
+    ) -> Result<(), InvalidMessage> {
         check(counter)?;
         // Most messages come in order, and then no number is to be looked for.
         let is_there = counter < self.next && (self.main.contains(counter) || self.dead_letters.contains(counter));
         self.next = self.next.max(counter.next());
         if !is_there {
-            self.of(sub_queue).insert(counter, kept());
+            self.of(sub_queue).insert(counter, message());
         }
         Ok(())
     }
@@ -151,13 +156,20 @@ impl Queues {
         &mut self,
         first: Counter,
         enqueued_at: Timestamp,
-        messages: &[Appended<'_>],
-        keep: Keeper<'_>,
-    ) -> Result<(), Wrong> {
+        messages: &[AppendedMessage<'_>],
+        to_stored: ToStored<'_>,
+    ) -> Result<(), InvalidMessage> {
         for (offset, message) in (0u64..).zip(messages) {
             let counter = Counter(first.0.saturating_add(offset));
-            let kept = || fresh(keep(message.bytes), enqueued_at, message.expires_at, Rest::Ready);
-            self.insert(SubQueue::Main, counter, kept)?;
+            let message = || {
+                fresh(
+                    to_stored(message.bytes),
+                    enqueued_at,
+                    message.expires_at,
+                    StoredPhase::Ready,
+                )
+            };
+            self.insert(SubQueue::Main, counter, message)?;
         }
         Ok(())
     }
@@ -171,60 +183,71 @@ impl Queues {
 
     fn arrive(&mut self, is_over: bool, origins: &[Origin]) {
         if is_over {
-            self.arrived.retain(|origin| !origins.contains(origin));
+            self.origins.retain(|origin| !origins.contains(origin));
         } else {
-            self.arrived.extend(origins);
+            self.origins.extend(origins);
         }
     }
 
-    fn hold_all(&mut self, sub_queue: SubQueue, messages: &[HandedOut]) {
-        for message in messages {
+    fn deliver_all(&mut self, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
+        for delivery in messages {
             // It may be gone already: its end may stand before its hand-out.
-            if let Some(kept) = self.of(sub_queue).get_mut(message.counter) {
-                let rest = if message.deferred { Rest::Fetched } else { Rest::Ready };
-                kept.hold(message.generation, message.count_after, rest);
+            if let Some(message) = self.of(sub_queue).get_mut(delivery.counter) {
+                let phase = if delivery.deferred {
+                    StoredPhase::Fetched
+                } else {
+                    StoredPhase::Ready
+                };
+                message.update_delivery(delivery.generation, delivery.count_after, phase);
             }
         }
     }
 
     /// Lets an event happen that moves no message of this entity.
-    fn note(&mut self, event: &Event<'_>) {
+    fn note(&mut self, event: &JournalEvent<'_>) {
         match event {
-            Event::Number { next } => self.next = self.next.max(*next),
-            Event::Seen { identities } => see(&mut self.seen, identities),
-            Event::Attached { identities } => see(&mut self.attached, identities),
-            Event::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
-            Event::Arrived { is_over, origins } => self.arrive(*is_over, origins),
-            Event::Consumer {
+            JournalEvent::Number { next } => self.next = self.next.max(*next),
+            JournalEvent::Seen { identities } => remember(&mut self.seen, identities),
+            JournalEvent::Attached { identities } => remember(&mut self.attached, identities),
+            JournalEvent::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
+            JournalEvent::Arrived { is_over, origins } => self.arrive(*is_over, origins),
+            JournalEvent::Consumer {
                 sub_queue,
                 name,
                 record,
             } => {
                 self.consumers.insert((*sub_queue, (*name).into()), Arc::clone(record));
             }
-            // A fan-out is about other entities: `Image` does it.
+            // A fan-out is about other entities: `ShardState` does it.
             _ => {}
         }
     }
 
-    fn apply(&mut self, event: &Event<'_>, keep: Keeper<'_>) -> Result<(), Wrong> {
+    fn apply(&mut self, event: &JournalEvent<'_>, to_stored: ToStored<'_>) -> Result<(), InvalidMessage> {
         match event {
-            Event::Append {
+            JournalEvent::Append {
                 first,
                 enqueued_at,
                 messages,
-            } => self.append(*first, *enqueued_at, messages, keep),
-            Event::Schedule {
+            } => self.append(*first, *enqueued_at, messages, to_stored),
+            JournalEvent::Schedule {
                 counter,
                 due,
                 enqueued_at,
                 expires_at,
                 bytes,
             } => {
-                let kept = || fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Scheduled { due: *due });
-                self.insert(SubQueue::Main, *counter, kept)
+                let message = || {
+                    fresh(
+                        to_stored(bytes),
+                        *enqueued_at,
+                        *expires_at,
+                        StoredPhase::Scheduled { due: *due },
+                    )
+                };
+                self.insert(SubQueue::Main, *counter, message)
             }
-            Event::Activate {
+            JournalEvent::Activate {
                 counter,
                 becomes,
                 enqueued_at,
@@ -232,14 +255,14 @@ impl Queues {
                 bytes,
             } => {
                 self.main.remove(*counter);
-                let kept = || fresh(keep(bytes), *enqueued_at, *expires_at, Rest::Ready);
-                self.insert(SubQueue::Main, *becomes, kept)
+                let message = || fresh(to_stored(bytes), *enqueued_at, *expires_at, StoredPhase::Ready);
+                self.insert(SubQueue::Main, *becomes, message)
             }
-            Event::HandOut { sub_queue, messages } => {
-                self.hold_all(*sub_queue, messages);
+            JournalEvent::HandOut { sub_queue, messages } => {
+                self.deliver_all(*sub_queue, messages);
                 Ok(())
             }
-            Event::Return {
+            JournalEvent::Return {
                 sub_queue,
                 counter,
                 generation,
@@ -247,21 +270,25 @@ impl Queues {
                 deferred,
                 record,
             } => {
-                if let Some(kept) = self.of(*sub_queue).get_mut(*counter) {
-                    let rest = if *deferred { Rest::Deferred } else { Rest::Ready };
-                    kept.hold(*generation, *delivery_count, rest);
-                    let record = record.map(|changed| kept.changed(changed, keep)).transpose();
-                    kept.store(*generation, record.map_err(|wrong| (*counter, wrong))?);
+                if let Some(message) = self.of(*sub_queue).get_mut(*counter) {
+                    let phase = if *deferred {
+                        StoredPhase::Deferred
+                    } else {
+                        StoredPhase::Ready
+                    };
+                    message.update_delivery(*generation, *delivery_count, phase);
+                    let record = record.map(|changed| message.changed(changed, to_stored)).transpose();
+                    message.store(*generation, record.map_err(|wrong| (*counter, wrong))?);
                 }
                 Ok(())
             }
-            Event::Remove { sub_queue, counters } => {
+            JournalEvent::Remove { sub_queue, counters } => {
                 for (first, last) in counters.runs() {
                     self.of(*sub_queue).remove_run(first, last);
                 }
                 Ok(())
             }
-            Event::DeadLetter {
+            JournalEvent::DeadLetter {
                 counter,
                 enqueued_at,
                 expires_at,
@@ -270,22 +297,22 @@ impl Queues {
             } => {
                 check(*counter)?;
                 let record = match (self.main.remove(*counter), record) {
-                    (Some(before), record) => before.changed(*record, keep).map_err(|wrong| (*counter, wrong))?,
-                    (None, Changed::Whole(record)) => keep(record),
+                    (Some(before), record) => before.changed(*record, to_stored).map_err(|wrong| (*counter, wrong))?,
+                    (None, RecordChange::Whole(record)) => to_stored(record),
                     // It happened before: the message is a dead letter already, or gone.
-                    (None, Changed::Edited { .. }) => {
+                    (None, RecordChange::Edited { .. }) => {
                         self.next = self.next.max(counter.next());
                         return Ok(());
                     }
                 };
                 // The generations of its holds in the dead-letter queue begin at the first again.
-                let kept = || Kept {
+                let message = || MessageState {
                     delivery_count: *delivery_count,
-                    ..fresh(record, *enqueued_at, *expires_at, Rest::Ready)
+                    ..fresh(record, *enqueued_at, *expires_at, StoredPhase::Ready)
                 };
-                self.insert(SubQueue::DeadLetter, *counter, kept)
+                self.insert(SubQueue::DeadLetter, *counter, message)
             }
-            Event::Keep {
+            JournalEvent::Keep {
                 sub_queue,
                 counter,
                 enqueued_at,
@@ -293,18 +320,18 @@ impl Queues {
                 delivery_count,
                 generation,
                 record_generation,
-                rest,
+                phase,
                 bytes,
             } => {
-                let kept = || Kept {
+                let message = || MessageState {
                     delivery_count: *delivery_count,
                     generation: *generation,
                     record_generation: *record_generation,
-                    ..fresh(keep(bytes), *enqueued_at, *expires_at, *rest)
+                    ..fresh(to_stored(bytes), *enqueued_at, *expires_at, *phase)
                 };
                 // The dead-letter queue was looked at last.
                 let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(*counter));
-                self.insert(*sub_queue, *counter, kept)
+                self.insert(*sub_queue, *counter, message)
             }
             other => {
                 self.note(other);
@@ -314,14 +341,14 @@ impl Queues {
     }
 }
 
-impl Image {
+impl ShardState {
     /// The entities that have had messages.
-    pub fn entities(&self) -> impl Iterator<Item = (EntityId, &Queues)> {
+    pub fn entities(&self) -> impl Iterator<Item = (EntityId, &EntityState)> {
         self.entities.iter().map(|(id, queues)| (*id, queues))
     }
 
     /// Takes the messages of an entity out, for its cell.
-    pub fn take(&mut self, entity: EntityId) -> Option<Queues> {
+    pub fn take(&mut self, entity: EntityId) -> Option<EntityState> {
         self.entities.remove(&entity)
     }
 
@@ -341,39 +368,46 @@ impl Image {
     }
 
     /// Lets an event happen. Messages are kept in memory.
-    pub fn apply(&mut self, entity: EntityId, event: &Event<'_>) -> Result<(), Misfit> {
+    pub fn apply(&mut self, entity: EntityId, event: &JournalEvent<'_>) -> Result<(), InvalidEvent> {
         self.apply_with(entity, event, &mut |bytes| Record::from_slice(bytes).into())
     }
 
-    /// Lets an event happen. `keep` says how its messages are kept.
-    pub fn apply_with(&mut self, entity: EntityId, event: &Event<'_>, keep: Keeper<'_>) -> Result<(), Misfit> {
-        if let Event::FanOut {
+    /// Lets an event happen. `to_stored` says how its messages are kept.
+    pub fn apply_with(
+        &mut self,
+        entity: EntityId,
+        event: &JournalEvent<'_>,
+        to_stored: ToStored<'_>,
+    ) -> Result<(), InvalidEvent> {
+        if let JournalEvent::FanOut {
             enqueued_at,
             bytes,
             copies,
         } = event
         {
-            return self.fan_out(*enqueued_at, bytes, copies, keep);
+            return self.fan_out(*enqueued_at, bytes, copies, to_stored);
         }
-        if let Event::Intent { sink, intent } = event {
+        if let JournalEvent::Intent { sink, intent } = event {
             self.sinks.insert((*sink).to_owned(), intent.clone());
             return Ok(());
         }
-        if let Event::Packed(packed) = event {
+        if let JournalEvent::Packed(packed) = event {
             return self.unpack(*packed);
         }
         let queues = self.entities.entry(entity).or_default();
-        queues.apply(event, keep).map_err(|wrong| misfit(entity, wrong))
+        queues
+            .apply(event, to_stored)
+            .map_err(|wrong| invalid_event(entity, wrong))
     }
 
     /// Lets packed events happen. Their messages are kept in memory: they stand nowhere by themselves.
-    fn unpack(&mut self, packed: Packed<'_>) -> Result<(), Misfit> {
-        let wrong = |_| misfit(EntityId(0), (Counter(0), "packed events are damaged"));
-        let events = packed.unpack().ok_or(NotAnEvent).map_err(wrong)?;
-        for found in Events::of(&events) {
+    fn unpack(&mut self, packed: PackedEvents<'_>) -> Result<(), InvalidEvent> {
+        let wrong = |_| invalid_event(EntityId(0), (Counter(0), "packed events are damaged"));
+        let events = packed.unpack().ok_or(MalformedEntry).map_err(wrong)?;
+        for found in EventReader::of(&events) {
             let (entity, event) = found.map_err(wrong)?;
-            if matches!(event, Event::Packed(_)) {
-                return Err(wrong(NotAnEvent));
+            if matches!(event, JournalEvent::Packed(_)) {
+                return Err(wrong(MalformedEntry));
             }
             self.apply(entity, &event)?;
         }
@@ -384,42 +418,42 @@ impl Image {
         &mut self,
         enqueued_at: Timestamp,
         bytes: &[u8],
-        copies: &[FannedOut],
-        keep: Keeper<'_>,
-    ) -> Result<(), Misfit> {
-        let record = keep(bytes);
+        copies: &[FanOutCopy],
+        to_stored: ToStored<'_>,
+    ) -> Result<(), InvalidEvent> {
+        let record = to_stored(bytes);
         for copy in copies {
             let queues = self.entities.entry(copy.entity).or_default();
-            let kept = || fresh(record.clone(), enqueued_at, copy.expires_at, Rest::Ready);
-            let inserted = queues.insert(SubQueue::Main, copy.counter, kept);
-            inserted.map_err(|wrong| misfit(copy.entity, wrong))?;
+            let message = || fresh(record.clone(), enqueued_at, copy.expires_at, StoredPhase::Ready);
+            let inserted = queues.insert(SubQueue::Main, copy.counter, message);
+            inserted.map_err(|wrong| invalid_event(copy.entity, wrong))?;
         }
         Ok(())
     }
 }
 
-fn misfit(entity: EntityId, (counter, detail): Wrong) -> Misfit {
-    Misfit {
+fn invalid_event(entity: EntityId, (counter, detail): InvalidMessage) -> InvalidEvent {
+    InvalidEvent {
         entity,
         counter,
         detail,
     }
 }
 
-impl Kept {
+impl MessageState {
     /// Notes a hold or its end, unless a newer one is known.
-    fn hold(&mut self, generation: u32, delivery_count: u32, rest: Rest) {
+    fn update_delivery(&mut self, generation: u32, delivery_count: u32, phase: StoredPhase) {
         if generation >= self.generation {
             self.generation = generation;
             self.delivery_count = delivery_count;
-            self.rest = rest;
+            self.phase = phase;
         }
     }
 
     /// The record that follows from the one it has.
-    fn changed(&self, changed: Changed<'_>, keep: Keeper<'_>) -> Result<Stored, &'static str> {
-        if let Changed::Whole(record) = changed {
-            return Ok(keep(record));
+    fn changed(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<Stored, &'static str> {
+        if let RecordChange::Whole(record) = changed {
+            return Ok(to_stored(record));
         }
         match changed.apply(&self.record) {
             Ok(Some(record)) => Ok(record.into()),
@@ -450,14 +484,14 @@ impl Kept {
     }
 }
 
-fn fresh(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, rest: Rest) -> Kept {
-    Kept {
+fn fresh(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
+    MessageState {
         record,
         enqueued_at,
         expires_at,
         delivery_count: 0,
         generation: 0,
-        rest,
+        phase,
         record_generation: 0,
     }
 }

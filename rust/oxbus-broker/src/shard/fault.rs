@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be wrong with a shard, and the faults that tests inject.
+
+use std::time::Duration;
+
+use oxbus_model::{Error, ErrorKind, Result};
+use oxbus_store::injected::DiskFault;
+
+/// What is wrong with a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionFault {
+    /// Its store does not answer.
+    Unavailable,
+    /// Its store takes no more operations for now.
+    Busy,
+    /// Its store is full: it refuses sends and does the rest.
+    Full,
+    /// A write or a sync of its store failed.
+    Failed,
+    /// It is writing itself anew after a failure.
+    Healing,
+    /// Its store is damaged.
+    Damaged,
+    /// Another process may own it; this one does not.
+    NotOwned,
+    /// Its store hangs, and calls wait for it. In memory, where only a test makes it so.
+    Stalled,
+    /// Its store has not answered for so long that nobody waits for it any more.
+    Silent,
+    /// A call panicked while it changed the shard.
+    Panicked,
+}
+
+/// A fault that a test can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InjectedFault {
+    /// Of the shard as a whole.
+    Shard(PartitionFault),
+    /// Of its disk.
+    Disk(DiskFault),
+}
+
+const FAULT_NAMES: &str =
+    "`unavailable`, `busy`, `enospc`, `eio-write`, `eio-fsync`, `eio-rename`, `bit-flip`, `stall` or `latency:SECONDS`";
+
+impl InjectedFault {
+    /// Its name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Shard(fault) => fault.name(),
+            Self::Disk(DiskFault::Write) => "eio-write",
+            Self::Disk(DiskFault::Sync) => "eio-fsync",
+            Self::Disk(DiskFault::Rename) => "eio-rename",
+            Self::Disk(DiskFault::Full) => "enospc",
+            Self::Disk(DiskFault::BitFlip) => "bit-flip",
+            Self::Disk(DiskFault::Stall) => "stall",
+            Self::Disk(DiskFault::Latency(_)) => "latency",
+        }
+    }
+
+    /// The fault of that name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let unknown = || {
+            let detail = format!("unknown fault; use {FAULT_NAMES}: `{name}`");
+            Error::new(ErrorKind::InvalidArgument, detail)
+        };
+        Ok(match name {
+            "unavailable" => Self::Shard(PartitionFault::Unavailable),
+            "busy" => Self::Shard(PartitionFault::Busy),
+            "enospc" => Self::Shard(PartitionFault::Full),
+            "eio-write" => Self::Disk(DiskFault::Write),
+            "eio-fsync" => Self::Disk(DiskFault::Sync),
+            "eio-rename" => Self::Disk(DiskFault::Rename),
+            "bit-flip" => Self::Disk(DiskFault::BitFlip),
+            "stall" => Self::Disk(DiskFault::Stall),
+            _ => {
+                let seconds = name.strip_prefix("latency:").ok_or_else(unknown)?;
+                let seconds: f64 = seconds.parse().map_err(|_| unknown())?;
+                let time = Duration::try_from_secs_f64(seconds).map_err(|_| unknown())?;
+                Self::Disk(DiskFault::Latency(time))
+            }
+        })
+    }
+}
+
+impl PartitionFault {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Unavailable,
+        Self::Busy,
+        Self::Full,
+        Self::Failed,
+        Self::Healing,
+        Self::Damaged,
+        Self::NotOwned,
+        Self::Stalled,
+        Self::Silent,
+        Self::Panicked,
+    ];
+
+    /// Its name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::Failed => "failed",
+            Self::Healing => "healing",
+            Self::Damaged => "damaged",
+            Self::NotOwned => "elsewhere",
+            Self::Stalled => "stalled",
+            Self::Silent => "silent",
+            Self::Panicked => "panicked",
+        }
+    }
+
+    /// What it is, when nobody knows more.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Unavailable => "the store does not answer",
+            Self::Busy => "the store takes no more operations for now",
+            Self::Full => "the store is full",
+            Self::Failed => "the store failed",
+            Self::Healing => "the store is being written anew after a failure",
+            Self::Damaged => "the store is damaged",
+            Self::NotOwned => "the partition is not owned by this process",
+            Self::Stalled => "the store hangs",
+            Self::Silent => "the store has not answered for some seconds",
+            Self::Panicked => "a call panicked while it changed the partition",
+        }
+    }
+
+    /// The state of a shard with this fault, in a word.
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Unavailable | Self::Busy | Self::Full | Self::Failed | Self::Stalled | Self::Silent => "faulted",
+            Self::Healing => "healing",
+            Self::Damaged | Self::NotOwned | Self::Panicked => "offline",
+        }
+    }
+
+    /// True when nothing can be received or settled.
+    pub(super) fn stops(self) -> bool {
+        !matches!(self, Self::Busy | Self::Full)
+    }
+
+    /// True when only another open can end it.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Damaged | Self::NotOwned | Self::Panicked)
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One session of a cell: its ready and locked messages, its state and its holder.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use oxbus_model::{Counter, Ticks, Timestamp};
+use oxbus_store::{Claimed, LockKey, WaitQueue};
+
+use super::SessionEnd;
+
+/// A session locked by a receiver.
+#[derive(Debug)]
+pub struct AcceptedSession {
+    pub(super) id: Arc<str>,
+    /// The name of the receiver, for people.
+    pub(super) owner: String,
+    wait_queue: WaitQueue,
+    /// Changes under the mutex of the index.
+    deadline: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl AcceptedSession {
+    pub(super) fn new(id: Arc<str>, owner: String, deadline: Ticks) -> Self {
+        Self {
+            id,
+            owner,
+            wait_queue: WaitQueue::new(),
+            deadline: AtomicU64::new(deadline.0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// The session id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Notified when the session has a message to receive, and when it ends.
+    pub fn wait_queue(&self) -> &WaitQueue {
+        &self.wait_queue
+    }
+
+    /// First tick at which the lock no longer holds.
+    pub fn deadline(&self) -> Ticks {
+        Ticks(self.deadline.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_deadline(&self, deadline: Ticks) {
+        self.deadline.store(deadline.0, Ordering::Release);
+    }
+
+    /// Marks it as over; false if it was already.
+    pub(super) fn mark_over(&self) -> bool {
+        !self.is_over.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn holds(&self, ticks: Ticks) -> bool {
+        !self.is_over.load(Ordering::Acquire) && ticks < self.deadline()
+    }
+}
+
+/// A message locked by the holder of its session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LockedMessage {
+    pub(super) generation: u32,
+    pub(super) enqueued_at: Timestamp,
+}
+
+/// The state that an application stores with a session.
+#[derive(Debug, Clone)]
+pub struct SessionState {
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
+    /// When it was set.
+    pub set_at: Timestamp,
+}
+
+/// A session in the index.
+#[derive(Debug, Default)]
+pub(super) struct SessionEntry {
+    pub(super) ready: VecDeque<Claimed>,
+    /// Not later than the expiry of any ready message.
+    pub(super) earliest_expiry: Option<Timestamp>,
+    pub(super) locked: BTreeMap<Counter, LockedMessage>,
+    pub(super) state: Option<SessionState>,
+    pub(super) holder: Option<Arc<AcceptedSession>>,
+    /// The holder is gone, and its messages are being returned.
+    pub(super) is_ending: bool,
+    /// Atomic writes in progress in the session.
+    pub(super) pins: u32,
+    /// How the holder left while the session was pinned.
+    pub(super) pending_end: Option<SessionEnd>,
+    /// The key in `available`, while the session is there.
+    pub(super) queue_position: Option<u64>,
+}
+
+impl SessionEntry {
+    pub(super) fn is_vacant(&self) -> bool {
+        self.ready.is_empty()
+            && self.locked.is_empty()
+            && self.state.is_none()
+            && self.holder.is_none()
+            && !self.is_ending
+    }
+
+    pub(super) fn insert(&mut self, message: Claimed) {
+        let expires_at = message.expires_at;
+        self.earliest_expiry = Some(self.earliest_expiry.map_or(expires_at, |it| it.min(expires_at)));
+        let counter = message.key.counter;
+        let is_last = self.ready.back().is_none_or(|last| last.key.counter < counter);
+        if is_last {
+            self.ready.push_back(message);
+        } else {
+            let place = self.ready.partition_point(|other| other.key.counter < counter);
+            self.ready.insert(place, message);
+        }
+    }
+
+    /// Removes and returns the locks of its holder.
+    pub(super) fn take_locked(&mut self) -> Vec<LockKey> {
+        let key = |(counter, locked): (Counter, LockedMessage)| LockKey {
+            counter,
+            generation: locked.generation,
+        };
+        std::mem::take(&mut self.locked).into_iter().map(key).collect()
+    }
+
+    pub(super) fn all_expired(&self, now: Timestamp) -> bool {
+        self.earliest_expiry.is_some_and(|earliest| earliest <= now)
+            && self.ready.iter().all(|message| message.expires_at <= now)
+    }
+
+    /// Removes the expired ready messages. With `whole`, one expired message removes all of them (B-209).
+    pub(super) fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<Claimed> {
+        if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
+            return Vec::new();
+        }
+        // `earliest_expiry` may be that of a message received since.
+        let whole = whole && self.ready.iter().any(|message| message.expires_at <= now);
+        let all = std::mem::take(&mut self.ready);
+        let (expired, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| whole || message.expires_at <= now);
+        self.ready = kept.into();
+        self.earliest_expiry = self.ready.iter().map(|message| message.expires_at).min();
+        expired
+    }
+}
