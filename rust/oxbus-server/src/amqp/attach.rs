@@ -269,7 +269,7 @@ impl AmqpConnection {
                 });
             }
             LinkKind::Send(send_link) if !send_link.queued.is_empty() => {
-                self.store_all(id, send_link.sender, send_link.queued)
+                self.store_all(id, send_link.sender, send_link.queued);
             }
             LinkKind::Attaching(pending) => {
                 // Dropping leaves the wait queue, possibly after an attempt that is still running.

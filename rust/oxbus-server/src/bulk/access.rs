@@ -69,8 +69,8 @@ impl BulkCaller {
 
 async fn identify(state: BulkState, token: Result<String, DenialReason>) -> Result<Claims, BulkError> {
     let token = token.map_err(|reason| AccessDenied::new(reason, NAMESPACE, None))?;
-    let authority = Arc::clone(&state.0.authority);
-    let identified = run_lookup(state.namespace(), move |_| Ok(authority.identify(&token, now())));
+    let bulk = state.clone();
+    let identified = run_lookup(state.namespace(), move |_| Ok(bulk.authority().identify(&token, now())));
     Ok(identified.await??)
 }
 

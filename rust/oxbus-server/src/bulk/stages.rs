@@ -40,7 +40,7 @@ struct StageParameters {
 
 /// A stage that is being written, and the decoder's state.
 struct StageUpload {
-    putting: Putting,
+    builder: Putting,
     decoder: Decoder,
 }
 
@@ -49,7 +49,7 @@ impl StageUpload {
         for bytes in chunk.0 {
             for batch in self.decoder.push(Buffer::from(bytes))? {
                 let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
-                self.putting.push(&columns)?;
+                self.builder.push(&columns)?;
             }
         }
         Ok(self)
@@ -67,7 +67,7 @@ async fn stage(
     let upload = run_blocking(move |_| {
         let staging = state.namespace().stages().begin(&parameters.entity, &parameters.id)?;
         Ok(StageUpload {
-            putting: Putting::new(staging, state.new_id()),
+            builder: Putting::new(staging, state.new_id()),
             decoder: Decoder::default(),
         })
     });
@@ -82,7 +82,7 @@ async fn stage(
     };
     let finished = run_blocking(move |_| {
         upload.decoder.finish()?;
-        upload.putting.finish()
+        upload.builder.finish()
     });
     Ok(Json(json!({ "rows": finished.await? })))
 }
