@@ -36,8 +36,8 @@
 Names are those of the azure-servicebus SDK; a plus marks what oxbus adds.
 A wrong argument (type, range, closed handle) is a ``TypeError`` or a ``ValueError``, as in the SDK.
 
-Every error has an `effect`: what the call did before it failed. With ``"none"`` or None the call can be repeated without
-doing anything twice. A ``ValueError`` or ``OSError`` has an effect only if the work of its call had begun.
+Every error has an `effect`: what the call did before it failed. With ``"none"`` or None the call can be repeated
+without doing anything twice. A ``ValueError`` or ``OSError`` has an effect only if the work of its call had begun.
 docs/guarantees.md lists the effects of each call.
 
 The ``__cause__`` of an error is an ``OSError`` with its ``errno`` if a system call failed; otherwise an exception that
