@@ -7,7 +7,7 @@ use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, MessageStore, Outcome, Removed, Wait};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, MessageStore, Outcome, RemovedMessage, Wait};
 
 use super::DeadLetterReason;
 use crate::shard::sessions::SessionWakeUps;
@@ -48,7 +48,7 @@ impl Cell {
             let (taken, dead_lettered) = self.claim_or_expire(
                 SubQueue::Main,
                 FILL_BATCH,
-                Hold::Cache,
+                ClaimMode::Cache,
                 (now, rules.dead_letter_expired),
                 &mut claims,
                 wait,
@@ -58,7 +58,7 @@ impl Cell {
                 return ended;
             }
             // Read before the index is locked: they may be on disk.
-            let read = |claimed: &Claimed| self.load(&claimed.record);
+            let read = |claimed: &ClaimedMessage| self.load(&claimed.record);
             let Ok(records) = claims.iter().map(read).collect::<Result<Vec<_>, _>>() else {
                 // The shard is out of service. They are sorted in when it is healed.
                 let keys: Vec<LockKey> = claims.iter().map(|claimed| claimed.key).collect();
@@ -93,10 +93,10 @@ impl Cell {
     }
 
     /// Takes messages that are put aside out of the store.
-    fn remove_claimed(&self, messages: Vec<Claimed>) -> Vec<Removed> {
-        let remove_claimed = |message: Claimed| {
-            self.main.hand_out(message.key, Hold::Take)?;
-            Some(Removed {
+    fn remove_claimed(&self, messages: Vec<ClaimedMessage>) -> Vec<RemovedMessage> {
+        let remove_claimed = |message: ClaimedMessage| {
+            self.main.hand_out(message.key, ClaimMode::Take)?;
+            Some(RemovedMessage {
                 counter: message.key.counter,
                 record: message.record,
                 delivery_count: message.delivery_count,
@@ -108,7 +108,7 @@ impl Cell {
     }
 
     /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    pub(crate) fn dispose_expired(&self, expired: Vec<Claimed>, rules: Rules, wait: &Wait<'_>) -> usize {
+    pub(crate) fn dispose_expired(&self, expired: Vec<ClaimedMessage>, rules: Rules, wait: &Wait<'_>) -> usize {
         if expired.is_empty() {
             return 0;
         }
@@ -150,7 +150,7 @@ impl Cell {
         accepted: &Arc<AcceptedSession>,
         take: SessionReceive,
         rules: Rules,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> Result<ReadyCounts, SessionLost> {
         let sessions = self.sessions.as_ref().ok_or(SessionLost)?;
@@ -169,7 +169,7 @@ impl Cell {
             message.key = key;
             message.deadline = Ticks::OPEN_END;
             // What is on its way out for good is the session's no more.
-            if matches!(take.hold, Hold::Lock { deadline } if deadline < Ticks::NEVER) {
+            if matches!(take.hold, ClaimMode::Lock { deadline } if deadline < Ticks::NEVER) {
                 index.lock(accepted, &message, ticks)?;
             }
             out.push(message);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
-use oxbus_store::shard_log::Room;
-use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, Removed, Wait};
+use oxbus_store::shard_log::SpaceClass;
+use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, RemovedMessage, Wait};
 use smallvec::{SmallVec, smallvec};
 
 use super::DeadLetterReason;
@@ -58,7 +58,7 @@ pub enum DeadLetterInput {
     /// A locked message, with this record.
     Moved(LockKey, Record),
     /// Messages that have left the main queue, each with an entry of its own.
-    Removed(Vec<Removed>, DeadLetterReason),
+    Removed(Vec<RemovedMessage>, DeadLetterReason),
     /// A new message, in the cell at this position.
     New(usize, NewMessage),
 }
@@ -175,7 +175,7 @@ pub enum WriteOperation<'a> {
         /// Its record from then on.
         record: Box<ConsumerRecord>,
         /// Whether the record adds something.
-        room: Room,
+        room: SpaceClass,
     },
     /// A batch of staged sends is committed, or what is known of it changes.
     Intent {
@@ -184,7 +184,7 @@ pub enum WriteOperation<'a> {
         /// What it is from then on.
         intent: Box<Intent>,
         /// Whether this decides the batch: then it counts once the journal has it.
-        room: Room,
+        room: SpaceClass,
     },
 }
 
@@ -219,7 +219,9 @@ impl<'a> WriteOperation<'a> {
                 removal: Removal::Received(_),
                 ..
             }
-            | Self::Intent { room: Room::Adds, .. } => true,
+            | Self::Intent {
+                room: SpaceClass::Adds, ..
+            } => true,
             Self::HandOut {
                 then: DeliveryEffect::Delivered(fetched),
                 ..

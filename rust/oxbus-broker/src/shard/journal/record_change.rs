@@ -12,7 +12,7 @@ use std::io;
 
 use oxbus_model::message::Fields;
 use oxbus_model::varint::{self, Reader};
-use oxbus_store::{Record, Stored};
+use oxbus_store::{Record, StoredRecord};
 
 use super::encode::push_record;
 
@@ -107,7 +107,7 @@ impl<'a> RecordChange<'a> {
     }
 
     /// The record that follows from the one before; `None` when that is too short.
-    pub(super) fn apply(self, before: &Stored) -> io::Result<Option<Record>> {
+    pub(super) fn apply(self, before: &StoredRecord) -> io::Result<Option<Record>> {
         let (front, keep, middle, tail) = match self {
             Self::Whole(record) => return Ok(Some(Record::from_slice(record))),
             Self::Edited {

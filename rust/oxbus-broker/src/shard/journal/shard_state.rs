@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::{Record, Removed, Stored};
+use oxbus_store::{Record, RemovedMessage, StoredRecord};
 
 use super::consumer::ConsumerRecord;
 use super::counter_map::CounterMap;
@@ -37,7 +37,7 @@ use super::record_change::RecordChange;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageState {
     /// Its bytes.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// When it was accepted.
     pub enqueued_at: Timestamp,
     /// When it expires.
@@ -93,7 +93,7 @@ pub struct InvalidEvent {
 }
 
 /// Keeps the bytes of a message.
-pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> Stored;
+pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> StoredRecord;
 
 /// Which message does not fit, and why.
 type InvalidMessage = (Counter, &'static str);
@@ -451,7 +451,7 @@ impl MessageState {
     }
 
     /// The record that follows from the one it has.
-    fn changed(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<Stored, &'static str> {
+    fn changed(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<StoredRecord, &'static str> {
         if let RecordChange::Whole(record) = changed {
             return Ok(to_stored(record));
         }
@@ -463,7 +463,7 @@ impl MessageState {
     }
 
     /// Notes other bytes, unless a newer hold stored some.
-    fn store(&mut self, generation: u32, record: Option<Stored>) {
+    fn store(&mut self, generation: u32, record: Option<StoredRecord>) {
         if let Some(record) = record
             && generation >= self.record_generation
         {
@@ -473,8 +473,8 @@ impl MessageState {
     }
 
     /// The message as a store takes it.
-    pub fn into_removed(self, counter: Counter) -> Removed {
-        Removed {
+    pub fn into_removed(self, counter: Counter) -> RemovedMessage {
+        RemovedMessage {
             counter,
             record: self.record,
             delivery_count: self.delivery_count,
@@ -484,7 +484,7 @@ impl MessageState {
     }
 }
 
-fn fresh(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
+fn fresh(record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
     MessageState {
         record,
         enqueued_at,

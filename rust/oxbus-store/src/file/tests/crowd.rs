@@ -94,7 +94,7 @@ fn a_crowd_at_a_disk_that_fails_learns_it() {
     let committers = committers(1, FOR_EVER);
     let log = served(&disk, &committers);
     append_among_others(&log);
-    disk.fail_at(disk.calls(), crate::fault::Fault::Errno(5));
+    disk.fail_at(disk.calls(), crate::fault::SimulatedFault::Errno(5));
     let begin = Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
