@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renewing locks in the background while a slow handler works.
+"""Lock renewal in the background while a slow handler runs.
 
-One thread per renewer looks at the registered locks and hands those that are due to a thread pool, which renews them.
+One thread per renewer watches the registered locks and submits due renewals to a thread pool.
 The thread starts with the first registered lock and ends with the last one; a renewer without locks has no thread.
 Times are those of the namespace. Under a `ManualClock`, the thread that moves the clock renews (`_manual_renewal`).
 """
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
 from oxbus._exit_hook import run_before_pools_join
-from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
+from oxbus._lock_renewal import (
+    CHECK_INTERVAL_SECONDS,
+    is_committing,
+    is_settled,
+    lock_end,
+    next_renewal,
+    renewal_failed,
+    renewal_timed_out,
+)
 from oxbus._manual_renewal import ManualRenewals
 from oxbus._options import explains_options
 from oxbus._oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSession
@@ -33,14 +41,14 @@ _open_renewers: WeakSet[AutoLockRenewer] = WeakSet()
 
 
 @dataclass(slots=True)
-class _Renewal:
+class _ThreadRenewal:
     """A registered lock."""
 
     receiver: ServiceBusReceiver
     renewable: ServiceBusReceivedMessage | ServiceBusSession
     due: datetime
     """When to renew next."""
-    last: datetime
+    deadline: datetime
     """When to stop renewing."""
     duration: float
     on_failure: LockRenewFailureCallback | None
@@ -50,12 +58,11 @@ class _Renewal:
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
-    A lock is renewed when half of it is over; under a `ManualClock`, before `advance` returns.
-    Give it to `ServiceBusClient.get_queue_receiver` to register every message, or its session, or call `register`
-    for some.
+    A lock is renewed once half of its duration has passed; under a `ManualClock`, before `advance` returns.
+    Pass it to `ServiceBusClient.get_queue_receiver` to register every message, or its session; or call `register`.
     May be shared by threads and receivers; usable as a context manager.
 
-    Source: Service Bus client libraries; differences in docs/compat.md.
+    Source: `azure.servicebus.AutoLockRenewer`; differences in docs/compat.md.
     """
 
     def __init__(
@@ -65,17 +72,17 @@ class AutoLockRenewer:
         executor: ThreadPoolExecutor | None = None,
         max_workers: int | None = None,
     ) -> None:
-        """Make a renewer; no thread starts yet.
+        """Create a renewer; no thread starts yet.
 
         Args:
             max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
-            on_lock_renew_failure: Called with the message or session and the error when a lock was lost;
-                the error is None when the lock ran out before it could be renewed.
-            executor: The thread pool that renews; one is made when missing. `close` shuts it down, as in the SDK.
-            max_workers: Size of the thread pool that is made.
+            on_lock_renew_failure: Called with the message or session and the error when a lock was lost; the error is
+                None when the lock expired before its renewal.
+            executor: The thread pool that renews. None: the renewer creates one. `close` shuts it down, as in the SDK.
+            max_workers: Number of threads of the created pool. None: the default of `ThreadPoolExecutor`.
 
         Raises:
-            ValueError: A duration or size is not more than 0.
+            ValueError: `max_lock_renewal_duration` or `max_workers` is not more than 0.
         """
         if max_lock_renewal_duration <= 0:
             raise ValueError(f"max_lock_renewal_duration must be more than 0 seconds: {max_lock_renewal_duration=}")
@@ -85,12 +92,12 @@ class AutoLockRenewer:
         self._on_lock_renew_failure = on_lock_renew_failure
         self._executor = executor
         self._max_workers = max_workers
-        self._renewals: list[_Renewal] = []
-        self._by_hand: ManualRenewals[_Renewal] = ManualRenewals(_renew_now, self._report_lost)
+        self._renewals: list[_ThreadRenewal] = []
+        self._manual_renewals: ManualRenewals[_ThreadRenewal] = ManualRenewals(_renew_now, self._report_lost)
         self._in_pool = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._own = threading.local()
+        self._worker_local = threading.local()
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -113,28 +120,31 @@ class AutoLockRenewer:
     ) -> None:
         """Keep the lock of a message or session alive.
 
-        When renewal ends with an error, that error is also its `auto_renew_error`.
+        When renewal ends with an error, `auto_renew_error` of the message or session holds it.
 
         Args:
-            receiver: The receiver that the message came from, or that holds the session.
+            receiver: The receiver that returned the message, or that holds the session.
             renewable: The locked message, or the session of the receiver.
-            max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
-            on_lock_renew_failure: Called when the lock was lost; the renewer's own when missing.
+            max_lock_renewal_duration: Seconds to keep the lock alive. None: the renewer's own value.
+            on_lock_renew_failure: Called when the lock was lost. None: the renewer's own callback.
 
         Raises:
-            TypeError: `renewable` is something else.
-            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or is
-                one of a session.
             ServiceBusError: The renewer is closed.
+            TypeError: `renewable` is neither a received message nor a session.
+            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or belongs
+                to a session.
+            ForkedProcessError: The receiver was created before the process forked.
+
+        Source: `azure.servicebus.AutoLockRenewer.register`.
         """
         locked_until = lock_end(renewable, ServiceBusSession)
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
-        renewal = _Renewal(
+        renewal = _ThreadRenewal(
             receiver=receiver,
             renewable=renewable,
-            due=renew_at(locked_until, now),
-            last=now + timedelta(seconds=duration),
+            due=next_renewal(locked_until, now),
+            deadline=now + timedelta(seconds=duration),
             duration=duration,
             on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
         )
@@ -143,21 +153,21 @@ class AutoLockRenewer:
             if receiver._clock is None:
                 self._renewals.append(renewal)
             else:
-                self._by_hand.add(renewal, receiver._clock)
+                self._manual_renewals.add(renewal, receiver._clock)
             self._start()
             self._changed.notify_all()
 
     def close(self, wait: bool = True) -> None:
-        """Stop renewing; locks then run out by themselves.
+        """Stop renewing; locks then expire. Raises nothing.
 
         Args:
-            wait: Whether to wait until renewals under way have ended; a callback of the renewer never waits.
+            wait: Whether to wait for renewals in progress. A call from a callback of the renewer never waits.
         """
-        wait = wait and not getattr(self._own, "thread", False)
+        wait = wait and not getattr(self._worker_local, "thread", False)
         with self._changed:
             self._closed = True
             self._renewals.clear()
-            self._by_hand.clear()
+            self._manual_renewals.clear()
             self._changed.notify_all()
             thread, executor = self._thread, self._executor
         if thread is not None and wait:
@@ -170,7 +180,7 @@ class AutoLockRenewer:
             raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
 
     def _start(self) -> None:
-        """Start the thread if there is none; the caller holds the condition."""
+        """Start the thread unless it runs; the caller holds the condition."""
         if self._executor is None:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (heavy, and not every program renews)
 
@@ -182,29 +192,29 @@ class AutoLockRenewer:
             self._thread.start()
 
     def _watch(self) -> None:
-        """Look at the locks until there is none left."""
+        """Renew due locks until none is left."""
         with self._changed:
-            while not self._closed and (self._renewals or self._by_hand or self._in_pool):
-                self._changed.wait(self._look())
+            while not self._closed and (self._renewals or self._manual_renewals or self._in_pool):
+                self._changed.wait(self._submit_due())
             self._thread = None
 
-    def _look(self) -> float:
-        """Hand every lock that is due to the pool; return the seconds until the next look."""
-        self._by_hand.look()
+    def _submit_due(self) -> float:
+        """Submit every due lock to the pool; return the seconds until the next check."""
+        self._manual_renewals.renew_due()
         watched = []
-        wait = LOOK_EVERY_SECONDS
+        wait = CHECK_INTERVAL_SECONDS
         for renewal in self._renewals:
             if is_committing(renewal.renewable):
                 watched.append(renewal)
             elif _is_live(renewal):
-                seconds = (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds()
+                seconds = (min(renewal.due, renewal.deadline) - renewal.receiver._now()).total_seconds()
                 if seconds <= 0:
                     self._submit(self._renew, renewal)
                 else:
                     watched.append(renewal)
                     wait = min(wait, seconds)
             elif renewal.renewable._lock_expired:
-                self._submit(self._call_back, renewal, None)
+                self._submit(self._run_callback, renewal, None)
         self._renewals = watched
         return wait
 
@@ -215,50 +225,50 @@ class AutoLockRenewer:
         self._in_pool += 1
 
     def _run(self, task: Callable[..., None], *arguments: object) -> None:
-        self._own.thread = True
+        self._worker_local.thread = True
         try:
             task(*arguments)
         finally:
-            self._own.thread = False
+            self._worker_local.thread = False
             with self._changed:
                 self._in_pool -= 1
                 self._changed.notify_all()
 
-    def _renew(self, renewal: _Renewal) -> None:
-        """Renew one lock and watch it again, or tell why not."""
+    def _renew(self, renewal: _ThreadRenewal) -> None:
+        """Renew one lock and watch it again, or report the failure."""
         renewable = renewal.renewable
-        # Read before the lock is renewed: what happens to the clock afterwards does not make the lock shorter.
+        # Read before the renewal, so that a clock that moves meanwhile does not make the lock look shorter.
         now = renewal.receiver._now()
-        if now >= renewal.last:
-            renewable.auto_renew_error = timed_out(renewal.duration)
+        if now >= renewal.deadline:
+            renewable.auto_renew_error = renewal_timed_out(renewal.duration)
             return
         try:
             locked_until = _renew_now(renewal)
-        except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
+        except Exception as error:  # noqa: BLE001 (the message must report any error)
             if is_settled(renewable) or renewal.receiver.closed:
                 return  # While the renewal was under way.
             if is_committing(renewable):
-                self._watch_again(renewal)
+                self._requeue(renewal)
                 return
-            renewable.auto_renew_error = failed(error)
-            self._call_back(renewal, renewable.auto_renew_error)
+            renewable.auto_renew_error = renewal_failed(error)
+            self._run_callback(renewal, renewable.auto_renew_error)
             return
-        renewal.due = renew_at(locked_until, now)
-        self._watch_again(renewal)
+        renewal.due = next_renewal(locked_until, now)
+        self._requeue(renewal)
 
-    def _watch_again(self, renewal: _Renewal) -> None:
+    def _requeue(self, renewal: _ThreadRenewal) -> None:
         with self._changed:
             if not self._closed:
                 self._renewals.append(renewal)
 
-    def _report_lost(self, renewal: _Renewal, error: Exception | None) -> None:
-        """Have somebody else call back."""
+    def _report_lost(self, renewal: _ThreadRenewal, error: Exception | None) -> None:
+        """Run the callback in the pool."""
         with self._changed:
             if not self._closed:
-                self._submit(self._call_back, renewal, error)
+                self._submit(self._run_callback, renewal, error)
 
     @staticmethod
-    def _call_back(renewal: _Renewal, error: Exception | None) -> None:
+    def _run_callback(renewal: _ThreadRenewal, error: Exception | None) -> None:
         if renewal.on_failure is None:
             return
         try:
@@ -269,19 +279,19 @@ class AutoLockRenewer:
             logging.getLogger("oxbus").exception("on_lock_renew_failure raised")
 
 
-def _renew_now(renewal: _Renewal) -> datetime:
-    """Renew a lock; when it ends now."""
+def _renew_now(renewal: _ThreadRenewal) -> datetime:
+    """Renew a lock and return its new end."""
     if isinstance(renewal.renewable, ServiceBusSession):
         return renewal.renewable.renew_lock()
     return renewal.receiver.renew_message_lock(renewal.renewable)
 
 
-def _is_live(renewal: _Renewal) -> bool:
+def _is_live(renewal: _ThreadRenewal) -> bool:
     renewable = renewal.renewable
     return not (renewal.receiver.closed or is_settled(renewable) or renewable._lock_expired)
 
 
 def _stop_all() -> None:
-    """Let the interpreter exit: a watching thread would otherwise be joined until its locks end."""
+    """Stop all renewers at exit: the interpreter would otherwise join their threads until the locks end."""
     for renewer in list(_open_renewers):
         renewer.close(wait=False)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front door of the data plane: a client makes senders and receivers."""
+"""The data-plane client: it creates senders and receivers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from oxbus._client_receivers import Receivers
-from oxbus._client_sessions import SessionLists
+from oxbus._client_receivers import ReceiverFactory
+from oxbus._client_sessions import SessionListing
 from oxbus._connection import open_namespace, parse_connection_string
 from oxbus._options import explains_options
 from oxbus._oxbus import Namespace
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 @explains_options
-class ServiceBusClient(Receivers, SessionLists):
-    """Makes senders and receivers for the entities of one namespace.
+class ServiceBusClient(ReceiverFactory, SessionListing):
+    """Creates senders and receivers for the entities of one namespace.
 
-    The namespace stays open when the client closes; the senders and receivers that it made do not.
-    May be shared by threads.
+    Closing the client closes its senders and receivers; the namespace stays open.
+    May be shared by threads; usable as a context manager.
+
+    Source: `azure.servicebus.ServiceBusClient`; differences in docs/compat.md.
     """
 
     def __init__(
@@ -35,14 +37,14 @@ class ServiceBusClient(Receivers, SessionLists):
         retry_backoff_max: float = 120,
         retry_mode: str = "exponential",
     ) -> None:
-        """Make a client.
+        """Create a client.
 
         Args:
             namespace: The namespace to work on.
-            retry_total: Repeats after a transient error of a connection.
-                The retry options are checked, and have no effect in this process: there is no connection to lose.
-            retry_backoff_factor: Seconds before the first repeat.
-            retry_backoff_max: Most seconds between two repeats.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
+                this process: there is no connection to lose.
+            retry_backoff_factor: Seconds before the first retry.
+            retry_backoff_max: Upper bound for the seconds between two retries.
             retry_mode: ``"exponential"`` or ``"fixed"``.
 
         Raises:
@@ -73,19 +75,26 @@ class ServiceBusClient(Receivers, SessionLists):
         retry_backoff_max: float = 120,
         retry_mode: str = "exponential",
     ) -> Self:
-        """Make a client for the namespace that a connection string names.
+        """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name``: the in-memory namespace of that name, one per name and process.
-                With ``;EntityPath=…`` the client is for that entity only.
-            retry_total: As for the class, like the other retry options.
-            retry_backoff_factor: Seconds before the first repeat.
-            retry_backoff_max: Most seconds between two repeats.
+            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
+                ``Endpoint=file:///absolute/dir`` for the namespace in a directory. With ``;EntityPath=…`` the client is
+                for that entity only.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
+                this process: there is no connection to lose.
+            retry_backoff_factor: Seconds before the first retry.
+            retry_backoff_max: Upper bound for the seconds between two retries.
             retry_mode: ``"exponential"`` or ``"fixed"``.
 
         Raises:
-            ValueError: The connection string is malformed.
-            InvalidOperationError: It names a directory or a server, which this version cannot open.
+            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
+            NamespaceInUseError: Another process owns the directory.
+            StoreCorruptError: The catalog of the directory is damaged.
+            OSError: The directory cannot be read or written.
+            ValueError: The connection string is malformed, or a retry option is out of its range.
+
+        Source: `azure.servicebus.ServiceBusClient.from_connection_string`.
         """
         properties = parse_connection_string(conn_str)
         client = cls(
@@ -114,13 +123,18 @@ class ServiceBusClient(Receivers, SessionLists):
         """Return a sender for a queue.
 
         Args:
-            queue_name: The queue.
-            client_identifier: A name for this sender in error texts; one is made when missing.
-            socket_timeout: Seconds to wait on a socket; checked, and without effect in this process.
+            queue_name: The queue. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
+                it does not exist.
+            client_identifier: A name for this sender in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such queue; raised here or at the first send.
-            ValueError: The client is closed, or its connection string is for another entity.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: `queue_name` is not a str.
+            ValueError: The client is closed, its connection string is for another entity, or `socket_timeout` is not
+                more than 0.
+
+        Source: docs/behaviour.md B-020; `azure.servicebus.ServiceBusClient.get_queue_sender`.
         """
         self._check(queue_name, socket_timeout)
         sender = self._namespace._sender(queue_name, client_identifier)
@@ -133,13 +147,18 @@ class ServiceBusClient(Receivers, SessionLists):
         """Return a sender for a topic.
 
         Args:
-            topic_name: The topic.
-            client_identifier: A name for this sender in error texts; one is made when missing.
-            socket_timeout: Seconds to wait on a socket; checked, and without effect in this process.
+            topic_name: The topic. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
+                it does not exist.
+            client_identifier: A name for this sender in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic; raised here or at the first send.
-            ValueError: The client is closed, or its connection string is for another entity.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: `topic_name` is not a str.
+            ValueError: The client is closed, its connection string is for another entity, or `socket_timeout` is not
+                more than 0.
+
+        Source: docs/behaviour.md B-020; `azure.servicebus.ServiceBusClient.get_topic_sender`.
         """
         self._check(topic_name, socket_timeout)
         sender = self._namespace._sender(topic_name, client_identifier)
@@ -150,8 +169,8 @@ class ServiceBusClient(Receivers, SessionLists):
         """Return a transaction; it begins with its first operation.
 
         Args:
-            cross_entity: It may send to several entities, as long as all is in one partition: to partitioned ones with
-                the same key. It settles messages of one of them only.
+            cross_entity: Allow sends to several entities, as long as all operations are in one partition: partitioned
+                entities need the same key. It settles messages of one entity only.
 
         Raises:
             ValueError: The client is closed.
@@ -163,9 +182,10 @@ class ServiceBusClient(Receivers, SessionLists):
         return Transaction(self._namespace, cross_entity=cross_entity)
 
     def close(self) -> None:
-        """Close every sender and receiver that this client made; the namespace stays open.
+        """Close every sender and receiver of this client; the namespace stays open.
 
-        A closed receiver gives back the messages it held without charging a delivery. Closing twice is harmless.
+        Prefetched messages return to their queues without charging a delivery. Closing twice is harmless. Raises
+        nothing.
         """
         self._closed = True
         for key, handle in list(self._handles.items()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the client that makes receivers: for queues, subscriptions and their sub-queues."""
+"""The part of the client that creates receivers for queues, subscriptions and their sub-queues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from oxbus._entity_path import subscription_path
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus._exit_hook import run_before_pools_join
-from oxbus._handles import Handles
+from oxbus._handles import ClientHandles
 from oxbus._oxbus import _wake_waiting
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from oxbus._oxbus import ServiceBusReceiver
 
 
-class Receivers(Handles):
-    """Makes the receivers of a client."""
+class ReceiverFactory(ClientHandles):
+    """Creates the receivers of a client."""
 
     def get_queue_receiver(
         self,
@@ -34,30 +34,31 @@ class Receivers(Handles):
         lock_policy: Literal["fresh", "faithful"] | None = None,
         partition_id: int | None = None,
     ) -> ServiceBusReceiver:
-        """Return a receiver for a queue or for one of its sub-queues.
+        """Return a receiver for a queue or one of its sub-queues.
 
         Args:
-            queue_name: The queue.
-            client_identifier: A name for this receiver in error texts; one is made when missing.
-            socket_timeout: Seconds to wait on a socket; checked, and without effect in this process.
+            queue_name: The queue. The first call of the receiver looks it up and raises MessagingEntityNotFoundError if
+                it does not exist.
+            client_identifier: A name for this receiver in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
             session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
-                accepted when the receiver is entered or first used; the next one is waited for as long as
-                `max_wait_time`, or a minute.
-            sub_queue: The dead-letter queue of the queue, or its transfer dead-letter queue.
-            receive_mode: Lock each message until it is settled, or remove it as it is handed out.
-            max_wait_time: Seconds that iteration waits for a next message before it ends. `None` waits for ever;
-                0 does not wait.
-            auto_lock_renewer: Every message that is received in peek-lock mode is registered with it, or the session.
-            prefetch_count: Messages to hold ready beyond those asked for; 0 holds none.
-            lock_policy: ``"fresh"``: the lock's time starts when a message is handed out.
-                ``"faithful"``: it starts when the message is taken from its partition, as in Service Bus.
-                `None` is the policy of the namespace.
-            partition_id: Take messages from this partition only.
+                accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            sub_queue: The dead-letter queue or the transfer dead-letter queue of the queue.
+            receive_mode: Lock each message until it is settled, or remove it on delivery.
+            max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
+                wait.
+            auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
+            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
+                ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
+                the namespace.
+            partition_id: Receive from this partition only. None: from all.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such queue; raised here or at the first receive.
-            ValueError: An option is out of its range, `session_id` comes with `sub_queue`, the client is closed, or its
-                connection string is for another entity.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: An option is out of its range, `session_id` is given with `sub_queue`, the client is closed, or
+                its connection string is for another entity.
 
         Source: docs/behaviour.md B-125 to B-149, B-192 to B-199; differences in docs/compat.md#receive.
         """
@@ -91,32 +92,32 @@ class Receivers(Handles):
         lock_policy: Literal["fresh", "faithful"] | None = None,
         partition_id: int | None = None,
     ) -> ServiceBusReceiver:
-        """Return a receiver for a subscription or for one of its sub-queues.
+        """Return a receiver for a subscription or one of its sub-queues.
 
         Args:
             topic_name: The topic.
-            subscription_name: Its subscription.
-            client_identifier: A name for this receiver in error texts; one is made when missing.
-            socket_timeout: Seconds to wait on a socket; checked, and without effect in this process.
+            subscription_name: Its subscription. The first call of the receiver looks it up and raises
+                MessagingEntityNotFoundError if it does not exist.
+            client_identifier: A name for this receiver in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
             session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It
-                is accepted when the receiver is entered or first used; the next one is waited for as long as
-                `max_wait_time`, or a minute.
-            sub_queue: The dead-letter queue of the subscription, or its transfer dead-letter queue.
-            receive_mode: Lock each message until it is settled, or remove it as it is handed out.
-            max_wait_time: Seconds that iteration waits for a next message before it ends. `None` waits for ever;
-                0 does not wait.
-            auto_lock_renewer: Every message that is received in peek-lock mode is registered with it, or the session.
-            prefetch_count: Messages to hold ready beyond those asked for; 0 holds none.
-            lock_policy: ``"fresh"``: the lock's time starts when a message is handed out.
-                ``"faithful"``: it starts when the message is taken from its partition, as in Service Bus.
-                `None` is the policy of the namespace.
-            partition_id: Take messages from this partition only.
+                is accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            sub_queue: The dead-letter queue or the transfer dead-letter queue of the subscription.
+            receive_mode: Lock each message until it is settled, or remove it on delivery.
+            max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
+                wait.
+            auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
+            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
+                ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
+                the namespace.
+            partition_id: Receive from this partition only. None: from all.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic or subscription; raised here or at the first receive.
-            TypeError: A name is no text.
-            ValueError: An option is out of its range, `session_id` comes with `sub_queue`, the client is closed, or its
-                connection string is for another entity.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: An option is out of its range, `session_id` is given with `sub_queue`, a name is invalid, the
+                client is closed, or its connection string is for another entity.
 
         Source: docs/behaviour.md B-020, B-125 to B-149, B-192 to B-199; differences in docs/compat.md#receive.
         """
@@ -162,14 +163,16 @@ class Receivers(Handles):
             lock_policy=lock_policy,
             partition_id=partition_id,
             client_identifier=client_identifier,
-            session=_wanted(session_id),
+            session=_native_session(session_id),
         )
         self._keep(receiver)
         return receiver
 
 
-def _wanted(session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None) -> tuple[str | None] | None:
-    """The session to accept as the native part takes it: none, any, or one."""
+def _native_session(
+    session_id: str | Literal[ServiceBusSessionFilter.NEXT_AVAILABLE] | None,
+) -> tuple[str | None] | None:
+    """Convert a session option for the native module: no session, the next available one, or one id."""
     if session_id is None:
         return None
     if session_id is ServiceBusSessionFilter.NEXT_AVAILABLE:

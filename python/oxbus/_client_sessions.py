@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from oxbus._entity_path import subscription_path
-from oxbus._handles import Handles
+from oxbus._handles import ClientHandles
 from oxbus._paging import ItemPaged
 from oxbus._sessions import list_sessions
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oxbus._sessions import ServiceBusSessionInfo
 
 
-class SessionLists(Handles):
+class SessionListing(ClientHandles):
     """Lists sessions for a client."""
 
     @overload
@@ -53,16 +53,18 @@ class SessionLists(Handles):
 
         Args:
             queue_name: A queue that requires sessions.
-            state_updated_after: Only those whose state was set after this time; without a time zone it counts as UTC.
-            timeout: More than 0, or None. It does not end a call.
-            details: Return a `ServiceBusSessionInfo` for each in place of its id.
+            state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
+                UTC.
+            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            details: Return a `ServiceBusSessionInfo` for each session instead of its id.
 
         Returns:
             Ids, or details. Sessions of partitions that are out of service are missing.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such queue; raised at the first item, like the next one.
+            MessagingEntityNotFoundError: The queue does not exist. Raised at the first item, like the next two.
             InvalidOperationError: The queue does not require sessions.
+            ForkedProcessError: The namespace was opened before the process forked.
             ValueError: `timeout` is not more than 0, the client is closed, or its connection string is for another
                 entity.
 
@@ -110,19 +112,21 @@ class SessionLists(Handles):
         Args:
             topic_name: The topic.
             subscription_name: Its subscription, one that requires sessions.
-            state_updated_after: Only those whose state was set after this time; without a time zone it counts as UTC.
-            timeout: More than 0, or None. It does not end a call.
-            details: Return a `ServiceBusSessionInfo` for each in place of its id.
+            state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
+                UTC.
+            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            details: Return a `ServiceBusSessionInfo` for each session instead of its id.
 
         Returns:
             Ids, or details. Sessions of partitions that are out of service are missing.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic or subscription; raised at the first item, like the
-                next one.
+            MessagingEntityNotFoundError: The subscription does not exist. Raised at the first item, like the next two.
             InvalidOperationError: The subscription does not require sessions.
-            ValueError: `timeout` is not more than 0, the client is closed, or its connection string is for another
-                entity.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: `timeout` is not more than 0, a name is invalid, the client is closed, or its connection string
+                is for another entity.
 
         Source: docs/behaviour.md B-214 to B-216.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data classes that can also be read, and written, like a mapping from field name to value."""
+"""Data classes that can also be read and written like a mapping from field name to value."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class FieldMapping(Mapping[str, Any]):
         return [field.name for field in fields(self)]
 
     def __getitem__(self, key: str) -> Any:
-        """Return the field `key`; `KeyError` when there is none."""
+        """Return the field `key`; KeyError if there is none."""
         if key not in self._names():
             raise KeyError(key)
         return getattr(self, key)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of the fields in their order."""
+        """Iterate over the names of the fields, in order."""
         return iter(self._names())
 
     def __len__(self) -> int:
@@ -34,27 +34,42 @@ class FieldMapping(Mapping[str, Any]):
         return len(self._names())
 
     def has_key(self, k: str) -> bool:
-        """Tell whether `k` is the name of a field."""
+        """Return whether `k` is the name of a field. Raises nothing.
+
+        Args:
+            k: The name.
+
+        Source: the SDK's `DictMixin.has_key`.
+        """
         return k in self._names()
 
 
 class MutableFieldMapping(FieldMapping):
-    """A `FieldMapping` whose fields can be set as items too; fields can neither be added nor removed."""
+    """A `FieldMapping` whose fields can also be set as items; fields cannot be added or removed."""
 
     __slots__ = ()
 
     def __setitem__(self, key: str, value: object) -> None:
-        """Set the field `key`; `KeyError` when there is none."""
+        """Set the field `key`; KeyError if there is none."""
         if key not in self._names():
             raise KeyError(key)
         setattr(self, key, value)
 
     def __delitem__(self, key: str) -> None:
-        """Unset the field `key`: its value becomes None."""
+        """Reset the field `key` to None; KeyError if there is none."""
         self[key] = None
 
     def update(self, other: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
-        """Set several fields; nothing is set when one of the names is unknown."""
+        """Set several fields, or none if a name is unknown.
+
+        Args:
+            other: Field names with their values, as a mapping or as pairs.
+
+        Raises:
+            KeyError: A name is not a field; nothing is set.
+
+        Source: the SDK's `DictMixin.update`.
+        """
         changes = dict(other)
         for key in changes:
             if key not in self._names():

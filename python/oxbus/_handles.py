@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of a client share: the namespace, and the senders and receivers to close with it."""
+"""State shared by the parts of a client: the namespace, and the senders and receivers to close with it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from oxbus._oxbus import Namespace, ServiceBusReceiver, ServiceBusSender
 
 
-class Handles:
-    """The senders and receivers that a client made."""
+class ClientHandles:
+    """The senders and receivers of a client."""
 
     _namespace: Namespace
     _entity_path: str | None
@@ -18,7 +18,7 @@ class Handles:
     _closed: bool
 
     def _keep(self, handle: ServiceBusSender | ServiceBusReceiver) -> None:
-        """Remember what to close, and forget what was closed; each step is atomic, so no lock can outlive a fork."""
+        """Register a handle and drop the closed ones. Each step is atomic, so no lock can be held across a fork."""
         for key, other in list(self._handles.items()):
             if other.closed:
                 self._handles.pop(key, None)

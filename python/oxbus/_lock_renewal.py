@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both lock renewers know about locks: which can be renewed, when, and what to say when that ends."""
+"""Rules shared by both lock renewers: which locks can be renewed, when, and with which errors renewal ends."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from oxbus.exceptions import AutoLockRenewFailed, AutoLockRenewTimeout
 if TYPE_CHECKING:
     from datetime import datetime
 
-LOOK_EVERY_SECONDS = 0.25
+CHECK_INTERVAL_SECONDS = 0.25
 
 
-def renew_at(locked_until: datetime, now: datetime) -> datetime:
-    """When to renew a lock that ends then: when half of it is over, so that a late look still finds it."""
+def next_renewal(locked_until: datetime, now: datetime) -> datetime:
+    """Return when to renew a lock: halfway to its end, so that a late check still finds it."""
     return now + (locked_until - now) / 2
 
 
 def lock_end(renewable: object, session_class: type) -> datetime:
-    """When the lock of a message or session ends.
+    """Return when the lock of a message or session ends.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: `renewable` is neither a message nor a session.
         ValueError: It has no lock.
     """
     if not isinstance(renewable, (ServiceBusReceivedMessage, session_class)):
@@ -41,23 +41,23 @@ def lock_end(renewable: object, session_class: type) -> datetime:
 
 
 def is_settled(renewable: object) -> bool:
-    """True for a settled message; a session is never settled."""
+    """Return whether a message is settled; a session never is."""
     return isinstance(renewable, ServiceBusReceivedMessage) and renewable._settled
 
 
 def is_committing(renewable: object) -> bool:
-    """True while a commit that settles the message has its lock, which cannot be renewed then."""
+    """Return whether a commit that settles the message holds its lock, which cannot be renewed then."""
     return isinstance(renewable, ServiceBusReceivedMessage) and renewable._committing
 
 
-def timed_out(seconds: float) -> AutoLockRenewTimeout:
-    """The error of a lock that was kept for as long as was allowed."""
+def renewal_timed_out(seconds: float) -> AutoLockRenewTimeout:
+    """Return the error of a lock that was renewed for as long as allowed."""
     return AutoLockRenewTimeout(
         f"the {seconds} seconds allowed for renewing the lock are over: "
         "use a longer max_lock_renewal_duration, or settle the message sooner"
     )
 
 
-def failed(error: Exception) -> AutoLockRenewFailed:
-    """The error of a lock that could not be renewed."""
+def renewal_failed(error: Exception) -> AutoLockRenewFailed:
+    """Return the error of a lock that could not be renewed."""
     return AutoLockRenewFailed(f"the lock could not be renewed: {error}. Receive the message again.", error=error)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native module: messages, senders, receivers and the namespace.
 
-Everything here that has no underscore is exported by `oxbus`, `oxbus.bulk` or `oxbus.testing`.
-Times are aware UTC datetimes with the resolution of a millisecond; waits are seconds.
-A call that may block lets other threads run and can be interrupted with Ctrl-C.
+Every name without an underscore is exported by `oxbus`, `oxbus.bulk`, `oxbus.server` or `oxbus.testing`.
+Times are aware UTC datetimes with millisecond resolution; waits are seconds.
+A call that may block releases the interpreter lock and can be interrupted with Ctrl-C.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,43 +60,45 @@ class _ArrowStream(Protocol):
 
 _Property: TypeAlias = bool | int | float | str | bytes | datetime | timedelta | UUID | None
 _MaybeNone: TypeAlias = Any
-"""Stands for None where hardly any program meets it, so that programs need not check for it."""
+"""None in rare cases only, so programs need not check for it."""
 _Outcome: TypeAlias = Literal["complete", "abandon", "defer", "dead_letter"]
 
 def partition_id(key: str | bytes, partitions: int = 16) -> int:
-    """Return the partition that a key goes to.
+    """Return the partition of a key.
 
-    The XXH64 hash of the key's bytes with seed 42, as a signed number, modulo `partitions`:
-    what Spark computes as ``pmod(xxhash64(cast(key as binary)), partitions)``.
+    The XXH64 hash of the key's bytes with seed 42, as a signed number, modulo `partitions`: what Spark computes as
+    ``pmod(xxhash64(cast(key as binary)), partitions)``.
 
     Args:
         key: A session id or partition key; text is hashed as UTF-8.
-        partitions: How many partitions there are, 1 to 65,535.
+        partitions: Number of partitions, 1 to 65,535.
 
     Raises:
         ValueError: `partitions` is out of its range.
-        TypeError: `key` is neither text nor bytes.
+        TypeError: `key` is neither str nor bytes.
 
     Source: docs/behaviour.md B-062; docs/decisions/0001-partition-hash.md.
     """
 
 def partition_ids(keys: _ArrowArray | _ArrowStream | Sequence[str | bytes | None], partitions: int = 16) -> ArrowArray:
-    """Return the partition of each key; a null key has a null partition.
+    """Return the partition of each key; the partition of a null key is null.
 
     Args:
         keys: An Arrow array of strings or binaries (read in place), a list, or a numpy array.
-        partitions: How many partitions there are, 1 to 65,535.
+        partitions: Number of partitions, 1 to 65,535.
 
     Returns:
-        An Arrow array of 32-bit integers; ``pyarrow.array(result)`` takes it over without a copy.
+        An Arrow array of 32-bit integers; ``pyarrow.array(result)`` adopts it without a copy.
 
     Raises:
         ValueError: `partitions` is out of its range.
-        TypeError: A key is neither text nor bytes.
+        TypeError: A key is neither str nor bytes.
+
+    Source: docs/behaviour.md B-062; docs/decisions/0001-partition-hash.md.
     """
 
 def _salvage(source: str | PathLike[str], target: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Copy what is intact in a damaged namespace into a new one; what each partition had and lost."""
+    """Copy the intact part of a damaged namespace into a new one; return what each partition held and lost."""
 
 @final
 class _WakeUps:
@@ -107,49 +109,57 @@ class _WakeUps:
 
 @final
 class _Waiter:
-    def leave(self) -> None: ...
+    def cancel(self) -> None: ...
 
 def _close_durable() -> None:
-    """Close the durable namespaces that are still open: the process ends."""
+    """Close the durable namespaces that are still open, because the process ends."""
 
 def _end_log() -> None:
-    """Write the lines of the log so far, and take no more: the process ends."""
+    """Write the log lines emitted so far and accept no more, because the process ends."""
 
 def _flush_log(seconds: float) -> bool:
-    """Wait until the lines of the log so far are written, or for so long; False when some are not."""
+    """Wait until the log lines emitted so far are written, at most `seconds`; return False if some are not."""
 
 def _mute_log(muted: bool) -> None:
-    """Take no lines of the log, whatever levels say; or take them again."""
+    """Drop all log lines regardless of levels, or stop doing so."""
 
 def _wake_waiting() -> None:
-    """End every receive that waits; it returns what it has. Called when the interpreter exits."""
+    """End every waiting receive, which returns what it has. Called when the interpreter exits."""
 
 @final
 class ArrowArray:
-    """32-bit integers in Arrow memory, readable by anything that understands the Arrow C data interface."""
+    """32-bit integers in Arrow memory, readable through the Arrow C data interface.
+
+    Source: docs/compat.md#arrow.
+    """
 
     def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
     def to_pylist(self) -> list[int | None]:
-        """Return the values as Python objects."""
+        """Return the values as Python objects. Raises nothing."""
 
 @final
 class ArrowTable:
-    """Messages as Arrow columns, readable by anything that understands the Arrow C stream interface."""
+    """Messages as Arrow columns, readable through the Arrow C stream interface.
+
+    Source: docs/compat.md#arrow.
+    """
 
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
 class Server:
-    """A server of a namespace, for SDKs and bulk clients. Made by `oxbus.server.serve`; usable as a context manager.
+    """A server of a namespace for SDKs and bulk clients, started by `oxbus.server.serve`.
+
+    Usable as a context manager.
 
     Source: docs/server.md.
     """
 
     @property
     def host(self) -> str:
-        """The host that it was asked to listen on."""
+        """The host that it listens on, as given."""
 
     @property
     def port(self) -> int:
@@ -157,40 +167,41 @@ class Server:
 
     @property
     def amqp_port(self) -> int | None:
-        """What stands for 5672 in the service; None when it was left out."""
+        """The port that stands for 5672 of the service; None if it has none."""
 
     @property
     def amqps_port(self) -> int | None:
-        """What stands for 5671 in the service; None when it was left out."""
+        """The port that stands for 5671 of the service; None if it has none."""
 
     @property
     def http_port(self) -> int | None:
-        """What stands for 5300 in the emulator; None when it was left out."""
+        """The port that stands for 5300 of the emulator; None if it has none."""
 
     @property
     def https_port(self) -> int | None:
-        """What stands for 443 in the service; None when it was left out."""
+        """The port that stands for 443 of the service; None if it has none."""
 
     @property
     def connection_string(self) -> str:
-        """What SDKs, Spark and `BulkClient` need, with a key in clear: that of the first rule that may manage, or of the first.
+        """The connection string for SDKs, Spark and `BulkClient`, with a key in clear text.
 
-        With a certificate of the caller's and a port for TLS it names that port, and clients speak TLS; otherwise it says
-        ``UseDevelopmentEmulator=true``, and they do not.
+        The key is that of the first rule with the Manage right, else of the first rule.
+        With a caller's certificate and a TLS port, it names that port and clients use TLS; otherwise it contains
+        ``UseDevelopmentEmulator=true``, and clients use plain connections.
         """
 
     @property
     def certificate(self) -> str | None:
-        """In PEM, what clients have to trust; None when the certificate is the caller's."""
+        """The certificate that clients have to trust, as PEM; None when the caller provided the certificate."""
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
 
     def close(self) -> None:
-        """Accept no more connections, let requests under way finish, and free the ports; closing twice is harmless.
+        """Stop accepting connections, finish requests in progress, and free the ports.
 
-        Receives that wait end at once, without messages.
+        Waiting receives end at once, without messages. Closing twice is harmless. Raises nothing.
         """
 
     def __enter__(self) -> Self: ...
@@ -207,16 +218,17 @@ class Server:
 class BulkClient:
     """A client of the bulk routes of a server: rows as Arrow tables, reservations, staged sends.
 
-    May be shared by threads, and works on in a forked process, with connections of its own there.
-    Errors of the broker are the same exceptions as in the broker's own process.
-    What goes over the network can also raise:
+    May be shared by threads. In a forked process it continues to work, with new connections.
+    Errors of the broker raise the same exceptions as in the broker's own process.
+    Every call over the network can also raise:
 
-        ServiceBusConnectionError: The server cannot be reached, or the connection broke. After a send, nobody knows
-            whether it was stored.
+        ServiceBusConnectionError: The server cannot be reached, or the connection broke. After a send the rows may or
+            may not be stored.
         ServiceBusAuthenticationError: The key is wrong, or the clocks differ by more than five minutes.
-        ServiceBusAuthorizationError: The key does not give the right that the call needs, or is for another entity.
+        ServiceBusAuthorizationError: The key lacks the right that the call needs, or is for another entity.
         OperationTimeoutError: The server did not answer in time.
-        ServiceBusServerBusyError: The server has too much to do.
+        ServiceBusServerBusyError: The server is overloaded.
+        ValueError: The client is closed.
 
     Source: docs/bulk.md.
     """
@@ -224,16 +236,16 @@ class BulkClient:
     def __new__(
         cls, connection_string: str, *, ca_file: str | PathLike[str] | None = None, timeout: float = 60.0
     ) -> Self:
-        """Make a client; nothing is connected yet.
+        """Create a client; it connects at its first call.
 
         Args:
-            connection_string: What SDKs take: ``Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=...``, with
-                ``;UseDevelopmentEmulator=true`` behind it for a server without TLS.
-            ca_file: A PEM file with the certificates to trust; None: those of the system.
-            timeout: Seconds to wait for each piece of the connection: connecting, writing, and every read.
+            connection_string: As for SDKs: ``Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=...``,
+                followed by ``;UseDevelopmentEmulator=true`` for a server without TLS.
+            ca_file: A PEM file with the certificates to trust. None: those of the system.
+            timeout: Seconds to wait for each network operation: connecting, writing, and every read.
 
         Raises:
-            ValueError: The connection string or the file is none.
+            ValueError: The connection string is malformed, or the file is not valid PEM.
         """
 
     @property
@@ -241,33 +253,44 @@ class BulkClient:
         """The address of the server, ``sb://host:port``."""
 
     def describe(self, entity: str) -> dict[str, Any]:
-        """Return what an entity is: ``kind`` ("queue", "topic" or "subscription"), ``partitions``, ``incarnation``, settings.
+        """Return the kind, the partitions and the settings of an entity.
 
-        ``starts`` and ``ends`` are counters by partition (the low 48 bits of a sequence number): that of the first message
-        there is, and the one that the next message gets. A plain entity has one partition, 0.
-        They and ``active_messages`` are left out for a key that may only send.
+        ``kind`` is "queue", "topic" or "subscription". ``starts`` and ``ends`` are counters by partition (the low 48
+        bits of a sequence number): that of the first message, and that of the next message to be stored. An entity
+        without partitioning has one partition, 0.
+        They and ``active_messages`` are omitted for a key that has only the Send right. ``incarnation`` changes when an
+        entity is deleted and created again.
+
+        Args:
+            entity: A queue, a topic, or a subscription as ``topic/Subscriptions/name``.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such entity.
+            MessagingEntityNotFoundError: The entity does not exist.
         """
 
     def send(self, entity: str, data: _ArrowArray | _ArrowStream) -> dict[int, int]:
         """Send the rows of a table as messages, as `ServiceBusSender.send_arrow` does. All rows are checked first.
 
-        The rows are read while they are sent; at most 256 MiB of them in one call.
+        The rows are read while they are sent; at most 256 MiB in one call.
 
         Args:
             entity: A queue or a topic.
-            data: The columns of `ServiceBusSender.send_arrow`, and ``partition_id`` (int16 or int32) for where rows without
-                a key are to go.
+            data: The columns of `ServiceBusSender.send_arrow`, and ``partition_id`` (int16 or int32) with the target
+                partition of rows without a key.
 
         Returns:
-            Partition id to the number of rows that it stored.
+            The number of rows stored in each partition, by partition id.
 
         Raises:
-            PartialSendError: Some rows were not stored; it names them.
+            PartialSendError: Some rows were not stored; `rows` names them.
+            MessagingEntityNotFoundError: The entity does not exist.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            MessageSizeExceededError: A row is larger than the entity accepts, or all rows are larger than one call may
+                be.
+            PartitionUnavailableError: No row was stored: the partitions are out of service.
+            ServiceBusQuotaExceededError: No row was stored: the partitions or the memory limit are full.
+            InvalidOperationError: A row lacks the session id that the entity requires, or the entity is a subscription.
             ValueError: A column or a value is wrong; nothing was stored.
-            MessageSizeExceededError: A row is larger than the entity takes, or all are larger than one call may bring.
         """
 
     def receive(
@@ -280,13 +303,21 @@ class BulkClient:
     ) -> ArrowTable:
         """Receive messages as columns, as `ServiceBusReceiver.receive_arrow` does.
 
-        Messages whose way breaks off go back at once, nothing charged; with "receive_and_delete" they are lost.
+        If the connection breaks during the transfer, locked messages return to the queue at once without charging a
+        delivery; with "receive_and_delete" they are lost.
 
         Args:
-            entity: A queue, a subscription (``topic/Subscriptions/name``), or either with ``/$deadletterqueue`` behind.
+            entity: A queue, a subscription (``topic/Subscriptions/name``), or either followed by ``/$deadletterqueue``.
             max_message_count: Upper bound, at least 1.
             max_wait_time: Seconds to wait for the first message, at most an hour.
-            receive_mode: Locked until they are settled, or gone.
+            receive_mode: "peek_lock": lock messages until they are settled. "receive_and_delete": remove them.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, requires sessions, or forwards its messages.
+            PartitionUnavailableError: As for `ServiceBusReceiver.receive_messages`.
+            ValueError: An argument is out of its range.
         """
 
     def settle(
@@ -298,18 +329,22 @@ class BulkClient:
         reason: str | None = None,
         description: str | None = None,
     ) -> list[int]:
-        """Settle received messages and return the positions of those whose lock was lost; the others are settled.
+        """Settle received messages; return the positions of those whose lock was lost. The others are settled.
 
         Args:
             entity: As for `receive`.
-            lock_tokens: What `receive` returned, rows of it, its column lock_token, or a sequence of its values.
-            outcome: How.
-            reason: Of a dead letter.
-            description: Of a dead letter.
+            lock_tokens: The table that `receive` returned, some of its rows, its column lock_token, or a sequence of
+                its values.
+            outcome: "complete", "abandon", "defer" or "dead_letter".
+            reason: Why messages are dead-lettered.
+            description: What went wrong before they were dead-lettered.
 
         Raises:
-            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that
-                were not settled, or of which nobody knows, and its `effect` says which. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessagingEntityNotFoundError: The entity does not exist.
+            InvalidOperationError: A message of a dead-letter queue is to be dead-lettered.
+            ValueError: The outcome is unknown, a token is malformed, or a reason is given with another outcome.
         """
 
     def peek(
@@ -323,32 +358,43 @@ class BulkClient:
         include_body: bool = True,
         application_properties: Literal["map", "json"] = "map",
     ) -> tuple[ArrowTable, int | None]:
-        """Look at the messages of one partition, in the order of their numbers, and leave them as they are.
+        """Return messages of one partition in the order of their numbers, without locking or removing them.
 
         Args:
             entity: As for `receive`.
-            partition: 0 for a plain entity.
-            from_sequence_number: Where to begin; lower than the first is the first.
-            to_sequence_number: Where to end, that number included.
-            max_bytes: Size of a page, at most 64 MiB; at least one message comes.
+            partition: The partition; 0 for an entity without partitioning.
+            from_sequence_number: Where to begin; a number below the first message means the first message.
+            to_sequence_number: Where to end, inclusive. None: at the last message.
+            max_bytes: Size of a page in bytes, at most 64 MiB; a page has at least one message.
             include_body: False leaves the column body empty.
-            application_properties: "map" for text under text, "json" for the text of a JSON object that keeps numbers and truth
-                values.
+            application_properties: "map": a map of strings. "json": a JSON object as text, which keeps numbers and
+                booleans.
 
         Returns:
-            A page, and the sequence number at which the next one begins; None after the last.
+            A page, and the sequence number at which the next page begins; None after the last.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist.
+            PartitionUnavailableError: The partition is out of service.
+            ValueError: The entity has no such partition, or an argument is out of its range.
         """
 
     def acquire(self, entity: str, consumer: str, start: Literal["earliest", "latest"] = "earliest") -> dict[str, int]:
-        """Become the one who speaks for a consumer; whoever was it before is refused from now on.
+        """Take ownership of a consumer; calls with an earlier epoch are rejected from now on.
 
         Args:
-            entity: As for `receive`; not one with sessions.
-            consumer: Its name, the same after every restart.
-            start: Where a consumer begins that was never here: at the first message, or behind the last.
+            entity: As for `receive`; it must not require sessions.
+            consumer: The name of the consumer, the same after every restart.
+            start: Where a new consumer begins: at the first message, or after the last.
 
         Returns:
-            ``epoch``, to be named in later calls, and ``done``, the highest number that was completed.
+            ``epoch``, an argument of later calls, and ``done``, the highest completed number.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist.
+            InvalidOperationError: The entity is a topic or requires sessions.
+            PartitionUnavailableError: The partition that stores the consumer is out of service.
+            ValueError: The name is malformed.
         """
 
     def reserve(
@@ -364,31 +410,51 @@ class BulkClient:
         max_wait_time: float = 0.0,
         upto: list[int] | None = None,
     ) -> dict[str, Any]:
-        """Reserve messages under a number, or return what that number has.
+        """Reserve messages under a number, or return the existing reservation of that number.
 
         Args:
             entity: As for `acquire`.
             consumer: As for `acquire`.
-            epoch: What `acquire` returned.
+            epoch: The epoch that `acquire` returned.
             n: The number, one higher than the last.
-            max_messages: At most so many.
-            max_bytes: At most so many bytes; one message may have more.
-            lock_duration: Seconds that they are reserved unless that is renewed.
+            max_messages: Upper bound for the number of messages.
+            max_bytes: Upper bound for their size in bytes; a single message may be larger.
+            lock_duration: Seconds until the reservation expires unless it is renewed.
             max_wait_time: Seconds to wait for the first message.
-            upto: By partition, no message whose counter is this or higher: `ends` of `describe`.
+            upto: By partition, the counter at which to stop: `ends` of `describe`. None: no bound.
 
         Returns:
-            ``id``, ``n``, ``messages``, ``missing`` (what others took meanwhile), ``expires_at_ms``, and ``partitions``: a list
-            of ``partition``, ``ranges`` of sequence numbers with both ends included, ``messages`` and ``bytes``.
-            Without messages nothing was reserved, and the number stays free.
+            ``id``, ``n``, ``messages``, ``missing`` (messages that others took since), ``expires_at_ms``, and
+            ``partitions``: a list of ``partition``, ``ranges`` of sequence numbers (both ends inclusive), ``messages``
+            and ``bytes``. Without messages nothing is reserved, and the number stays free.
 
         Raises:
-            ReservationFencedError: Somebody else acquired the consumer.
+            ReservationFencedError: Another program acquired the consumer since, or none has.
             CheckpointBehindError: The number was completed before.
+            InvalidOperationError: The number does not follow the last one, or the entity forwards its messages.
+            MessagingEntityNotFoundError: The entity does not exist.
+            PartitionUnavailableError: A partition is out of service or its store failed.
+            ValueError: An argument is out of its range.
         """
 
     def plan(self, entity: str, consumer: str, epoch: int, n: int, *, lock_duration: float) -> dict[str, Any]:
-        """Return what a number has, as `reserve` does; never more than before."""
+        """Return the reservation of a number, as `reserve` does; never more messages than before.
+
+        Args:
+            entity: As for `acquire`.
+            consumer: As for `acquire`.
+            epoch: The epoch that `acquire` returned.
+            n: The number.
+            lock_duration: Seconds until the reservation expires unless it is renewed.
+
+        Raises:
+            ReservationFencedError: Another program acquired the consumer since, or none has.
+            CheckpointBehindError: The number was completed before.
+            InvalidOperationError: The number was never reserved.
+            MessagingEntityNotFoundError: The entity does not exist.
+            PartitionUnavailableError: A partition is out of service or its store failed.
+            ValueError: `lock_duration` is out of its range.
+        """
 
     def read(
         self,
@@ -408,29 +474,56 @@ class BulkClient:
         Args:
             entity: As for `acquire`.
             reservation_id: ``id`` of the plan.
-            epoch: What `acquire` returned.
-            partition: Which.
+            epoch: The epoch that `acquire` returned.
+            partition: The partition.
             lo: The first sequence number.
-            hi: The last sequence number, included.
-            max_bytes: Size of a page, at most 64 MiB; at least one message comes.
+            hi: The last sequence number, inclusive.
+            max_bytes: Size of a page in bytes, at most 64 MiB; a page has at least one message.
             include_body: False leaves the column body empty.
             application_properties: As for `peek`.
 
         Returns:
-            A page, and the sequence number at which the next one begins; None after the last.
+            A page, and the sequence number at which the next page begins; None after the last.
 
         Raises:
-            MessageLockLostError: The reservation lapsed; plan it again.
+            MessageLockLostError: The reservation expired; call `plan` again.
+            ReservationFencedError: Another program acquired the consumer since, or none has.
+            MessagingEntityNotFoundError: The entity does not exist.
+            PartitionUnavailableError: A partition is out of service or its store failed.
+            ValueError: The id or a range is malformed.
         """
 
     def renew(self, entity: str, consumer: str, epoch: int, *, lock_duration: float) -> None:
-        """Keep all that a consumer has for so many seconds from now."""
+        """Extend all reservations of a consumer.
+
+        Args:
+            entity: As for `acquire`.
+            consumer: As for `acquire`.
+            epoch: The epoch that `acquire` returned.
+            lock_duration: Seconds from now until they expire.
+
+        Raises:
+            ReservationFencedError: Another program acquired the consumer since, or none has.
+            MessagingEntityNotFoundError: The entity does not exist.
+            ValueError: `lock_duration` is out of its range.
+        """
 
     def complete(self, entity: str, consumer: str, epoch: int, n: int) -> dict[str, int]:
-        """Complete all that a consumer has up to a number; doing it again does nothing.
+        """Complete all reservations of a consumer up to a number; repeating the call has no effect.
+
+        Args:
+            entity: As for `acquire`.
+            consumer: As for `acquire`.
+            epoch: The epoch that `acquire` returned.
+            n: The number, inclusive.
 
         Returns:
-            ``completed``, and ``late``: messages that others took after the reservation had lapsed.
+            ``completed``, and ``late``: messages that others took after the reservation had expired.
+
+        Raises:
+            ReservationFencedError: Another program acquired the consumer since, or none has.
+            MessagingEntityNotFoundError: The entity does not exist.
+            PartitionUnavailableError: A partition is out of service or its store failed.
         """
 
     def settle_reserved(
@@ -444,44 +537,126 @@ class BulkClient:
         reason: str | None = None,
         description: str | None = None,
     ) -> int:
-        """Settle single messages of a reservation, and return how many that were."""
+        """Settle single messages of a reservation; return how many were settled.
+
+        Args:
+            entity: As for `acquire`.
+            reservation_id: ``id`` of the plan.
+            epoch: The epoch that `acquire` returned.
+            sequence_numbers: The messages.
+            outcome: "complete", "abandon", "defer" or "dead_letter".
+            reason: Why messages are dead-lettered.
+            description: What went wrong before they were dead-lettered.
+
+        Raises:
+            MessageLockLostError: The reservation expired; call `plan` again.
+            ReservationFencedError: Another program acquired the consumer since, or none has.
+            MessagingEntityNotFoundError: The entity does not exist.
+            PartitionUnavailableError: A partition is out of service or its store failed.
+            ValueError: The id or the outcome is unknown, or a reason is given with another outcome.
+        """
 
     def reservations(self, entity: str) -> list[dict[str, Any]]:
-        """Return the reservations of all consumers: ``consumer``, ``n``, ``epoch``, ``done``, ``messages``, ``state``."""
+        """Return the reservations of all consumers: ``consumer``, ``n``, ``epoch``, ``done``, ``messages``, ``state``.
+
+        Args:
+            entity: As for `acquire`.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist.
+            InvalidOperationError: The entity is a topic.
+        """
 
     def cancel_reservation(self, entity: str, consumer: str) -> int:
-        """Give back all that a consumer has, nothing charged, and return how many messages that were."""
+        """Release all messages that a consumer has reserved, without charging a delivery; return their number.
+
+        Args:
+            entity: As for `acquire`.
+            consumer: As for `acquire`.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist, or has no such consumer.
+            PartitionUnavailableError: A partition is out of service or its store failed.
+        """
 
     def stage(self, entity: str, stage_id: str, data: _ArrowArray | _ArrowStream) -> int:
-        """Put rows aside under an id; `commit_stages` publishes them. A stage that fails half-way is removed.
+        """Store rows under an id without making them visible; `commit_stages` publishes them.
+
+        A stage that fails part-way is removed.
 
         Args:
             entity: A queue or a topic.
-            stage_id: New for each attempt of a task.
-            data: As for `send`, without its bound.
+            stage_id: A new id for each attempt of a task.
+            data: As for `send`, without its size limit.
 
         Returns:
-            How many rows.
+            The number of rows.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist.
+            MessagingEntityAlreadyExistsError: A stage of that id exists.
+            MessageSizeExceededError: A row is larger than the entity accepts.
+            InvalidOperationError: The server does not own all partitions, or the entity is a subscription.
+            ServiceBusQuotaExceededError: The disk or the memory limit is full.
+            OSError: The stage could not be written.
+            ValueError: The id is malformed, or a column or a value is wrong.
         """
 
     def commit_stages(self, sink: str, query: str, batch: int, stage_ids: list[str]) -> bool:
-        """Publish stages as a batch of a sink: all of them, once.
+        """Publish stages as one batch of a sink: all of them, once.
+
+        Args:
+            sink: The name of the sink, which commits its batches one after the other.
+            query: The query that writes to the sink.
+            batch: The number of the batch.
+            stage_ids: The stages of the batch.
 
         Returns:
-            False when that batch was committed before; the stages named now are discarded then.
+            False if that batch was committed before; then these stages are discarded.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity of a stage was deleted.
+            InvalidOperationError: A stage is missing, unfinished or damaged, or another query writes to the sink.
+            StoreCorruptError: A stage cannot be read.
+            OperationTimeoutError: Another commit of the sink did not end in time.
+            PartitionUnavailableError: A partition of an entity, or the one that records the sink, is out of service.
+            ValueError: A name or id is malformed.
         """
 
     def abort_stages(self, sink: str, query: str, batch: int, stage_ids: list[str]) -> None:
-        """Discard stages, unless their batch was committed."""
+        """Discard stages, unless their batch was committed.
+
+        Args:
+            sink: As for `commit_stages`.
+            query: As for `commit_stages`.
+            batch: As for `commit_stages`.
+            stage_ids: The stages.
+
+        Raises:
+            OperationTimeoutError: A commit of the sink did not end in time.
+            InvalidOperationError: The server does not own all partitions.
+        """
 
     def stages(self) -> list[dict[str, Any]]:
-        """Return all stages: ``id``, ``entity``, ``rows``, ``bytes``, ``status``, oldest first."""
+        """Return all stages, oldest first: ``id``, ``entity``, ``rows``, ``bytes``, ``status``.
+
+        Raises:
+            ServiceBusAuthorizationError: The key lacks the Manage right.
+        """
 
     def discard_stage(self, stage_id: str) -> bool:
-        """Remove a stage that no commit named; False when there is none."""
+        """Remove a stage that no commit named; return False if it does not exist.
+
+        Args:
+            stage_id: The id of the stage.
+
+        Raises:
+            InvalidOperationError: The stage is being written or committed.
+            OperationTimeoutError: A commit of its sink did not end in time.
+        """
 
     def close(self) -> None:
-        """End its connections; closing twice is harmless."""
+        """Close the connections of the client; closing twice is harmless. Raises nothing."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -493,57 +668,67 @@ class BulkClient:
 
 @final
 class ManualClock:
-    """A clock that only moves by hand; give it to ``Namespace(clock=...)``.
+    """A clock that only moves by hand; pass it to ``Namespace(clock=...)``.
 
-    Lock ends, times to live and schedules follow it, and receives that wait look again when it moves.
+    Locks, times to live and schedules follow it, and waiting receives look again when it moves.
+
+    Source: docs/guide/testing-with-the-clock.md.
     """
 
     def __new__(cls, start: datetime | None = None) -> Self:
-        """Make a clock that shows `start`, or the present time of the machine.
+        """Create a clock.
+
+        Args:
+            start: The time that it shows first. None: the current time of the machine.
 
         Raises:
             ValueError: `start` has no time zone.
         """
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward; when this returns, each `AutoLockRenewer` has renewed the locks that were due.
+        """Move the clock forward; before this returns, each `AutoLockRenewer` renews the locks that are due.
+
+        Args:
+            seconds: How far, at least 0.
 
         Raises:
             ValueError: `seconds` is negative.
         """
 
     def now(self) -> datetime:
-        """Return the time it shows."""
+        """Return the time that it shows, in UTC. Raises nothing."""
 
     def _follow(self, follower: object) -> None: ...
 
 @final
 class PartitionHealth:
-    """How one partition of a namespace is.
+    """The health of one partition of a namespace.
 
     Source: docs/behaviour.md section 3.
     """
 
     @property
     def partition_id(self) -> int:
-        """The partition."""
+        """The id of the partition."""
 
     @property
     def status(self) -> str:
-        """``"healthy"``, or what keeps it from working."""
+        """``"healthy"``, ``"faulted"``, ``"healing"`` or ``"offline"``."""
 
     @property
     def reason(self) -> str | None:
-        """Why it does not work; None when it does."""
+        """Why the partition is out of service; None when it is healthy."""
 
 @final
-@final
 class Recovery:
-    """What opening a durable namespace found."""
+    """The result of opening a durable namespace.
+
+    Source: docs/guarantees.md.
+    """
 
     @property
     def frames(self) -> int:
-        """Frames of the journals that were read."""
+        """Number of journal frames that were read."""
 
     @property
     def truncated_bytes(self) -> int:
@@ -551,11 +736,11 @@ class Recovery:
 
     @property
     def corrupt_partitions(self) -> list[int]:
-        """Ids of the partitions that could not be opened; `partition_health` says why."""
+        """Ids of the partitions that could not be opened; `partition_health` gives the reason."""
 
     @property
     def waiting_loads(self) -> list[str]:
-        """Bulk loads whose rows could not be taken over: why, and in which file they are. The next open tries again."""
+        """Bulk loads whose rows could not be attached: the reason and the file. The next open tries again."""
 
     @property
     def seconds(self) -> float:
@@ -563,10 +748,12 @@ class Recovery:
 
 @final
 class Namespace:
-    """A set of queues and topics, spread over partitions, in this process: in memory, or in a directory.
+    """A set of queues and topics over partitions, in this process: in memory, or in a directory.
 
-    Each partition is a broker with a store of its own: one that fails leaves the others working.
+    Each partition is a broker with its own store: when one fails, the others keep working.
     May be shared by threads; usable as a context manager. A forked child process must open its own.
+
+    Source: docs/architecture.md; docs/guarantees.md.
     """
 
     def __new__(
@@ -588,38 +775,39 @@ class Namespace:
         """Open a namespace.
 
         Args:
-            path: A directory, created when it is absent and opened again when it is a namespace. None: in memory.
-            partitions: How many partitions, 1 to 64, fixed at creation; None: 16, or those it has.
-            durability: What a send or a settlement survives once its call returned. ``"fsync"``, the default with a
-                path: the loss of power. ``"os"``: the end of the process; a loss of power may take the last 100 ms.
-                ``"memory"``, without a path: nothing.
-            tier: ``"basic"``, ``"standard"`` or ``"premium"``: the partitions, ranges, sizes and quotas of that tier.
-                None: nothing is metered.
-            profile: ``"current"``, or an older edition of the service's rules on partitioning: ``"2019"``, ``"2017"``.
-            config: The path of a ``config.json`` of the Azure Service Bus emulator, or what it holds as a mapping. Entities
-                that are missing are created; of those that are there, the options that it names are set, and all else
-                stays. All of it is done, or nothing.
-            clock: What tells the time; None: the clock of the machine.
-            memory_limit_bytes: Most bytes of memory that all messages may take. In memory, sends beyond it get a quota error.
-                In a directory, what comes in then stays on disk and is read back when it is received; sends are refused
-                when even without bodies the messages take so much.
-            slow_call_seconds: A call that waits for a disk so long leaves a line in the log; 0: none does.
-            partitions_owned: Ids of the partitions to open here; the others are unavailable here and free for other
-                processes. Entities are changed only by a process that owns all.
-            lock_policy: ``"fresh"``: a lock's time starts when the message is handed out.
-                ``"faithful"``: when it is taken from its partition, as in Service Bus.
-            peek_policy: ``"merged"``: a peek merges all partitions by enqueued time.
-                ``"faithful"``: it answers from one partition at a time, as in Service Bus.
+            path: A directory, created if it is absent, reopened if it is a namespace. None: in memory.
+            partitions: Number of partitions, 1 to 64, fixed at creation. None: 16, or those that the namespace has.
+            durability: What an acknowledged send or settlement survives. ``"fsync"`` (the default with a path): a power
+                failure. ``"os"``: the end of the process; a power failure may lose the last 100 ms. ``"memory"``
+                (without a path): nothing.
+            tier: ``"basic"``, ``"standard"`` or ``"premium"``: apply the partitions, ranges, sizes and quotas of that
+                tier. None: no limits of a tier.
+            profile: ``"current"``, or an older edition of the service's partitioning rules: ``"2019"``, ``"2017"``.
+            config: The path of a ``config.json`` of the Azure Service Bus emulator, or its content as a mapping.
+                Missing entities are created; on existing ones the options in the file are set, and all others stay.
+                Either all of it is applied, or nothing.
+            clock: The clock. None: that of the machine.
+            memory_limit_bytes: Upper bound for the memory of all messages, in bytes. In memory, sends beyond it raise a
+                quota error. In a directory, message bodies beyond it stay on disk and are read when the messages are
+                received; sends are rejected once message metadata alone exceeds the limit.
+            slow_call_seconds: Log a call that waits for a disk at least this long, in seconds; 0 logs none.
+            partitions_owned: Ids of the partitions to open in this process; other processes may open the others, which
+                are unavailable here. Only a process that owns all partitions can change entities.
+            lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
+                ``"faithful"``: when the message leaves its partition, as in Service Bus.
+            peek_policy: ``"merged"``: a peek merges all partitions by enqueued time. ``"faithful"``: it answers from
+                one partition at a time, as in Service Bus.
 
         Raises:
             NamespaceInUseError: Another process, or another handle in this one, owns a partition.
             StoreCorruptError: The catalog is damaged. A damaged partition raises nothing: see `recovery`.
             InvalidOperationError: The path is not a namespace, was written by a newer version, or has another number of
-                partitions; an option asks for something that this version does not have; or `config` differs from an
-                entity that is there in something that is fixed at creation.
+                partitions; an option is not available in this version; or `config` differs from an existing entity in
+                an option that is fixed at creation.
             OSError: The directory or the configuration file cannot be read or written.
-            ValueError: An option is out of its range, or `config` has an unknown key or a wrong value; the text names the
-                place in the file.
+            TypeError: An argument has the wrong type.
+            ValueError: An option is out of its range, or `config` has an unknown key or a wrong value; the text names
+                the place in the file.
 
         Source: docs/guarantees.md.
         """
@@ -632,13 +820,18 @@ class Namespace:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def close(self) -> None:
-        """End all receives that wait; closing twice is harmless.
+        """End all waiting receives and close the namespace. Closing twice is harmless. Raises nothing.
 
-        Messages in memory are dropped; a directory keeps everything acknowledged, and others may open it.
+        In memory the messages are dropped. A directory keeps every acknowledged operation, and other processes may open
+        it.
         """
 
     def serve_bulk(self, *arguments: object, **options: object) -> Never:
-        """Say what took its place: `oxbus.server.serve`, whose connection string is for bulk clients, too.
+        """Removed: use `oxbus.server.serve`, whose connection string also serves bulk clients.
+
+        Args:
+            arguments: Ignored.
+            options: Ignored.
 
         Raises:
             InvalidOperationError: Always.
@@ -652,29 +845,40 @@ class Namespace:
 
     @property
     def partitions(self) -> int:
-        """How many partitions it has."""
+        """The number of partitions."""
 
     def partition_health(self) -> list[PartitionHealth]:
-        """Return how each partition is, by partition id.
+        """Return the health of each partition, by partition id.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
 
         Source: docs/behaviour.md B-097 to B-099.
         """
 
     @property
     def recovery(self) -> Recovery | None:
-        """What opening found; None for a namespace in memory."""
+        """The result of opening; None for a namespace in memory."""
 
     def checkpoint(self) -> None:
-        """Write a snapshot of each healthy partition and let go of its journal before it; nothing to do in memory.
+        """Write a snapshot of each healthy partition and drop its journal up to there. In memory it does nothing.
 
-        Happens by itself, too: every 64 MiB of a partition's journal, every minute, and when the namespace closes.
+        The namespace also does this by itself: every 64 MiB of a partition's journal, every minute, and at close.
 
         Raises:
-            PartitionUnavailableError: A partition could not be written.
+            PartitionUnavailableError: A snapshot could not be written.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/guarantees.md.
         """
 
     def statistics(self) -> dict[str, Any]:
-        """Return counters of the whole namespace, each named with its unit."""
+        """Return counters of the whole namespace; each name contains its unit.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+        """
 
     @staticmethod
     def _own(
@@ -827,32 +1031,33 @@ class ServiceBusMessage:
         reply_to: str | None = None,
         reply_to_session_id: str | None = None,
     ) -> Self:
-        """Make a message.
+        """Create a message.
 
         Args:
-            body: The payload; text is stored as UTF-8. None: a message without a payload.
-            application_properties: Values of your own by name, up to 64 KiB in all.
+            body: The payload; text is stored as UTF-8. None: no payload.
+            application_properties: Application-defined values by name, up to 64 KiB in total.
             session_id: The session; also the partition key.
-            message_id: Up to 128 characters. The sender makes one when it is missing.
-            scheduled_enqueue_time_utc: Not to be received before.
-            time_to_live: Not to be received later than this long after it was stored.
-            content_type: What the body is, a MIME type.
-            correlation_id: Which message this one answers.
+            message_id: Up to 128 characters. The sender generates a missing id.
+            scheduled_enqueue_time_utc: The earliest time to receive the message.
+            time_to_live: How long after it was stored the message can be received.
+            content_type: The MIME type of the body.
+            correlation_id: The id of the message that this one answers.
             subject: What the message is about.
             partition_key: Messages with equal keys go to one partition and stay in order. Up to 128 characters.
-            to: The final receiver; not interpreted.
-            reply_to: The queue for answers; not interpreted.
-            reply_to_session_id: The session for answers; not interpreted.
+            to: The final destination; not interpreted.
+            reply_to: The queue for replies; not interpreted.
+            reply_to_session_id: The session for replies; not interpreted.
 
         Raises:
-            TypeError: A value is of the wrong type.
-            ValueError: A value is too long or out of its range, or session id and partition key differ.
+            TypeError: A value has the wrong type.
+            PartitionKeyMismatchError: Session id and partition key differ.
+            ValueError: A value is too long or out of its range.
         """
 
     def __bytes__(self) -> bytes: ...
     @property
     def body(self) -> Iterator[bytes] | _MaybeNone:
-        """The sections of the payload; ``b"".join(message.body)`` is all of it. None for a message without one."""
+        """The sections of the payload; ``b"".join(message.body)`` is all of it. None without a payload."""
 
     @property
     def body_type(self) -> AmqpMessageBodyType:
@@ -860,43 +1065,43 @@ class ServiceBusMessage:
 
     @property
     def application_properties(self) -> dict[str, Any] | None:
-        """Values of the sender's own, by name."""
+        """Application-defined values, by name."""
 
     @application_properties.setter
     def application_properties(self, value: Mapping[str, _Property] | None) -> None: ...
     @property
     def session_id(self) -> str | None:
-        """The session."""
+        """The id of the session."""
 
     @session_id.setter
     def session_id(self, value: str | None) -> None: ...
     @property
     def message_id(self) -> str | None:
-        """The id that the sender gave, or that was made when the message was sent."""
+        """The id that the sender set, or that was generated when the message was sent."""
 
     @message_id.setter
     def message_id(self, value: str | None) -> None: ...
     @property
     def scheduled_enqueue_time_utc(self) -> datetime | None:
-        """When the message may be received at the earliest."""
+        """The earliest time to receive the message."""
 
     @scheduled_enqueue_time_utc.setter
     def scheduled_enqueue_time_utc(self, value: datetime | None) -> None: ...
     @property
     def time_to_live(self) -> timedelta | None:
-        """How long after it was stored the message may be received."""
+        """How long after it was stored the message can be received."""
 
     @time_to_live.setter
     def time_to_live(self, value: timedelta | None) -> None: ...
     @property
     def content_type(self) -> str | None:
-        """What the body is, a MIME type."""
+        """The MIME type of the body."""
 
     @content_type.setter
     def content_type(self, value: str | None) -> None: ...
     @property
     def correlation_id(self) -> str | None:
-        """Which message this one answers."""
+        """The id of the message that this one answers."""
 
     @correlation_id.setter
     def correlation_id(self, value: str | None) -> None: ...
@@ -908,32 +1113,32 @@ class ServiceBusMessage:
     def subject(self, value: str | None) -> None: ...
     @property
     def partition_key(self) -> str | None:
-        """The key that chooses the partition."""
+        """The key that selects the partition."""
 
     @partition_key.setter
     def partition_key(self, value: str | None) -> None: ...
     @property
     def to(self) -> str | None:
-        """The final receiver."""
+        """The final destination."""
 
     @to.setter
     def to(self, value: str | None) -> None: ...
     @property
     def reply_to(self) -> str | None:
-        """The queue for answers."""
+        """The queue for replies."""
 
     @reply_to.setter
     def reply_to(self, value: str | None) -> None: ...
     @property
     def reply_to_session_id(self) -> str | None:
-        """The session for answers."""
+        """The session for replies."""
 
     @reply_to_session_id.setter
     def reply_to_session_id(self, value: str | None) -> None: ...
 
 @final
 class ServiceBusReceivedMessage(ServiceBusMessage):
-    """A message that was received or peeked. It is frozen: setting a property raises `AttributeError`.
+    """A message that was received or peeked. It is immutable: setting a property raises `AttributeError`.
 
     Source: docs/behaviour.md B-103 to B-119, B-290 to B-293.
     """
@@ -941,19 +1146,19 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
     auto_renew_error: Exception | None
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The body without a copy, read-only: `memoryview(message)`, or any call that takes bytes-like objects."""
+        """Return the body read-only and without a copy, as for `memoryview(message)` and bytes-like arguments."""
 
     @property
     def sequence_number(self) -> int:
-        """The number given when the message was stored: partition id in the top 16 bits, never used again."""
+        """The number that the message got when it was stored: partition id in the top 16 bits; never reused."""
 
     @property
     def partition_id(self) -> int | None:
-        """The partition that holds the message; None on a queue that is not partitioned."""
+        """The partition of the message; None on a queue that is not partitioned."""
 
     @property
     def enqueued_sequence_number(self) -> int | None:
-        """The number given where the message was first stored, before any forwarding."""
+        """The sequence number where the message was first stored, before any forwarding."""
 
     @property
     def enqueued_time_utc(self) -> datetime:
@@ -965,15 +1170,15 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
 
     @property
     def delivery_count(self) -> int:
-        """How often the message was handed out before and came back; 0 the first time."""
+        """How often the message was delivered before and returned to the queue; 0 the first time."""
 
     @property
     def state(self) -> ServiceBusMessageState:
-        """Where the message stands in its queue."""
+        """The state of the message in its queue."""
 
     @property
     def lock_token(self) -> UUID | str | None:
-        """The token of the lock; None when the message was peeked or removed as it was received."""
+        """The token of the lock; None for a message that was peeked, or removed when it was received."""
 
     @property
     def locked_until_utc(self) -> datetime | None:
@@ -1000,34 +1205,51 @@ class ServiceBusReceivedMessage(ServiceBusMessage):
 
 @final
 class ServiceBusMessageBatch:
-    """Messages that are sent together or not at all, up to a size.
+    """Messages that are sent together or not at all, up to a total size.
 
-    Make one with `ServiceBusSender.create_message_batch`.
+    `ServiceBusSender.create_message_batch` creates one.
 
     Source: docs/behaviour.md B-079 to B-084.
     """
 
-    def __new__(cls, max_size_in_bytes: int | None = None) -> Self: ...
+    def __new__(cls, max_size_in_bytes: int | None = None) -> Self:
+        """Create an empty batch.
+
+        Args:
+            max_size_in_bytes: The largest size of the batch, in bytes. None: 1 MiB.
+
+        Raises:
+            ValueError: `max_size_in_bytes` is more than 100 MiB.
+        """
+
     def __len__(self) -> int: ...
     def add_message(self, message: ServiceBusMessage) -> None:
         """Add a message.
 
+        Args:
+            message: The message.
+
         Raises:
-            MessageSizeExceededError: It does not fit; the batch stays as it was.
+            MessageSizeExceededError: The message does not fit; the batch is unchanged.
+            PartitionKeyMismatchError: Session id and partition key of the message differ.
+            InvalidOperationError: The message was received before.
             TypeError: `message` is not a `ServiceBusMessage`.
         """
 
     @property
     def max_size_in_bytes(self) -> int:
-        """The most bytes that the batch may have."""
+        """The largest size of the batch, in bytes."""
 
     @property
     def size_in_bytes(self) -> int:
-        """The bytes that it has, each message with its properties and a header."""
+        """The current size in bytes: each message with its properties and a header."""
 
 @final
 class ServiceBusSender:
-    """Sends messages to a queue. May be shared by threads; usable as a context manager."""
+    """Sends messages to a queue or a topic. May be shared by threads; usable as a context manager.
+
+    Source: docs/behaviour.md B-061 to B-084; differences in docs/compat.md#send.
+    """
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -1037,11 +1259,11 @@ class ServiceBusSender:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def close(self) -> None:
-        """Close the sender. Closing twice is harmless."""
+        """Close the sender; later sends fail. Closing twice is harmless. Raises nothing."""
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the sender was closed."""
 
     @property
     def client_identifier(self) -> str:
@@ -1061,28 +1283,35 @@ class ServiceBusSender:
     ) -> None:
         """Store one message, or several as one atomic batch.
 
-        A key (session id, else partition key) chooses the partition. A message or batch without a key goes to the
-        next partition in turn that is available.
+        The key of a message (session id, else partition key) selects its partition. A message or batch without a key
+        goes to the next available partition in turn.
 
         Args:
-            message: One message, several, or a batch. Several need one key on a partitioned queue.
-            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
-                Without a key the message goes elsewhere after 5 s, so give more than 15 s, or leave it out.
-            durability: ``"os"`` or ``"fsync"`` for this call; None: the namespace's level.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
+                key.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. Without a key the
+                message goes to another partition after 5 s, so give more than 15 s, or leave it out.
+            durability: ``"os"`` or ``"fsync"`` for this call. None: the level of the namespace.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            MessagingEntityNotFoundError: The queue is gone.
-            MessagingEntityDisabledError: The status of the queue forbids sending.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
             MessageSizeExceededError: A message or the batch is too large.
-            InvalidOperationError: Keys in the batch differ, or session id and partition key do.
-            PartitionUnavailableError: The key's partition is out of service, or all are.
-            ServiceBusServerBusyError: The key's partition asks for a pause: too many sends wait for its store.
-            OperationTimeoutError: The store did not answer in time. The message is stored at most once; the text says
-                whether that is known.
-            ServiceBusQuotaExceededError: The key's partition, or every partition, is full.
-            ValueError: The sender is closed, or `timeout` is not more than 0.
-            TypeError: `message` holds something that is no message.
+            PartitionKeyMismatchError: Session id and partition key of a message differ.
+            InvalidOperationError: The keys of a batch differ; the entity requires sessions and a message has no session
+                id; the entity is a subscription; a message was received before; or the transaction is over or covers
+                another entity or partition.
+            PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
+            ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes. The message is stored at most once; `effect` says whether that is known.
+            ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
+                reached, or the transaction holds 100 messages.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: `message` holds something that is not a message, or `transaction` is not a transaction.
+            ValueError: The sender is closed, `timeout` is not more than 0, or `durability` is unknown.
 
         Source: docs/behaviour.md B-061 to B-084; differences in docs/compat.md#send.
         """
@@ -1095,34 +1324,60 @@ class ServiceBusSender:
         timeout: float | None = 60.0,
         transaction: TransactionScopes | None = None,
     ) -> list[int]:
-        """Store messages that cannot be received before a time.
+        """Store messages that become available at a later time.
 
         Args:
             messages: One message or several.
-            schedule_time_utc: The earliest time; one without a time zone counts as UTC.
-            timeout: As in `send_messages`.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            schedule_time_utc: The earliest time to receive them; a time without a time zone counts as UTC.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Returns:
-            Their sequence numbers, which `cancel_scheduled_messages` takes. They get new ones when their time comes.
+            Their sequence numbers, for `cancel_scheduled_messages`. The messages get new numbers at their time. In a
+            transaction the list is filled by the commit.
 
         Raises:
-            The same as `send_messages`.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            MessageSizeExceededError: A message or the batch is too large.
+            PartitionKeyMismatchError: Session id and partition key of a message differ.
+            InvalidOperationError: The keys of a batch differ; the entity requires sessions and a message has no session
+                id; the entity is a subscription; a message was received before; or the transaction is over or covers
+                another entity or partition.
+            PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
+            ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes. The message is stored at most once; `effect` says whether that is known.
+            ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
+                reached, or the transaction holds 100 messages.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: `messages` holds something that is not a message, `schedule_time_utc` is not a datetime, or
+                `transaction` is not a transaction.
+            ValueError: The sender is closed, or `timeout` is not more than 0.
 
         Source: docs/behaviour.md B-232 to B-237.
         """
 
     def cancel_scheduled_messages(self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60.0) -> None:
-        """Delete messages whose time has not come.
+        """Delete scheduled messages before their time: all of them, or none.
 
         Args:
-            sequence_numbers: What `schedule_messages` returned; of one partition.
-            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
+            sequence_numbers: Numbers that `schedule_messages` returned, all from one partition.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
 
         Raises:
-            OperationTimeoutError: The store did not answer in time; they are deleted, or none is.
-            MessageNotFoundError: One of them is not there or was activated; the text names them, none is deleted.
-            ValueError: The sender is closed, or `timeout` is not more than 0.
+            MessageNotFoundError: A message does not exist or is active already; the text names it, and none is deleted.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            InvalidOperationError: The numbers are from several partitions, or the call is inside `Transaction.scope`.
+            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether they
+                may be deleted.
+            OperationTimeoutError: The store did not answer in time; either all are deleted, or none is.
+            ServiceBusQuotaExceededError: The disk of the partition is full.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: A sequence number is not an int.
+            ValueError: The sender is closed, a number is out of range, or `timeout` is not more than 0.
 
         Source: docs/behaviour.md B-238, B-239.
         """
@@ -1131,62 +1386,87 @@ class ServiceBusSender:
         """Return an empty batch.
 
         Args:
-            max_size_in_bytes: The most bytes that it may have; None: 1 MiB.
+            max_size_in_bytes: The largest size of the batch, in bytes. None: 1 MiB, or the entity's limit if that is
+                lower.
 
         Raises:
-            ValueError: More than the queue accepts.
+            MessagingEntityNotFoundError: The entity does not exist.
+            InvalidOperationError: The entity is a subscription.
+            ForkedProcessError: The sender was created before the process forked.
+            ValueError: `max_size_in_bytes` is more than the entity accepts, or the sender is closed.
+
+        Source: docs/behaviour.md B-054, B-079.
         """
 
     def send_arrow(self, data: _ArrowStream | _ArrowArray) -> dict[int, int]:
         """Store each row of a table as a message.
 
         Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are spread.
-        Columns are properties of messages: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
-        `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties`
-        (map of string to string, or strings with a JSON object each, whose members keep their types), `scheduled_enqueue_time_utc` (timestamp), `time_to_live` (duration).
+        Columns are message properties: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
+        `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties` (map of string
+        to string, or strings with a JSON object each, whose members keep their types), `scheduled_enqueue_time_utc`
+        (timestamp), `time_to_live` (duration).
 
         Args:
             data: Anything with the Arrow C stream or array interface: pyarrow, polars, pandas.
 
         Returns:
-            Partition id to the number of rows that it stored.
+            The number of rows stored in each partition, by partition id.
 
         Raises:
-            PartialSendError: Some partitions refused their rows; it names those rows.
-            ValueError: A column is unknown or of the wrong type, the text names it; or the sender is closed.
-            The same as `send_messages` when no row was stored.
+            PartialSendError: Some rows were not stored; `rows` names them.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            MessageSizeExceededError: A row is too large.
+            PartitionKeyMismatchError: Session id and partition key of a row differ.
+            InvalidOperationError: The call is inside `Transaction.scope`, a row lacks the session id that the entity
+                requires, or the entity is a subscription.
+            PartitionUnavailableError: No row was stored: the partitions are out of service.
+            ServiceBusServerBusyError: No row was stored: too many sends wait for the store.
+            OperationTimeoutError: No row is known to be stored: the store did not answer in time.
+            ServiceBusQuotaExceededError: No row was stored: the partitions or the memory limit are full.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: `data` has no Arrow interface.
+            ValueError: A column is unknown or has the wrong type (the text names it), or the sender is closed.
 
         Source: docs/compat.md#arrow.
         """
 
 @final
 class ServiceBusSession:
-    """The session that a receiver has accepted. `ServiceBusReceiver.session` makes it.
+    """The session that a receiver has accepted; see `ServiceBusReceiver.session`.
 
-    Its lock covers all messages of the session, those that come later included.
+    Its lock covers all messages of the session, including those that arrive later.
 
     Source: docs/behaviour.md B-200 to B-217.
     """
 
     @property
     def session_id(self) -> str | None:
-        """The session."""
+        """The id of the session."""
 
     @property
     def locked_until_utc(self) -> datetime | None:
-        """When its lock ends."""
+        """When the lock ends, in UTC."""
 
     @property
     def auto_renew_error(self) -> Exception | None:
-        """Why an `AutoLockRenewer` stopped renewing its lock."""
+        """Why an `AutoLockRenewer` stopped renewing the lock."""
 
     @auto_renew_error.setter
     def auto_renew_error(self, value: Exception | None) -> None: ...
     def get_state(self, *, timeout: float | None = None) -> bytes | None:
-        """Return the state that was kept with the session; None when none was set.
+        """Return the state of the session; None when none was set.
+
+        Args:
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
 
         Raises:
-            SessionLockLostError: The lock ended.
+            SessionLockLostError: The lock on the session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            PartitionUnavailableError: The partition of the session is out of service.
+            OperationTimeoutError: The store did not answer in time.
+            ForkedProcessError: The receiver was created before the process forked.
             ValueError: The receiver is closed, or `timeout` is not more than 0.
 
         Source: docs/behaviour.md B-210 to B-212.
@@ -1199,28 +1479,45 @@ class ServiceBusSession:
         timeout: float | None = None,
         transaction: TransactionScopes | None = None,
     ) -> None:
-        """Keep a state with the session, or clear it with None. It outlives the session's messages.
+        """Set the state of the session, or clear it with None. The state outlives the session's messages.
 
         Args:
-            state: Bytes, or text that is kept as UTF-8; no larger than a message of the queue.
-            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            state: Bytes, or text that is stored as UTF-8; at most the entity's message size.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            SessionLockLostError: The lock ended.
-            OperationTimeoutError: The store did not answer in time; the state is the new one or the old one.
-            ServiceBusQuotaExceededError: The queue or the namespace is full.
+            SessionLockLostError: The lock on the session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The transaction is over or covers another entity or partition.
+            PartitionUnavailableError: The partition of the session is out of service, or its store failed; `effect`
+                says whether the state may be set.
+            OperationTimeoutError: The store did not answer in time, so the state is the new one or the old one; or the
+                transaction has been open for more than two minutes.
+            ServiceBusQuotaExceededError: The entity, the namespace or the disk is full.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `state` is not bytes, bytearray, str or None, or `transaction` is not a transaction.
             ValueError: The state is too large, the receiver is closed, or `timeout` is not more than 0.
-            TypeError: `state` is something else.
 
         Source: docs/behaviour.md B-210 to B-213.
         """
 
     def renew_lock(self, *, timeout: float | None = None) -> datetime:
-        """Move the end of the lock to one lock duration from now and return it.
+        """Extend the lock of the session to one lock duration from now.
+
+        Args:
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Returns:
+            The new end of the lock, in UTC.
 
         Raises:
-            SessionLockLostError: The lock ended.
+            SessionLockLostError: The lock on the session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            PartitionUnavailableError: The partition of the session is out of service.
+            OperationTimeoutError: The store did not answer in time.
+            ForkedProcessError: The receiver was created before the process forked.
             ValueError: The receiver is closed, or `timeout` is not more than 0.
 
         Source: docs/behaviour.md B-202.
@@ -1231,10 +1528,18 @@ class ServiceBusSession:
 
 @final
 class ServiceBusReceiver:
-    """Takes messages from a queue, fanned in from all its partitions.
+    """Receives messages from a queue, a subscription or a sub-queue, from all partitions together.
 
-    Iterating yields one message after the other and ends when `max_wait_time` passes without one.
+    Iterating yields one message at a time and ends when `max_wait_time` passes without one.
     May be shared by threads; usable as a context manager.
+
+    The first call looks the entity up and accepts the session. It can also raise:
+
+        MessagingEntityNotFoundError: The entity does not exist.
+        SessionCannotBeLockedError: Another receiver holds the session.
+        OperationTimeoutError: No session became available within `max_wait_time`, or within a minute without one.
+        InvalidOperationError: The entity is a topic, forwards its messages, or does not require sessions.
+        ValueError: The entity has no partition of that id, or `session_id` is too long.
 
     Source: docs/behaviour.md B-125 to B-149; differences in docs/compat.md#receive.
     """
@@ -1249,22 +1554,37 @@ class ServiceBusReceiver:
     def __iter__(self) -> Self: ...
     def __next__(self) -> ServiceBusReceivedMessage: ...
     def next(self) -> ServiceBusReceivedMessage:
-        """Return the next message, waiting for `max_wait_time`.
+        """Return the next message, waiting up to `max_wait_time`; otherwise as `receive_messages`.
 
         Raises:
-            StopIteration: None came in time.
+            StopIteration: No message arrived in time.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
+                has none.
+            SessionLockLostError: The lock on the receiver's session expired.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery.
+            PartitionUnavailableError: As for `receive_messages`.
+            OperationTimeoutError: A store did not answer in time, and no other partition had messages.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed.
+
+        Source: docs/behaviour.md B-125 to B-140.
         """
 
     def close(self) -> None:
-        """Close the receiver. Messages that it held and did not hand out go back without charging a delivery.
+        """Close the receiver. Prefetched messages return to the queue without charging a delivery.
 
-        Messages that were handed out stay locked until they are settled through another receiver or their locks end.
-        Closing twice is harmless.
+        Messages that the receiver returned stay locked until another receiver settles them or their locks end. The lock
+        of its session ends. Closing twice is harmless. Raises nothing.
+
+        Source: docs/behaviour.md B-129, B-163, B-177.
         """
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the receiver was closed."""
 
     @property
     def client_identifier(self) -> str:
@@ -1272,33 +1592,40 @@ class ServiceBusReceiver:
 
     @property
     def session(self) -> ServiceBusSession | None:
-        """The session; None for a receiver that was made without one. Accepted now if it was not before."""
+        """The session; None for a receiver without one. The first access accepts it."""
 
     def receive_messages(
         self, max_message_count: int | None = 1, max_wait_time: float | None = None
     ) -> list[ServiceBusReceivedMessage]:
-        """Take up to `max_message_count` messages and lock each one.
+        """Receive up to `max_message_count` messages, and lock each one in peek-lock mode.
 
-        Returns as soon as something is ready; waits only while nothing is. It may return fewer than there are.
+        Returns as soon as a message is ready, possibly with fewer messages than there are.
 
         Args:
-            max_message_count: Upper bound, at least 1. None: as many as there are, up to the prefetch count.
-            max_wait_time: Seconds to wait for the first message; 0 does not wait.
-                None uses the receiver's own wait, and without one waits until a message comes.
+            max_message_count: Upper bound, at least 1. None: the prefetch count, or 1.
+            max_wait_time: Seconds to wait for the first message; 0 does not wait. None: the receiver's own
+                `max_wait_time`; without one the call waits until a message arrives.
 
         Returns:
             Messages in sequence-number order within each partition; empty when the wait ends.
 
         Raises:
-            MessagingEntityNotFoundError: The queue is gone.
-            MessagingEntityDisabledError: The status of the queue forbids receiving.
-            ServiceBusQuotaExceededError: There are messages, and the disk has no room to note that they are handed out:
-                free space on it. They stay.
-            PartitionUnavailableError: In receive-and-delete mode a removal could not be written, and nothing else was
-                there, or this happened in the receive before; its `sequence_numbers` names the messages. With the
-                effect ``"unknown"`` they are there again once the partition is healed, unless the process ends before.
-            ForkedProcessError: The receiver was made before the process forked.
-            ValueError: The receiver is closed, a count is below 1, or a wait is negative.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
+                has none.
+            SessionLockLostError: The lock on the receiver's session expired.
+            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
+                stay; free disk space.
+            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
+                removal could not be written and no other partition had messages, or this happened in the previous
+                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
+                partition is healed, unless the process ends first.
+            OperationTimeoutError: A store did not answer in time, and no other partition had messages.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, or `max_wait_time` is
+                negative.
 
         Source: docs/behaviour.md B-125 to B-140.
         """
@@ -1306,18 +1633,31 @@ class ServiceBusReceiver:
     def receive_deferred_messages(
         self, sequence_numbers: int | Iterable[int], *, timeout: float | None = 60.0
     ) -> list[ServiceBusReceivedMessage]:
-        """Take deferred messages by their numbers; all of them or none.
+        """Receive deferred messages by sequence number: all of them, or none.
 
         Args:
-            sequence_numbers: One number or several, on a partitioned queue all of one partition.
-            timeout: Seconds after which a wait for a store that does not answer ends; more than 0, or None for no bound.
+            sequence_numbers: One number or several; on a partitioned entity all from one partition. At most 250 in
+                receive-and-delete mode.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Returns:
+            The messages, in the order of their numbers.
 
         Raises:
-            MessageNotFoundError: One of them is not there, not deferred, or locked.
-            InvalidOperationError: They are of different partitions, or too many for receive-and-delete.
-            PartitionUnavailableError: Their partition is out of service, or the delivery could not be written: then its
-                `effect` says whether it may count all the same after the end of the process.
-            ValueError: The receiver is closed, or `timeout` is not more than 0.
+            MessageNotFoundError: A message does not exist, is not deferred, or is locked; the text names it.
+            InvalidOperationError: The numbers are from several partitions; or the entity is a topic, forwards its
+                messages, or requires sessions and the receiver has none.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            SessionLockLostError: The lock on the receiver's session expired.
+            PartitionUnavailableError: The partition is out of service, or the delivery could not be written; `effect`
+                says whether it may still count after the end of the process.
+            OperationTimeoutError: The store did not answer in time; nothing was delivered.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: A sequence number is not an int.
+            ValueError: The receiver is closed, a number is out of range, or `timeout` is not more than 0.
 
         Source: docs/behaviour.md B-275 to B-288.
         """
@@ -1325,19 +1665,21 @@ class ServiceBusReceiver:
     def peek_messages(
         self, max_message_count: int = 1, *, sequence_number: int = 0, timeout: float | None = 60.0
     ) -> list[ServiceBusReceivedMessage]:
-        """Look at messages without taking them.
+        """Return messages without locking or removing them.
 
         Args:
-            max_message_count: Upper bound, 1 to 250.
-            sequence_number: Start with this number. 0 goes on after the last message that this receiver peeked,
-                merging the partitions by the time their messages were stored.
-            timeout: More than 0, or None. Browsing waits for no store, so it does not end a call.
+            max_message_count: Upper bound, at least 1; one call returns at most 250.
+            sequence_number: The sequence number to start with. 0 continues after the last message that this receiver
+                peeked and merges the partitions by enqueued time.
+            timeout: Seconds, more than 0, or None. Peeking never waits for a store, so it has no effect.
 
         Returns:
             Messages without locks: active, locked, deferred and scheduled ones.
 
         Raises:
-            ValueError: The receiver is closed, or a value is out of its range.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, or an argument is out of range.
 
         Source: docs/behaviour.md B-290 to B-305; differences in docs/compat.md#peek.
         """
@@ -1345,16 +1687,29 @@ class ServiceBusReceiver:
     def complete_message(
         self, message: ServiceBusReceivedMessage, *, transaction: TransactionScopes | None = None
     ) -> None:
-        """Remove a message: it was handled.
+        """Remove a message that was processed.
 
         Args:
-            message: The message.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            message: A message that `receive_messages` returned.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            MessageAlreadySettled: This message object was settled before.
-            MessageLockLostError: The lock ended, or the message is of another queue.
-            ValueError: The message has no lock, or the receiver is closed.
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, or `transaction` is not a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode.
 
         Source: docs/behaviour.md B-162, B-173.
         """
@@ -1366,15 +1721,32 @@ class ServiceBusReceiver:
         properties_to_modify: Mapping[str, _Property] | None = None,
         transaction: TransactionScopes | None = None,
     ) -> None:
-        """Give a message back at once; its delivery count rises by one and it keeps its place.
+        """Return a message to the queue at once. It keeps its position, and its delivery count rises by one.
 
         Args:
-            message: The message.
-            properties_to_modify: Application properties to add or replace.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            message: A message that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            The same as `complete_message`.
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, a property value has the wrong type, or `transaction` is not
+                a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
 
         Source: docs/behaviour.md B-163, B-166, B-178.
         """
@@ -1386,15 +1758,32 @@ class ServiceBusReceiver:
         properties_to_modify: Mapping[str, _Property] | None = None,
         transaction: TransactionScopes | None = None,
     ) -> None:
-        """Set a message aside; only `receive_deferred_messages` brings it back.
+        """Defer a message: only `receive_deferred_messages` returns it.
 
         Args:
-            message: The message.
-            properties_to_modify: Application properties to add or replace.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            message: A message that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            The same as `complete_message`.
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, a property value has the wrong type, or `transaction` is not
+                a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
 
         Source: docs/behaviour.md B-164, B-275.
         """
@@ -1410,28 +1799,56 @@ class ServiceBusReceiver:
         """Move a message to the dead-letter queue.
 
         Args:
-            message: The message.
-            reason: Why, up to 4,096 characters.
-            error_description: What went wrong, up to 4,096 characters.
-            transaction: The transaction that it is part of; None: that of the scope it is in, if any.
+            message: A message that `receive_messages` returned.
+            reason: Why the message is dead-lettered, at most 4,096 characters.
+            error_description: What went wrong, at most 4,096 characters.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            InvalidOperationError: The receiver reads a dead-letter queue.
-            The same as `complete_message`.
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The receiver reads a dead-letter queue. The entity requires sessions and the receiver
+                has none; or the transaction is over or covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, or `transaction` is not a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, or a text is too
+                long.
 
         Source: docs/behaviour.md B-165, B-168, B-259 to B-267.
         """
 
     def renew_message_lock(self, message: ServiceBusReceivedMessage, *, timeout: float | None = 60.0) -> datetime:
-        """Start the time of a lock anew.
+        """Extend the lock of a message to one lock duration from now.
+
+        Args:
+            message: A message that `receive_messages` returned.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
 
         Returns:
-            When the lock ends now; also the message's `locked_until_utc`.
+            The new end of the lock, in UTC; also the message's `locked_until_utc`.
 
         Raises:
-            The same as `complete_message`.
+            MessageAlreadySettled: This message object was settled before.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The message belongs to a session; renew `receiver.session` instead.
+            PartitionUnavailableError: The partition is out of service.
+            OperationTimeoutError: The store did not answer in time.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, or `timeout` is
+                not more than 0.
 
-        Source: docs/behaviour.md B-154, B-155.
+        Source: docs/behaviour.md B-154 to B-156.
         """
 
     def complete_messages(
@@ -1439,10 +1856,28 @@ class ServiceBusReceiver:
     ) -> None:
         """Complete several messages.
 
+        Args:
+            messages: Messages that `receive_messages` returned.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
         Raises:
-            MessageLockLostError: Some were not completed; its `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
-                not settled, or of which nobody knows, and its `effect` says which. The others were.
+            MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode.
+
+        Source: docs/behaviour.md B-095, B-162, B-173.
         """
 
     def abandon_messages(
@@ -1454,10 +1889,31 @@ class ServiceBusReceiver:
     ) -> None:
         """Abandon several messages.
 
+        Args:
+            messages: Messages that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
         Raises:
-            MessageLockLostError: Some were not abandoned; its `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
-                not settled, or of which nobody knows, and its `effect` says which. The others were.
+            MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, a property value has the wrong type,
+                or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
+
+        Source: docs/behaviour.md B-095, B-163, B-166.
         """
 
     def defer_messages(
@@ -1469,10 +1925,31 @@ class ServiceBusReceiver:
     ) -> None:
         """Defer several messages.
 
+        Args:
+            messages: Messages that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
         Raises:
-            MessageLockLostError: Some were not deferred; its `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
-                not settled, or of which nobody knows, and its `effect` says which. The others were.
+            MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, a property value has the wrong type,
+                or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
+
+        Source: docs/behaviour.md B-095, B-164.
         """
 
     def dead_letter_messages(
@@ -1485,40 +1962,90 @@ class ServiceBusReceiver:
     ) -> None:
         """Dead-letter several messages.
 
+        Args:
+            messages: Messages that `receive_messages` returned.
+            reason: Why the message is dead-lettered, at most 4,096 characters.
+            error_description: What went wrong, at most 4,096 characters.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
         Raises:
-            MessageLockLostError: Some were not moved; its `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
-                not settled, or of which nobody knows, and its `effect` says which. The others were.
+            MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The receiver reads a dead-letter queue. The entity requires sessions and the receiver
+                has none; or the transaction is over or covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, or a text is too
+                long.
+
+        Source: docs/behaviour.md B-095, B-165, B-168.
         """
 
     def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
-        """Take messages as Arrow columns.
+        """Receive messages as Arrow columns.
 
         Args:
             max_message_count: Upper bound, at least 1.
-            max_wait_time: As for `receive_messages`.
+            max_wait_time: Seconds to wait for the first message; 0 does not wait. None: the receiver's own
+                `max_wait_time`; without one the call waits until a message arrives.
 
         Returns:
             A table with the columns of `ServiceBusSender.send_arrow` and `sequence_number` (int64), `partition_id`
-            (int16), `enqueued_time_utc`, `locked_until_utc` (timestamps), `delivery_count` (int32), `lock_token`
-            (16 bytes), `state`, `dead_letter_reason`, `dead_letter_error_description`.
+            (int16), `enqueued_time_utc`, `locked_until_utc` (timestamps), `delivery_count` (int32), `lock_token` (16
+            bytes), `state`, `dead_letter_reason`, `dead_letter_error_description`.
 
         Raises:
-            The same as `receive_messages`.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
+                has none.
+            SessionLockLostError: The lock on the receiver's session expired.
+            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
+                stay; free disk space.
+            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
+                removal could not be written and no other partition had messages, or this happened in the previous
+                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
+                partition is healed, unless the process ends first.
+            OperationTimeoutError: A store did not answer in time, and no other partition had messages.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, or `max_wait_time` is
+                negative.
+
+        Source: docs/behaviour.md B-125 to B-140; docs/compat.md#arrow.
         """
 
     def settle_arrow(self, batch: _ArrowStream | _ArrowArray, outcome: _Outcome) -> None:
-        """Settle the messages of a table, by its columns `sequence_number` and `lock_token`.
+        """Settle the messages of a table by its columns `sequence_number` and `lock_token`.
 
         Args:
-            batch: What `receive_arrow` returned, or some rows of it.
-            outcome: What to do with each message.
+            batch: The table that `receive_arrow` returned, or some of its rows.
+            outcome: ``"complete"``, ``"abandon"``, ``"defer"`` or ``"dead_letter"``.
 
         Raises:
-            MessageLockLostError: Some were not settled; its `sequence_numbers` names them. The others were.
-            PartitionUnavailableError: A partition failed or is out of service; its `sequence_numbers` names those that were
-                not settled, or of which nobody knows, and its `effect` says which. The others were.
-            ValueError: A column is missing or `outcome` is unknown.
+            MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the
+                entity requires sessions and the receiver has none.
+            OperationTimeoutError: A store did not answer in time.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `batch` has no Arrow interface.
+            ValueError: A column is missing, `outcome` is unknown, or the receiver is closed or in receive-and-delete
+                mode.
+
+        Source: docs/behaviour.md B-095, B-162 to B-168; docs/compat.md#arrow.
         """
 
     def _now(self) -> datetime: ...

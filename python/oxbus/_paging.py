@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists that can be walked item by item or page by page, as in the SDK."""
+"""Lists that can be iterated item by item or page by page, as in the SDK."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ITEMS_PER_PAGE = 100
-"""Source: docs/behaviour.md B-457."""
+"""Items of one page. Source: docs/behaviour.md B-457."""
 
 T = TypeVar("T")
 
 
 class ItemPaged(Generic[T]):
-    """An iterator over items that are fetched when the first of them is asked for."""
+    """An iterator over items that are fetched on the first access.
+
+    Source: `azure.core.paging.ItemPaged`.
+    """
 
     def __init__(self, fetch: Callable[[], Sequence[T]]) -> None:
-        """Make a list whose items `fetch` returns."""
+        """Create a list of lazily fetched items.
+
+        Args:
+            fetch: Returns the items.
+
+        Raises nothing.
+        """
         self._fetch = fetch
         self._items: Iterator[T] | None = None
 
@@ -33,13 +42,16 @@ class ItemPaged(Generic[T]):
         return next(self._items)
 
     def by_page(self, continuation_token: str | None = None) -> Iterator[Iterator[T]]:
-        """Yield pages of up to 100 items.
+        """Return an iterator over pages of up to 100 items.
 
         Args:
-            continuation_token: The number of items to skip, as text.
+            continuation_token: The number of items to skip, as text. None: 0.
 
         Raises:
             ValueError: `continuation_token` is not such a number.
+            ServiceBusError: The list could not be fetched, as the call that returned it documents.
+
+        Source: docs/behaviour.md B-457; `azure.core.paging.ItemPaged.by_page`.
         """
         first = int(continuation_token or 0)
         if first < 0:

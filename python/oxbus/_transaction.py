@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions: operations on one partition that happen together or not at all."""
+"""Transactions: operations on one partition that take effect together or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _scope: ContextVar[_Scope | None] = ContextVar("oxbus_transaction_scope", defaul
 
 
 class _Scope:
-    """One `with transaction.scope()`."""
+    """One `with transaction.scope()` block."""
 
     def __init__(self, transaction: TransactionScopes) -> None:
         self.transaction = transaction
@@ -28,16 +28,23 @@ class _Scope:
 
 
 def current() -> TransactionScopes | None:
-    """Return the transaction of the scope that the caller is in."""
+    """Return the transaction of the current scope; None outside of any."""
     scope = _scope.get()
     return None if scope is None else scope.transaction
 
 
 class TransactionScopes:
-    """What transactions have in common, whether their ends are awaited or not."""
+    """The part of a transaction that the synchronous and the asyncio class share."""
 
     def __init__(self, namespace: Namespace, *, cross_entity: bool = False) -> None:
-        """Make a transaction; it begins with its first operation."""
+        """Create a transaction; it begins with its first operation.
+
+        Args:
+            namespace: The namespace of its entities.
+            cross_entity: Whether it may send to several entities.
+
+        Raises nothing.
+        """
         self._namespace = namespace
         self._cross_entity = cross_entity
         self._native: _Transaction | None = None
@@ -45,10 +52,14 @@ class TransactionScopes:
         """Its scopes since it began."""
 
     def begin(self) -> None:
-        """Begin. Not needed before the first operation; after the end, begins anew.
+        """Begin the transaction. Optional before the first operation; after the end it begins again.
 
         Raises:
-            InvalidOperationError: It has begun and is not over.
+            InvalidOperationError: The transaction has begun and is not over, or the tier has no transactions.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-306, B-318.
         """
         if self._is_open():
             raise InvalidOperationError("the transaction has begun: commit it or roll it back first")
@@ -57,9 +68,16 @@ class TransactionScopes:
 
     @contextmanager
     def scope(self) -> Iterator[Self]:
-        """Make every call inside part of the transaction, without passing it; call `complete` at the end.
+        """Make every call in the block part of the transaction, without passing it; call `complete` at the end.
 
-        A scope that is left without `complete` makes `commit` roll back, whatever the other scopes did.
+        If a scope is left without `complete`, `commit` rolls back, whatever the other scopes did.
+
+        Raises:
+            InvalidOperationError: The tier has no transactions.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: `TransactionScope` of the .NET SDK.
         """
         self._begun()
         scope = _Scope(self)
@@ -76,10 +94,12 @@ class TransactionScopes:
             _scope.reset(token)
 
     def complete(self) -> None:
-        """Say that the scope did all it wanted to.
+        """Mark the current scope as successful.
 
         Raises:
-            InvalidOperationError: The caller is in no scope of this transaction.
+            InvalidOperationError: The caller is not in a scope of this transaction.
+
+        Source: `TransactionScope.Complete` of the .NET SDK.
         """
         scope = _scope.get()
         if scope is None or scope.transaction is not self:
@@ -106,47 +126,59 @@ class TransactionScopes:
 
 
 class Transaction(TransactionScopes):
-    """Sends, settlements and session states that happen together or not at all. Made by `ServiceBusClient.transaction`.
+    """Sends, settlements and session states that take effect together or not at all.
 
-    Pass it as ``transaction=`` to each call that is part of it, or make the calls inside `scope`.
-    As a context manager it commits at the end, and rolls back on an exception.
+    Made by `ServiceBusClient.transaction`. Pass it as ``transaction=`` to each call that is part of it, or make the
+    calls inside `scope`. As a context manager it commits at the end, and rolls back on an exception.
 
-    On a partitioned entity all its sends need the same key, and what it settles must be of the same partition.
-    It may take two minutes and send 100 messages.
+    On a partitioned entity all sends need the same key, and settled messages must be in the same partition.
+    A transaction may last two minutes and send 100 messages.
 
     Source: docs/behaviour.md B-306 to B-330.
     """
 
     def commit(self) -> None:
-        """Let everything happen that was done in it; roll back when a scope of it was left without `complete`.
+        """Apply all operations of the transaction; roll back if a scope was left without `complete`.
 
         Raises:
-            MessageLockLostError: A message that it settles is not locked any more; nothing has happened.
-            SessionLockLostError: A session is lost; nothing has happened.
-            OperationTimeoutError: It took longer than two minutes; nothing has happened.
-            InvalidOperationError: It is over.
-            ServiceBusQuotaExceededError: An entity is full; nothing has happened.
-            PartitionUnavailableError: The partition is out of service.
+            MessageLockLostError: A message that it settles is no longer locked; nothing took effect.
+            SessionLockLostError: A session lock was lost; nothing took effect.
+            MessagingEntityNotFoundError: An entity was deleted; nothing took effect.
+            MessagingEntityDisabledError: The status of an entity forbids sending; nothing took effect.
+            InvalidOperationError: The transaction is over, or the tier has no transactions.
+            OperationTimeoutError: The transaction was open for more than two minutes, so nothing took effect; or the
+                store did not answer in time.
+            ServiceBusQuotaExceededError: An entity or the disk is full; nothing took effect.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether it may
+                be committed.
+            ForkedProcessError: The transaction began before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-315 to B-319.
         """
         self._commit()
 
     def rollback(self) -> None:
-        """Forget everything that was done in it; what it settled is locked as before.
+        """Discard all operations of the transaction; messages that it settled are locked as before.
 
         Raises:
-            InvalidOperationError: It is over.
+            InvalidOperationError: The transaction is over, or the tier has no transactions.
+            ForkedProcessError: The transaction began before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-316.
         """
         self._rollback()
 
     def __enter__(self) -> Self:
-        """Begin, unless it has begun, and return the transaction."""
+        """Begin unless it has begun, and return the transaction."""
         self._begun()
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit, or roll back on an exception. One that is over already stays as it is."""
+        """Commit, or roll back on an exception. A transaction that is over stays as it is."""
         if not self._is_open():
             return
         if exc_type is None:

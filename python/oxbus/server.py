@@ -80,7 +80,7 @@ def serve(
 
 def authorization_rules(server: Server) -> list[AuthorizationRule]:
     """Return who may do what with the namespace of a server, with the keys in clear."""
-    return [_translation.shown_authorization_rule(rule) for rule in server._rules()]
+    return [_translation.to_authorization_rule(rule) for rule in server._rules()]
 
 
 def replace_authorization_rules(server: Server, rules: Iterable[AuthorizationRule]) -> None:

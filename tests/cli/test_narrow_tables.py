@@ -88,8 +88,8 @@ def test_wide_lines_hold_everything(capsys: pytest.CaptureFixture[str], monkeypa
     """With room, and in a pipe, nothing is left out or cut."""
     for columns in ("200", ""):
         monkeypatch.setenv("COLUMNS", columns)
-        print_table(["a", "b"], [["x" * 90, None]], silent={"b": "-"}, cut=["a"])
+        print_table(["a", "b"], [["x" * 90, None]], defaults={"b": "-"}, cut=["a"])
         assert capsys.readouterr().out.splitlines() == ["A" + 91 * " " + "B", "x" * 90 + "  -"]
     monkeypatch.setenv("COLUMNS", "50")
-    print_table(["a", "b"], [["x" * 90, None]], silent={"b": "-"}, cut=["a"])
+    print_table(["a", "b"], [["x" * 90, None]], defaults={"b": "-"}, cut=["a"])
     assert capsys.readouterr().out.splitlines() == ["A", "x" * 49 + "…"]

@@ -204,7 +204,7 @@ def test_a_wait_that_was_left_during_a_step_is_not_in_the_queue(namespace: Names
     sender, wake_ups = namespace._sender(queue_name), _WakeUps()
     with ServiceBusClient(namespace).get_queue_receiver(queue_name)._receiver as receiver:
         left, staying = wake_ups.waiter(1, None), wake_ups.waiter(2, None)
-        left.leave()
+        left.cancel()
         for waiter in (left, staying):
             assert isinstance(receiver._receive_or_wait(1, waiter), float)
         sender.send_messages(ServiceBusMessage("x"))
@@ -224,7 +224,7 @@ def test_what_came_for_a_canceled_receive_is_there_for_the_next(
         async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
             await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
             receiver = client.get_queue_receiver(queue_name, receive_mode=mode)
-            receiver._keep(await receiver.receive_messages(2, max_wait_time=0))
+            receiver._requeue(await receiver.receive_messages(2, max_wait_time=0))
             other = client.get_queue_receiver(queue_name, receive_mode=mode)
             taker = other if mode is ServiceBusReceiveMode.PEEK_LOCK else receiver
             messages = [(await taker.receive_messages(max_wait_time=1))[0] for _ in range(2)]

@@ -225,7 +225,7 @@ def test_forgotten_renewer_is_not_called(receiver: ServiceBusReceiver, clock: Ma
     renewer = AutoLockRenewer()
     renewer.register(receiver, message)
     renewer.close()
-    reference = weakref.ref(renewer._by_hand)
+    reference = weakref.ref(renewer._manual_renewals)
     del renewer
     gc.collect()
     assert reference() is None

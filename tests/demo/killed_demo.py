@@ -22,7 +22,7 @@ import pyarrow as pa
 from oxbus.demo import exchange, run
 from oxbus.demo.data_directory import DataDirectory
 from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
-from oxbus.demo.notes import KeptNotes
+from oxbus.demo.progress_log import DurableProgressLog
 from rich.console import Console
 from rich.progress import Progress
 
@@ -139,7 +139,7 @@ def main(path: Path, point: str) -> None:
         return Client(oxbus.ServiceBusClient(namespace), clock)
 
     with DataDirectory(path) as directory, Progress(console=Console(file=io.StringIO())) as progress:
-        notes = KeptNotes(directory)
+        notes = DurableProgressLog(directory)
         report = run.run(progress, encode, make_client, notes)
         clock.tick("tell")
         sys.stdout.write(json.dumps(report.as_json()))

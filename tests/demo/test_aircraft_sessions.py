@@ -9,13 +9,13 @@ import oxbus
 import pyarrow as pa
 import pytest
 from oxbus.demo import aircraft_sessions
-from oxbus.demo.aircraft_sessions import Turn, TurnBook
+from oxbus.demo.aircraft_sessions import SessionTurn, TurnLog
 from oxbus.demo.session_checks import check_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxbus.demo.side_trips import SideTrip
+    from oxbus.demo.scenarios import ScenarioResult
 
 FLIGHTS, AIRCRAFT = 400, 20
 
@@ -62,13 +62,13 @@ class Tampering:
         return self._inner.send_arrow(self._change(data))
 
 
-def travel(change: Callable[[pa.Table], pa.Table]) -> SideTrip:
+def run_scenario(change: Callable[[pa.Table], pa.Table]) -> ScenarioResult:
     """Go through the sessions with what the change made of the flights."""
 
     def make_client(namespace: oxbus.Namespace) -> Any:
         return Tampering(oxbus.ServiceBusClient(namespace), change)
 
-    return aircraft_sessions.travel(flights(), make_client)
+    return aircraft_sessions.run_scenario(flights(), make_client)
 
 
 def exchanged(table: pa.Table, first: int, second: int) -> pa.Table:
@@ -78,7 +78,7 @@ def exchanged(table: pa.Table, first: int, second: int) -> pa.Table:
     return table.take(rows)
 
 
-def failed_claims(trip: SideTrip) -> list[str]:
+def failed_claims(trip: ScenarioResult) -> list[str]:
     """What does not hold, by a word for each check."""
     words = ("once", "own session", "order")
     return [word for word, check in zip(words, trip.checks, strict=True) if not check.passed]
@@ -86,7 +86,7 @@ def failed_claims(trip: SideTrip) -> list[str]:
 
 def test_honest_sessions_pass() -> None:
     """All flights with a tail number come out, the others are counted."""
-    trip = travel(lambda table: table)
+    trip = run_scenario(lambda table: table)
     assert failed_claims(trip) == []
     assert trip.rows == FLIGHTS * 9 // 10
     assert "40 without a tail number were left out" in trip.checks[0].claim
@@ -95,22 +95,22 @@ def test_honest_sessions_pass() -> None:
 def test_wrong_order_is_noticed() -> None:
     """Two flights of one aircraft that changed places are found, although all counts are right."""
     row_of_the_same_aircraft = flights()["partition_key"].drop_null().to_pylist().index("N00000", 1)
-    assert failed_claims(travel(lambda table: exchanged(table, 0, row_of_the_same_aircraft))) == ["order"]
+    assert failed_claims(run_scenario(lambda table: exchanged(table, 0, row_of_the_same_aircraft))) == ["order"]
 
 
 def test_order_between_aircraft_is_free() -> None:
     """Flights of two aircraft may overtake each other."""
-    assert failed_claims(travel(lambda table: exchanged(table, 0, 1))) == []
+    assert failed_claims(run_scenario(lambda table: exchanged(table, 0, 1))) == []
 
 
 def test_lost_flight_is_noticed() -> None:
     """A flight that never reached the queue is missed."""
-    assert failed_claims(travel(lambda table: table.slice(1))) == ["once"]
+    assert failed_claims(run_scenario(lambda table: table.slice(1))) == ["once"]
 
 
 def test_doubled_flight_is_noticed() -> None:
     """A flight that is stored twice comes out twice, the second time too late."""
-    assert failed_claims(travel(lambda table: pa.concat_tables([table, table.slice(0, 1)]))) == ["once", "order"]
+    assert failed_claims(run_scenario(lambda table: pa.concat_tables([table, table.slice(0, 1)]))) == ["once", "order"]
 
 
 def test_flight_in_the_session_of_another_aircraft_is_noticed() -> None:
@@ -121,16 +121,16 @@ def test_flight_in_the_session_of_another_aircraft_is_noticed() -> None:
         ids[-1] = "N00000"
         return table.set_column(table.schema.get_field_index("session_id"), "session_id", pa.array(ids))
 
-    assert "own session" in failed_claims(travel(change))
+    assert "own session" in failed_claims(run_scenario(change))
 
 
 def test_session_with_two_holders_is_noticed() -> None:
     """A session that is accepted while another receiver holds it is found."""
     sent = pa.table({"message_id": ["flight-0"], "session_id": ["N00000"]})
-    book = TurnBook()
+    book = TurnLog()
     book.accepted("N00000")
     book.accepted("N00000")
-    book.ends(Turn(0, "N00000", sent))
+    book.ends(SessionTurn(0, "N00000", sent))
     passed = [check.passed for check in check_sessions(sent, 0, book, left_in_queue=0)]
     assert passed == [True, False, True]
 
@@ -138,9 +138,9 @@ def test_session_with_two_holders_is_noticed() -> None:
 def test_late_flight_of_another_receiver_is_noticed() -> None:
     """The order is followed from one receiver's turn to the next one's."""
     sent = pa.table({"message_id": ["flight-0", "flight-1"], "session_id": ["N00000", "N00000"]})
-    book = TurnBook()
-    book.ends(Turn(0, "N00000", sent.slice(1, 1)))
-    book.ends(Turn(1, "N00000", sent.slice(0, 1)))
+    book = TurnLog()
+    book.ends(SessionTurn(0, "N00000", sent.slice(1, 1)))
+    book.ends(SessionTurn(1, "N00000", sent.slice(0, 1)))
     passed = [check.passed for check in check_sessions(sent, 0, book, left_in_queue=0)]
     assert passed == [True, True, False]
 
@@ -153,4 +153,7 @@ def test_receiver_that_fails_stops_the_demo() -> None:
             raise RuntimeError("no more receivers")
 
     with pytest.raises(RuntimeError, match="no more receivers"):
-        aircraft_sessions.travel(flights(), lambda it: FailingClient(oxbus.ServiceBusClient(it), lambda table: table))  # type: ignore[arg-type,return-value]
+        aircraft_sessions.run_scenario(
+            flights(),
+            lambda it: FailingClient(oxbus.ServiceBusClient(it), lambda table: table),  # type: ignore[arg-type,return-value]
+        )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from oxbus.demo import carrier_topic
-from oxbus.demo.carrier_topic import SUBSCRIPTIONS, Subscription
+from oxbus.demo.carrier_topic import SUBSCRIPTIONS, ExpectedSubscription
 from oxbus.demo.topic_checks import check_subscription
 from oxbus.management import CorrelationRuleFilter, FalseRuleFilter, SqlRuleFilter, TrueRuleFilter
 
@@ -36,20 +36,20 @@ def flights() -> pa.Table:
     )
 
 
-def with_rule(name: str, rule_filter: RuleFilter) -> list[Subscription]:
+def with_rule(name: str, rule_filter: RuleFilter) -> list[ExpectedSubscription]:
     """The subscriptions, with one filter in place of that subscription's rules."""
     return [replace(one, rules={"other": rule_filter}) if one.name == name else one for one in SUBSCRIPTIONS]
 
 
 def wrong_subscriptions() -> list[str]:
     """The subscriptions whose check fails."""
-    checks = carrier_topic.travel(flights()).checks
+    checks = carrier_topic.run_scenario(flights()).checks
     return [one.name for one, check in zip(carrier_topic.SUBSCRIPTIONS, checks, strict=True) if not check.passed]
 
 
 def test_honest_topic_passes() -> None:
     """Each subscription gets what the table counts, and none of the three counts is trivial."""
-    trip = carrier_topic.travel(flights())
+    trip = carrier_topic.run_scenario(flights())
     assert [check.finding for check in trip.checks if not check.passed] == []
     assert "180 flights" in trip.checks[0].claim
     assert 0 < int(trip.checks[1].claim.partition("got the ")[2].split()[0]) < FLIGHTS

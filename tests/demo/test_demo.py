@@ -19,7 +19,7 @@ from oxbus.demo.checks import Check
 from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
 from oxbus.demo.flights import InputMissingError
 from oxbus.demo.report import Report, Runs, print_report
-from oxbus.demo.side_trips import SideTrip
+from oxbus.demo.scenarios import ScenarioResult
 from rich.console import Console
 from rich.progress import Progress
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from oxbus.demo.notes import Notes
+    from oxbus.demo.progress_log import ProgressLog
 
 FLIGHTS, AIRCRAFT, BATCHES = 600, 25, 3
 KEYLESS = FLIGHTS // 30
@@ -266,7 +266,7 @@ def test_report_shows_verdict_and_chart() -> None:
     paper = io.StringIO()
     print_report(run_demo(out=lambda table: table.slice(1)), Console(file=paper, width=120))
     text = paper.getvalue()
-    assert "WRONG" in text
+    assert "FAILED" in text
     assert "claims do not hold" in text
     assert "Messages per partition" in text
 
@@ -294,7 +294,7 @@ def test_directory_is_told_and_removed_when_all_is_right(
     report = run_demo(out=None if passed else lambda table: table.slice(1))
     directory = tmp_path / "demo"
 
-    def run(_progress: Progress, _encode: object, *, notes: Notes) -> Report:
+    def run(_progress: Progress, _encode: object, *, notes: ProgressLog) -> Report:
         notes.encoded(cargo)
         return replace(report, runs=Runs(directory=str(directory)))
 
@@ -335,7 +335,7 @@ def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 @pytest.mark.parametrize("module", [aircraft_sessions, carrier_topic])
 def test_wrong_side_trip_fails(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
     """One wrong claim of the sessions or the topic, and the demo as a whole fails."""
-    wrong = SideTrip([Check("nothing is wrong", passed=False, finding="1 is")], rows=1, seconds=1.0)
+    wrong = ScenarioResult([Check("nothing is wrong", passed=False, finding="1 is")], rows=1, seconds=1.0)
     monkeypatch.setattr(module, "travel", lambda _messages: wrong)
     report = run_demo()
     assert not report.passed

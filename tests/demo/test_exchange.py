@@ -14,7 +14,7 @@ from oxbus.demo import checks, exchange
 from oxbus.demo.data_directory import DataDirectory
 from oxbus.demo.deliveries import Deliveries
 from oxbus.demo.encoded import PARTITIONS, SCHEMA, EncodedFlights
-from oxbus.demo.notes import KeptNotes, Notes
+from oxbus.demo.progress_log import DurableProgressLog, ProgressLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,9 +125,9 @@ def all_ids(batches: list[pa.RecordBatch]) -> list[str]:
     return sorted(pa.Table.from_batches(batches)["message_id"].to_pylist())
 
 
-def noted(batches: int) -> Notes:
-    """Notes that say how many batches were acknowledged."""
-    notes = Notes()
+def noted(batches: int) -> ProgressLog:
+    """ProgressLog that say how many batches were acknowledged."""
+    notes = ProgressLog()
     notes.acknowledge(batches)
     return notes
 
@@ -166,7 +166,7 @@ def test_full_queue_is_not_filled_again(client: ServiceBusClient, batches: list[
 
 def test_first_run_has_nothing_to_prove_about_kills(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
     """A claim about what was acknowledged before a kill needs one."""
-    assert checks.check_kept(exchange.send(client, QUEUE, batches, Notes())) == []
+    assert checks.check_kept(exchange.send(client, QUEUE, batches, ProgressLog())) == []
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_interrupted_receiver_is_continued(
     """Whatever the step at which it ended, the next run completes the rest and every proof holds."""
     encoded = EncodedFlights(batches, FLIGHTS, FLIGHTS // 30)
     with DataDirectory(tmp_path / "demo") as directory:
-        notes = KeptNotes(directory)
+        notes = DurableProgressLog(directory)
         exchange.send(client, QUEUE, notes.encoded(lambda: encoded).batches, notes)
         with pytest.raises(KilledError):
             exchange.receive(Interrupted(client, point), QUEUE, notes)  # type: ignore[arg-type]
     clock.advance(MORE_THAN_A_LOCK_SECONDS)
     with DataDirectory(tmp_path / "demo") as directory:
-        notes = KeptNotes(directory)
+        notes = DurableProgressLog(directory)
         kept = notes.encoded(lambda: pytest.fail("it was encoded already"))
         sent = exchange.send(client, QUEUE, kept.batches, notes)
         exchange.receive(client, QUEUE, notes)
@@ -213,6 +213,6 @@ def test_interrupted_receiver_is_continued(
 def test_kept_messages_are_those_that_were_encoded(tmp_path: Path, batches: list[pa.RecordBatch]) -> None:
     """Columns, batches and counts come back from the file as they were."""
     with DataDirectory(tmp_path / "demo") as directory:
-        first = KeptNotes(directory).encoded(lambda: EncodedFlights(batches, FLIGHTS, 10, 1.5))
-        again = KeptNotes(directory).encoded(lambda: pytest.fail("it was encoded already"))
+        first = DurableProgressLog(directory).encoded(lambda: EncodedFlights(batches, FLIGHTS, 10, 1.5))
+        again = DurableProgressLog(directory).encoded(lambda: pytest.fail("it was encoded already"))
         assert first == again == EncodedFlights(batches, FLIGHTS, 10, 1.5)

@@ -16,7 +16,7 @@ from oxbus.management import (
     SqlRuleFilter,
     TrueRuleFilter,
 )
-from oxbus.management._rule_translation import native_rule, shown_rule
+from oxbus.management._rule_translation import native_rule, rule_properties
 
 VALUES: dict[str, Any] = {
     "text": "t",
@@ -54,7 +54,7 @@ def rule(filter_: Any = None, action: Any = None, name: Any = "r") -> RuleProper
 def test_filters_cross_and_come_back(filter_: Any, native: dict[str, Any]) -> None:
     """Each kind has its native form; values go as they are (B-355, B-356, B-374)."""
     assert native_rule(rule(filter_)) == {"name": "r", "filter": native, "action": None}
-    shown = shown_rule({"name": "r", "filter": native, "action": None, "created_at_ms": 1_500})
+    shown = rule_properties({"name": "r", "filter": native, "action": None, "created_at_ms": 1_500})
     assert type(shown.filter) is type(filter_ or TrueRuleFilter())
     assert native_rule(shown)["filter"] == native
     assert shown.created_at_utc == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
@@ -64,7 +64,7 @@ def test_actions_cross_and_come_back() -> None:
     """An action has an expression and parameters (B-376)."""
     action = {"expression": "SET a = @text", "parameters": VALUES}
     assert native_rule(rule(action=SqlRuleAction("SET a = @text", VALUES)))["action"] == action
-    shown = shown_rule({"name": "r", "filter": {"kind": "true"}, "action": action, "created_at_ms": 0})
+    shown = rule_properties({"name": "r", "filter": {"kind": "true"}, "action": action, "created_at_ms": 0})
     assert shown.action == SqlRuleAction("SET a = @text", VALUES)
 
 

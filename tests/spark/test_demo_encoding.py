@@ -56,7 +56,7 @@ def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: P
 
 def test_flights_by_the_bulk_path(spark: SparkSession, tmp_path: Path) -> None:
     """All are loaded, found and settled, and every check says so."""
-    trip = bulk_path.travel(placed_flights(spark, first_flights(tmp_path)), tmp_path / "bus")
+    trip = bulk_path.run_scenario(placed_flights(spark, first_flights(tmp_path)), tmp_path / "bus")
     assert trip.rows == ROWS
     assert [check.finding for check in trip.checks if not check.passed] == []
     assert len(trip.checks) == 3

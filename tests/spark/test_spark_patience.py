@@ -16,7 +16,7 @@ from oxbus.exceptions import (
     ServiceBusError,
     ServiceBusServerBusyError,
 )
-from oxbus.spark.source.patience import carefully, patiently
+from oxbus.spark.source.retries import retry_idempotent, retry_without_effect
 
 AWAY = (ServiceBusConnectionError, ServiceBusServerBusyError, PartitionUnavailableError)
 
@@ -41,7 +41,7 @@ class Call:
 def test_call_that_did_nothing_is_made_again(error_class: type[ServiceBusError], effect: Effect | None) -> None:
     """A send that reached nobody, or was refused, cannot double."""
     call = Call(error_class(effect=effect), error_class(effect=effect))
-    assert carefully(call, "stored") == "stored"
+    assert retry_without_effect(call, "stored") == "stored"
     assert call.made == 3
 
 
@@ -53,7 +53,7 @@ def test_call_that_may_have_done_something_is_not_made_again(
     """Sending rows again that may be stored would double them: the task fails, and Spark decides."""
     call = Call(error_class(effect=effect))
     with pytest.raises(error_class):
-        carefully(call, "stored")
+        retry_without_effect(call, "stored")
     assert call.made == 1
 
 
@@ -62,7 +62,7 @@ def test_error_that_will_not_pass_is_raised_at_once() -> None:
     for error in (PartialSendError(), OperationTimeoutError(effect="unknown")):
         call = Call(error)
         with pytest.raises(type(error)):
-            carefully(call, "stored")
+            retry_without_effect(call, "stored")
         assert call.made == 1
 
 
@@ -70,5 +70,5 @@ def test_error_that_will_not_pass_is_raised_at_once() -> None:
 def test_call_that_may_be_made_twice_is_made_again_whatever_it_did(effect: Effect | None) -> None:
     """Reserving, completing and committing under a number change nothing the second time."""
     call = Call(ServiceBusConnectionError(effect=effect))
-    assert patiently(call, "done") == "done"
+    assert retry_idempotent(call, "done") == "done"
     assert call.made == 2

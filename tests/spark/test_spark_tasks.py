@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from oxbus.spark.source.tasks import Share, pack
+from oxbus.spark.source.tasks import PartitionSlice, pack
 
 
-def share(partition: int, count: int, size: int) -> Share:
+def share(partition: int, count: int, size: int) -> PartitionSlice:
     """Messages of one partition, with a hole in the middle of the numbers."""
     half = (count + 1) // 2
     first = partition << 48
     ranges = ((first + 1, first + half), (first + half + 11, first + 10 + count))
-    return Share(partition, tuple(it for it in ranges if it[0] <= it[1]), count * size)
+    return PartitionSlice(partition, tuple(it for it in ranges if it[0] <= it[1]), count * size)
 
 
-def numbers(shares: tuple[Share, ...]) -> list[int]:
+def numbers(shares: tuple[PartitionSlice, ...]) -> list[int]:
     """All sequence numbers of a task."""
     return [number for it in shares for first, last in it.ranges for number in range(first, last + 1)]
 

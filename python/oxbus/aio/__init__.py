@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data plane for asyncio: the same names as in `oxbus`, awaitable.
+"""The data plane for asyncio: the names of `oxbus`, awaitable.
 
-Waiting for messages takes no thread, however many wait. In a directory, calls that may wait for a disk run in the event
-loop's thread pool.
+Waiting for messages does not occupy a thread. In a directory, calls that may wait for a disk run in the event loop's
+thread pool.
 """
 
 from __future__ import annotations

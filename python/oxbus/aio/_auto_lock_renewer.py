@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renewing locks while a slow handler works, for asyncio: one task per renewer, none without locks."""
+"""Lock renewal for asyncio while a slow handler runs: one task per renewer, and no task without locks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from oxbus._lock_renewal import LOOK_EVERY_SECONDS, failed, is_committing, is_settled, lock_end, renew_at, timed_out
+from oxbus._lock_renewal import (
+    CHECK_INTERVAL_SECONDS,
+    is_committing,
+    is_settled,
+    lock_end,
+    next_renewal,
+    renewal_failed,
+    renewal_timed_out,
+)
 from oxbus._manual_renewal import ManualRenewals
 from oxbus._options import explains_options
 from oxbus.aio._session import ServiceBusSession
@@ -29,13 +37,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Renewal:
+class _TaskRenewal:
     """A registered lock."""
 
     receiver: ServiceBusReceiver
     renewable: ServiceBusReceivedMessage | ServiceBusSession
     due: datetime
-    last: datetime
+    deadline: datetime
     duration: float
     on_failure: AsyncLockRenewFailureCallback | None
 
@@ -44,11 +52,11 @@ class _Renewal:
 class AutoLockRenewer:
     """Renews locks until the message is settled, its receiver closes, or the allowed time is over.
 
-    A lock is renewed when half of it is over; under a `ManualClock`, before `advance` returns.
+    A lock is renewed once half of its duration has passed; under a `ManualClock`, before `advance` returns.
     Times are those of the namespace.
     For one event loop; usable as an asynchronous context manager.
 
-    Source: Service Bus client libraries; differences in docs/compat.md.
+    Source: `azure.servicebus.aio.AutoLockRenewer`; differences in docs/compat.md.
     """
 
     def __init__(
@@ -57,26 +65,26 @@ class AutoLockRenewer:
         on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Make a renewer; no task starts yet.
+        """Create a renewer; no task starts yet.
 
         Args:
             max_lock_renewal_duration: Seconds to keep a lock alive, counted from its registration.
-            on_lock_renew_failure: Awaited with the message or session and the error when a lock was lost;
-                the error is None when the lock ran out before it could be renewed.
-            loop: The event loop to work in; the running one when missing.
+            on_lock_renew_failure: Awaited with the message or session and the error when a lock was lost; the error is
+                None when the lock expired before its renewal.
+            loop: The event loop to run in. None: the running one.
 
         Raises:
-            ValueError: The duration is not more than 0.
+            ValueError: `max_lock_renewal_duration` is not more than 0.
         """
         if max_lock_renewal_duration <= 0:
             raise ValueError(f"max_lock_renewal_duration must be more than 0 seconds: {max_lock_renewal_duration=}")
         self._max_lock_renewal_duration = max_lock_renewal_duration
         self._on_lock_renew_failure = on_lock_renew_failure
         self._loop = loop
-        self._used_loop: asyncio.AbstractEventLoop | None = None
-        self._renewals: list[_Renewal] = []
-        self._by_hand: ManualRenewals[_Renewal] = ManualRenewals(_renew_now, self._report_lost)
-        self._calls_back: set[asyncio.Task[None]] = set()
+        self._running_loop: asyncio.AbstractEventLoop | None = None
+        self._renewals: list[_TaskRenewal] = []
+        self._manual_renewals: ManualRenewals[_TaskRenewal] = ManualRenewals(_renew_now, self._report_lost)
+        self._callback_tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -98,44 +106,51 @@ class AutoLockRenewer:
         max_lock_renewal_duration: float | None = None,
         on_lock_renew_failure: AsyncLockRenewFailureCallback | None = None,
     ) -> None:
-        """Keep the lock of a message or session alive; an error that ends this is also its `auto_renew_error`.
+        """Keep the lock of a message or session alive.
+
+        When renewal ends with an error, `auto_renew_error` of the message or session holds it.
 
         Args:
-            receiver: The receiver that the message came from, or that holds the session.
+            receiver: The receiver that returned the message, or that holds the session.
             renewable: The locked message, or the session of the receiver.
-            max_lock_renewal_duration: Seconds to keep it alive; the renewer's own when missing.
-            on_lock_renew_failure: Awaited when the lock was lost; the renewer's own when missing.
+            max_lock_renewal_duration: Seconds to keep the lock alive. None: the renewer's own value.
+            on_lock_renew_failure: Awaited when the lock was lost. None: the renewer's own callback.
 
         Raises:
-            TypeError: `renewable` is something else.
-            ValueError: The message has no lock.
             ServiceBusError: The renewer is closed.
+            TypeError: `renewable` is neither a received message nor a session.
+            ValueError: The message has no lock: it was settled, peeked, received in receive-and-delete mode, or belongs
+                to a session.
+            RuntimeError: No event loop is running, and the renewer was created without one.
+            ForkedProcessError: The receiver was created before the process forked.
+
+        Source: `azure.servicebus.aio.AutoLockRenewer.register`.
         """
         self._check_open()
         locked_until = lock_end(renewable, ServiceBusSession)
         duration = max_lock_renewal_duration or self._max_lock_renewal_duration
         now = receiver._now()
-        renewal = _Renewal(
+        renewal = _TaskRenewal(
             receiver=receiver,
             renewable=renewable,
-            due=renew_at(locked_until, now),
-            last=now + timedelta(seconds=duration),
+            due=next_renewal(locked_until, now),
+            deadline=now + timedelta(seconds=duration),
             duration=duration,
             on_failure=on_lock_renew_failure or self._on_lock_renew_failure,
         )
-        loop = self._used_loop = self._loop or asyncio.get_running_loop()
+        loop = self._running_loop = self._loop or asyncio.get_running_loop()
         if receiver._clock is None:
             self._renewals.append(renewal)
         else:
-            self._by_hand.add(renewal, receiver._clock)
+            self._manual_renewals.add(renewal, receiver._clock)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._watch(), name="oxbus-lock-renewer")
 
     async def close(self) -> None:
-        """Stop renewing; locks then run out by themselves. A renewal under way ends first."""
+        """Stop renewing; locks then expire. A renewal in progress finishes first. Raises nothing."""
         self._closed = True
         self._renewals.clear()
-        self._by_hand.clear()
+        self._manual_renewals.clear()
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():
             await asyncio.wait((task,))
@@ -145,90 +160,90 @@ class AutoLockRenewer:
             raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
 
     async def _watch(self) -> None:
-        """Look at the locks until there is none left."""
-        while self._renewals or self._by_hand:
-            self._by_hand.look()
-            looked_at, self._renewals = self._renewals, []
-            kept = [renewal for renewal in looked_at if await self._look(renewal)]
+        """Renew due locks until none is left."""
+        while self._renewals or self._manual_renewals:
+            self._manual_renewals.renew_due()
+            checked, self._renewals = self._renewals, []
+            remaining = [renewal for renewal in checked if await self._renew_if_due(renewal)]
             if self._closed:
                 return
-            self._renewals += kept
-            if self._renewals or self._by_hand:
-                await asyncio.sleep(min((LOOK_EVERY_SECONDS, *map(_seconds_left, self._renewals))))
+            self._renewals += remaining
+            if self._renewals or self._manual_renewals:
+                await asyncio.sleep(min((CHECK_INTERVAL_SECONDS, *map(_seconds_left, self._renewals))))
 
-    def _report_lost(self, renewal: _Renewal, error: Exception | None) -> None:
-        """Have the event loop call back, be this its thread or another one."""
-        loop = self._used_loop
+    def _report_lost(self, renewal: _TaskRenewal, error: Exception | None) -> None:
+        """Schedule the callback in the event loop, from any thread."""
+        loop = self._running_loop
         if loop is not None and not loop.is_closed() and not self._closed:
-            loop.call_soon_threadsafe(self._begin_call_back, renewal, error)
+            loop.call_soon_threadsafe(self._start_callback, renewal, error)
 
-    def _begin_call_back(self, renewal: _Renewal, error: Exception | None) -> None:
-        task = asyncio.get_running_loop().create_task(_call_back(renewal, error))
-        # A loop keeps its tasks by weak references only.
-        self._calls_back.add(task)
-        task.add_done_callback(self._calls_back.discard)
+    def _start_callback(self, renewal: _TaskRenewal, error: Exception | None) -> None:
+        task = asyncio.get_running_loop().create_task(_run_callback(renewal, error))
+        # The loop holds only weak references to its tasks.
+        self._callback_tasks.add(task)
+        task.add_done_callback(self._callback_tasks.discard)
 
-    async def _look(self, renewal: _Renewal) -> bool:
-        """Renew a lock that is due; whether to go on with it."""
+    async def _renew_if_due(self, renewal: _TaskRenewal) -> bool:
+        """Renew a due lock; return whether to keep watching it."""
         renewable = renewal.renewable
         if is_settled(renewable) or renewal.receiver.closed or self._closed:
             return False
         if is_committing(renewable):
-            return _later(renewal)
+            return _postpone(renewal)
         if renewable._lock_expired:
-            await _call_back(renewal, None)
+            await _run_callback(renewal, None)
             return False
         return _seconds_left(renewal) > 0 or await _renew(renewal)
 
 
-def _renew_now(renewal: _Renewal) -> datetime:
-    """Renew a lock in this thread; when it ends now."""
+def _renew_now(renewal: _TaskRenewal) -> datetime:
+    """Renew a lock in this thread and return its new end."""
     if isinstance(renewal.renewable, ServiceBusSession):
         return renewal.renewable._renew_now()
     return renewal.receiver._receiver.renew_message_lock(renewal.renewable)
 
 
-def _seconds_left(renewal: _Renewal) -> float:
-    return max(0.0, (min(renewal.due, renewal.last) - renewal.receiver._now()).total_seconds())
+def _seconds_left(renewal: _TaskRenewal) -> float:
+    return max(0.0, (min(renewal.due, renewal.deadline) - renewal.receiver._now()).total_seconds())
 
 
-async def _renew(renewal: _Renewal) -> bool:
-    """Renew a lock; whether to go on with it."""
+async def _renew(renewal: _TaskRenewal) -> bool:
+    """Renew a lock; return whether to keep watching it."""
     renewable = renewal.renewable
     now = renewal.receiver._now()
-    if now >= renewal.last:
-        renewable.auto_renew_error = timed_out(renewal.duration)
+    if now >= renewal.deadline:
+        renewable.auto_renew_error = renewal_timed_out(renewal.duration)
         return False
     try:
         if isinstance(renewable, ServiceBusSession):
             locked_until = await renewable.renew_lock()
         else:
             locked_until = await renewal.receiver.renew_message_lock(renewable)
-    except Exception as error:  # noqa: BLE001 (whatever it was, the message must tell)
+    except Exception as error:  # noqa: BLE001 (the message must report any error)
         if is_committing(renewable):
-            return _later(renewal)
-        await _tell(renewal, error)
+            return _postpone(renewal)
+        await _report_failure(renewal, error)
         return False
-    renewal.due = renew_at(locked_until, now)
+    renewal.due = next_renewal(locked_until, now)
     return True
 
 
-def _later(renewal: _Renewal) -> bool:
-    """Look at a lock again after a while: a commit has it now."""
-    renewal.due = renewal.receiver._now() + timedelta(seconds=LOOK_EVERY_SECONDS)
+def _postpone(renewal: _TaskRenewal) -> bool:
+    """Check a lock again later: a commit holds it now."""
+    renewal.due = renewal.receiver._now() + timedelta(seconds=CHECK_INTERVAL_SECONDS)
     return True
 
 
-async def _tell(renewal: _Renewal, error: Exception) -> None:
-    """Tell why a lock could not be renewed, unless that is over: while the renewal was under way."""
+async def _report_failure(renewal: _TaskRenewal, error: Exception) -> None:
+    """Report why a lock could not be renewed, unless the message was settled or the receiver closed by then."""
     renewable = renewal.renewable
     if is_settled(renewable) or renewal.receiver.closed:
         return
-    renewable.auto_renew_error = failed(error)
-    await _call_back(renewal, renewable.auto_renew_error)
+    renewable.auto_renew_error = renewal_failed(error)
+    await _run_callback(renewal, renewable.auto_renew_error)
 
 
-async def _call_back(renewal: _Renewal, error: Exception | None) -> None:
+async def _run_callback(renewal: _TaskRenewal, error: Exception | None) -> None:
     if renewal.on_failure is None:
         return
     try:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the native part from an event loop: at once in memory, in its thread pool when they may wait for a store."""
+"""Native calls from an event loop.
+
+In memory they run inline; calls that may wait for a store run in the loop's thread pool.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Calls:
-    """How the handles of one namespace make their calls."""
+class CallRunner:
+    """Runs the native calls of one namespace's handles."""
 
     def __init__(self, namespace: Namespace) -> None:
-        """Remember whose calls they are: it says whether they may wait."""
+        """Keep the namespace, which knows whether its calls may wait."""
         self._namespace = namespace
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
-        """Make a call. One that is cancelled while it waits for a store ends all the same; its result is lost."""
-        return await self.call_keeping(None, function, *args, **options)
+        """Run a call. A call that is cancelled while it waits for a store still completes; its result is dropped."""
+        return await self.call_or_keep(None, function, *args, **options)
 
-    async def call_keeping(
+    async def call_or_keep(
         self, keep: Callable[[T], None] | None, function: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
-        """Make a call; hand its result to `keep` when who waits for it is cancelled."""
+        """Run a call. If its caller is cancelled, pass the result to `keep`."""
         if not self._namespace._may_wait:
             return function(*args, **options)
         pending = asyncio.get_running_loop().run_in_executor(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 from oxbus import _client
 from oxbus._enums import ServiceBusReceiveMode, ServiceBusSessionFilter, ServiceBusSubQueue
 from oxbus._options import explains_options
-from oxbus.aio._calls import Calls
+from oxbus.aio._calls import CallRunner
 from oxbus.aio._paging import AsyncItemPaged
 from oxbus.aio._receiver import ServiceBusReceiver
 from oxbus.aio._sender import ServiceBusSender
@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
 @explains_options
 class ServiceBusClient:
-    """Makes senders and receivers for the entities of one namespace, for asyncio.
+    """Creates senders and receivers for the entities of one namespace, for asyncio.
 
-    The namespace stays open when the client closes; the senders and receivers that it made do not.
+    Closing the client closes its senders and receivers; the namespace stays open.
+    Usable as an asynchronous context manager.
+
+    Source: `azure.servicebus.aio.ServiceBusClient`; differences in docs/compat.md.
     """
 
     def __init__(
@@ -40,7 +43,20 @@ class ServiceBusClient:
         retry_backoff_max: float = 120,
         retry_mode: str = "exponential",
     ) -> None:
-        """Make a client; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """Create a client.
+
+        Args:
+            namespace: The namespace to work on.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
+                this process: there is no connection to lose.
+            retry_backoff_factor: Seconds before the first retry.
+            retry_backoff_max: Upper bound for the seconds between two retries.
+            retry_mode: ``"exponential"`` or ``"fixed"``.
+
+        Raises:
+            TypeError: `namespace` is not a `Namespace`.
+            ValueError: A retry option is out of its range.
+        """
         self._client = _client.ServiceBusClient(
             namespace,
             retry_total=retry_total,
@@ -48,7 +64,7 @@ class ServiceBusClient:
             retry_backoff_max=retry_backoff_max,
             retry_mode=retry_mode,
         )
-        self._calls = Calls(namespace)
+        self._calls = CallRunner(namespace)
         self._receivers: list[ServiceBusReceiver] = []
 
     @classmethod
@@ -61,7 +77,27 @@ class ServiceBusClient:
         retry_backoff_max: float = 120,
         retry_mode: str = "exponential",
     ) -> Self:
-        """Make a client for the namespace that a connection string names, as `oxbus.ServiceBusClient` does."""
+        """Create a client for the namespace that a connection string names.
+
+        Args:
+            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
+                ``Endpoint=file:///absolute/dir`` for the namespace in a directory. With ``;EntityPath=…`` the client is
+                for that entity only.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
+                this process: there is no connection to lose.
+            retry_backoff_factor: Seconds before the first retry.
+            retry_backoff_max: Upper bound for the seconds between two retries.
+            retry_mode: ``"exponential"`` or ``"fixed"``.
+
+        Raises:
+            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
+            NamespaceInUseError: Another process owns the directory.
+            StoreCorruptError: The catalog of the directory is damaged.
+            OSError: The directory cannot be read or written.
+            ValueError: The connection string is malformed, or a retry option is out of its range.
+
+        Source: `azure.servicebus.aio.ServiceBusClient.from_connection_string`.
+        """
         client = _client.ServiceBusClient.from_connection_string(
             conn_str,
             retry_total=retry_total,
@@ -86,7 +122,22 @@ class ServiceBusClient:
     def get_queue_sender(
         self, queue_name: str, *, client_identifier: str | None = None, socket_timeout: float | None = None
     ) -> ServiceBusSender:
-        """Return a sender for a queue; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """Return a sender for a queue.
+
+        Args:
+            queue_name: The queue. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
+                it does not exist.
+            client_identifier: A name for this sender in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: `queue_name` is not a str.
+            ValueError: The client is closed, its connection string is for another entity, or `socket_timeout` is not
+                more than 0.
+
+        Source: docs/behaviour.md B-020; `azure.servicebus.aio.ServiceBusClient.get_queue_sender`.
+        """
         sender = self._client.get_queue_sender(
             queue_name, client_identifier=client_identifier, socket_timeout=socket_timeout
         )
@@ -107,7 +158,34 @@ class ServiceBusClient:
         lock_policy: Literal["fresh", "faithful"] | None = None,
         partition_id: int | None = None,
     ) -> ServiceBusReceiver:
-        """Return a receiver for a queue or a sub-queue; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """Return a receiver for a queue or one of its sub-queues.
+
+        Args:
+            queue_name: The queue. The first call of the receiver looks it up and raises MessagingEntityNotFoundError if
+                it does not exist.
+            client_identifier: A name for this receiver in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
+                accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            sub_queue: The dead-letter queue or the transfer dead-letter queue of the queue.
+            receive_mode: Lock each message until it is settled, or remove it on delivery.
+            max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
+                wait.
+            auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
+            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
+                ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
+                the namespace.
+            partition_id: Receive from this partition only. None: from all.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: An option is out of its range, `session_id` is given with `sub_queue`, the client is closed, or
+                its connection string is for another entity.
+
+        Source: docs/behaviour.md B-125 to B-149, B-192 to B-199; differences in docs/compat.md#receive.
+        """
         receiver = self._client.get_queue_receiver(
             queue_name,
             client_identifier=client_identifier,
@@ -125,7 +203,22 @@ class ServiceBusClient:
     def get_topic_sender(
         self, topic_name: str, *, client_identifier: str | None = None, socket_timeout: float | None = None
     ) -> ServiceBusSender:
-        """Return a sender for a topic; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """Return a sender for a topic.
+
+        Args:
+            topic_name: The topic. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
+                it does not exist.
+            client_identifier: A name for this sender in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: `topic_name` is not a str.
+            ValueError: The client is closed, its connection string is for another entity, or `socket_timeout` is not
+                more than 0.
+
+        Source: docs/behaviour.md B-020; `azure.servicebus.aio.ServiceBusClient.get_topic_sender`.
+        """
         sender = self._client.get_topic_sender(
             topic_name, client_identifier=client_identifier, socket_timeout=socket_timeout
         )
@@ -147,7 +240,35 @@ class ServiceBusClient:
         lock_policy: Literal["fresh", "faithful"] | None = None,
         partition_id: int | None = None,
     ) -> ServiceBusReceiver:
-        """Return a receiver for a subscription; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """Return a receiver for a subscription or one of its sub-queues.
+
+        Args:
+            topic_name: The topic.
+            subscription_name: Its subscription. The first call of the receiver looks it up and raises
+                MessagingEntityNotFoundError if it does not exist.
+            client_identifier: A name for this receiver in error texts; generated when missing.
+            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+            session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It
+                is accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            sub_queue: The dead-letter queue or the transfer dead-letter queue of the subscription.
+            receive_mode: Lock each message until it is settled, or remove it on delivery.
+            max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
+                wait.
+            auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
+            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
+                ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
+                the namespace.
+            partition_id: Receive from this partition only. None: from all.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: An option is out of its range, `session_id` is given with `sub_queue`, a name is invalid, the
+                client is closed, or its connection string is for another entity.
+
+        Source: docs/behaviour.md B-020, B-125 to B-149, B-192 to B-199; differences in docs/compat.md#receive.
+        """
         receiver = self._client.get_subscription_receiver(
             topic_name,
             subscription_name,
@@ -191,7 +312,27 @@ class ServiceBusClient:
         timeout: float | None = None,
         details: bool = False,
     ) -> AsyncItemPaged[str] | AsyncItemPaged[ServiceBusSessionInfo]:
-        """List the sessions of a queue; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """List the sessions of a queue that have active messages or a state, by id.
+
+        Args:
+            queue_name: A queue that requires sessions.
+            state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
+                UTC.
+            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            details: Return a `ServiceBusSessionInfo` for each session instead of its id.
+
+        Returns:
+            Ids, or details. Sessions of partitions that are out of service are missing.
+
+        Raises:
+            MessagingEntityNotFoundError: The queue does not exist. Raised at the first item, like the next two.
+            InvalidOperationError: The queue does not require sessions.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: `timeout` is not more than 0, the client is closed, or its connection string is for another
+                entity.
+
+        Source: docs/behaviour.md B-214 to B-216.
+        """
         found = self._client.list_queue_sessions
         if details:
             infos = found(queue_name, state_updated_after=state_updated_after, timeout=timeout, details=True)
@@ -230,7 +371,29 @@ class ServiceBusClient:
         timeout: float | None = None,
         details: bool = False,
     ) -> AsyncItemPaged[str] | AsyncItemPaged[ServiceBusSessionInfo]:
-        """List the sessions of a subscription; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """List the sessions of a subscription that have active messages or a state, by id.
+
+        Args:
+            topic_name: The topic.
+            subscription_name: Its subscription, one that requires sessions.
+            state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
+                UTC.
+            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            details: Return a `ServiceBusSessionInfo` for each session instead of its id.
+
+        Returns:
+            Ids, or details. Sessions of partitions that are out of service are missing.
+
+        Raises:
+            MessagingEntityNotFoundError: The subscription does not exist. Raised at the first item, like the next two.
+            InvalidOperationError: The subscription does not require sessions.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: `timeout` is not more than 0, a name is invalid, the client is closed, or its connection string
+                is for another entity.
+
+        Source: docs/behaviour.md B-214 to B-216.
+        """
         names = topic_name, subscription_name
         found = self._client.list_subscription_sessions
         if details:
@@ -240,13 +403,27 @@ class ServiceBusClient:
         return AsyncItemPaged(ids, self._calls)
 
     def transaction(self, *, cross_entity: bool = False) -> Transaction:
-        """Return a transaction; arguments and errors are those of `oxbus.ServiceBusClient`."""
+        """Return a transaction; it begins with its first operation.
+
+        Args:
+            cross_entity: Allow sends to several entities, as long as all operations are in one partition: partitioned
+                entities need the same key. It settles messages of one entity only.
+
+        Raises:
+            ValueError: The client is closed.
+
+        Source: docs/behaviour.md B-306 to B-330.
+        """
         if self._client._closed:
             raise ValueError("the client is closed: make a new ServiceBusClient")
         return Transaction(self._client._namespace, self._calls, cross_entity=cross_entity)
 
     async def close(self) -> None:
-        """Close every sender and receiver that this client made; the namespace stays open."""
+        """Close every sender and receiver of this client; the namespace stays open.
+
+        Prefetched messages return to their queues without charging a delivery. Closing twice is harmless. Raises
+        nothing.
+        """
         receivers, self._receivers = self._receivers, []
         for receiver in receivers:
             await receiver.close()

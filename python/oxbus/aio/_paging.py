@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists that can be walked item by item or page by page, for asyncio."""
+"""Lists that can be iterated item by item or page by page, for asyncio."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from oxbus._paging import ItemPaged
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
 
 T = TypeVar("T")
 
 
 class AsyncItemPaged(Generic[T]):
-    """An asynchronous iterator over items that are fetched when the first of them is asked for."""
+    """An asynchronous iterator over items that are fetched on the first access.
 
-    def __init__(self, items: ItemPaged[T], calls: Calls) -> None:
-        """Make a list of what `items` fetches."""
+    Source: `azure.core.async_paging.AsyncItemPaged`.
+    """
+
+    def __init__(self, items: ItemPaged[T], calls: CallRunner) -> None:
+        """Create an asynchronous list.
+
+        Args:
+            items: The list to iterate.
+            calls: Runs its calls.
+
+        Raises nothing.
+        """
         self._items = items
         self._calls = calls
 
@@ -35,6 +45,16 @@ class AsyncItemPaged(Generic[T]):
         return item[0]
 
     async def by_page(self, continuation_token: str | None = None) -> AsyncIterator[list[T]]:
-        """Yield pages of up to 100 items, beginning after as many as `continuation_token` says."""
+        """Yield pages of up to 100 items.
+
+        Args:
+            continuation_token: The number of items to skip, as text. None: 0.
+
+        Raises:
+            ValueError: `continuation_token` is not such a number.
+            ServiceBusError: The list could not be fetched, as the call that returned it documents.
+
+        Source: docs/behaviour.md B-457; `azure.core.async_paging.AsyncItemPaged.by_page`.
+        """
         for page in await self._calls.call(self._items.by_page, continuation_token):
             yield list(page)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ServiceBusReceiver` for asyncio: waiting takes no thread, and cancelling loses no message."""
+"""`ServiceBusReceiver` for asyncio: waiting occupies no thread, and cancellation loses no message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import ArrowTable, ManualClock, _Waiter
     from oxbus.aio._auto_lock_renewer import AutoLockRenewer
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 Found = TypeVar("Found")
@@ -31,24 +31,51 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 ACCEPT_WAIT_SECONDS = 60.0
-"""How long to wait for a session when the caller says nothing. Source: docs/behaviour.md B-196."""
+"""How long to wait for a session without `max_wait_time`. Source: docs/behaviour.md B-196."""
 
 
 @explains_options
 class ServiceBusReceiver:
-    """Receives from one queue or sub-queue; for one event loop. Made by `ServiceBusClient.get_queue_receiver`."""
+    """Receives messages from a queue, a subscription or a sub-queue, for one event loop.
+
+    Made by `ServiceBusClient.get_queue_receiver` and `get_subscription_receiver`; usable as an asynchronous context
+    manager.
+    Iterating yields one message at a time and ends when `max_wait_time` passes without one.
+
+    The first call looks the entity up and accepts the session. It can also raise:
+
+        MessagingEntityNotFoundError: The entity does not exist.
+        SessionCannotBeLockedError: Another receiver holds the session.
+        OperationTimeoutError: No session became available within `max_wait_time`, or within a minute without one.
+        InvalidOperationError: The entity is a topic, forwards its messages, or does not require sessions.
+        ValueError: The entity has no partition of that id, or `session_id` is too long.
+
+    Source: docs/behaviour.md B-125 to B-149; `azure.servicebus.aio.ServiceBusReceiver`; differences in
+    docs/compat.md#receive.
+    """
 
     def __init__(
         self,
         receiver: NativeReceiver,
-        calls: Calls,
+        calls: CallRunner,
         *,
         max_wait_time: float | None,
         max_message_count: int,
         locks: bool,
         auto_lock_renewer: AutoLockRenewer | None,
     ) -> None:
-        """Wrap a receiver that does not wait itself."""
+        """Wrap a native receiver, whose own calls do not wait here.
+
+        Args:
+            receiver: The native receiver.
+            calls: Runs its calls.
+            max_wait_time: Seconds that iteration and receives wait by default; None: no limit.
+            max_message_count: How many messages a receive without a count returns at most.
+            locks: Whether messages are locked (peek-lock mode).
+            auto_lock_renewer: Renews the locks of received messages, or of the session.
+
+        Raises nothing.
+        """
         self._receiver = receiver
         self._calls = calls
         self._max_wait_time = max_wait_time
@@ -58,12 +85,12 @@ class ServiceBusReceiver:
         self._auto_lock_renewer = auto_lock_renewer if locks or self._session is not None else None
         self._accepting = asyncio.Lock()
         self._is_open = self._session is None
-        self._kept: list[ServiceBusReceivedMessage] = []
-        """Received and deleted for a call that was cancelled; for the next one."""
-        self._kept_tables: list[ArrowTable] = []
+        self._undelivered: list[ServiceBusReceivedMessage] = []
+        """Messages received and deleted by a cancelled call; the next call returns them."""
+        self._undelivered_tables: list[ArrowTable] = []
 
     async def __aenter__(self) -> Self:
-        """Return the receiver, open."""
+        """Accept the session, if there is one, and return the receiver."""
         await self._accept()
         await self._calls.call(self._receiver.__enter__)
         return self
@@ -75,11 +102,11 @@ class ServiceBusReceiver:
         await self.close()
 
     def __aiter__(self) -> Self:
-        """Return the receiver itself: each step waits `max_wait_time` for a next message."""
+        """Return the receiver itself; each step waits up to `max_wait_time` for the next message."""
         return self
 
     async def __anext__(self) -> ServiceBusReceivedMessage:
-        """Return the next message; the iteration ends when none comes in time."""
+        """Return the next message; the iteration ends when none arrives in time."""
         messages = await self._receive(1, self._max_wait_time)
         if not messages:
             raise StopAsyncIteration
@@ -88,24 +115,45 @@ class ServiceBusReceiver:
     async def receive_messages(
         self, max_message_count: int | None = 1, max_wait_time: float | None = None
     ) -> list[ServiceBusReceivedMessage]:
-        """Receive up to `max_message_count` messages; wait for the first one.
+        """Receive up to `max_message_count` messages, and lock each one in peek-lock mode.
+
+        Returns as soon as a message is ready, possibly with fewer messages than there are.
+        A cancelled call loses no message: in peek-lock mode they return to the queue, in receive-and-delete mode the
+        next call returns them.
 
         Args:
-            max_message_count: At least 1; `None` for as many as the prefetch, or 1.
-            max_wait_time: Seconds to wait for the first message; 0 does not wait, `None` is the receiver's own.
+            max_message_count: Upper bound, at least 1. None: the prefetch count, or 1.
+            max_wait_time: Seconds to wait for the first message; 0 does not wait. None: the receiver's own
+                `max_wait_time`; without one the call waits until a message arrives.
 
         Returns:
-            Messages in rising order per partition; empty when the wait ends.
+            Messages in sequence-number order within each partition; empty when the wait ends.
 
         Raises:
-            ValueError: The receiver is closed, or an argument is out of its range.
-            ServiceBusError: The queue is gone, disabled, or not served.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
+                has none.
+            SessionLockLostError: The lock on the receiver's session expired.
+            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
+                stay; free disk space.
+            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
+                removal could not be written and no other partition had messages, or this happened in the previous
+                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
+                partition is healed, unless the process ends first.
+            OperationTimeoutError: A store did not answer in time, and no other partition had messages.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, or `max_wait_time` is
+                negative.
+
+        Source: docs/behaviour.md B-125 to B-140.
         """
         count = self._max_message_count if max_message_count is None else max_message_count
         return await self._receive(count, self._max_wait_time if max_wait_time is None else max_wait_time)
 
     async def _accept(self) -> None:
-        """Accept the session, if there is one to accept: wait for it as long as the receiver waits, or a minute."""
+        """Accept the session unless that is done. Waits as long as the receiver does, or a minute."""
         if self._is_open:
             return
         async with self._accepting:
@@ -114,7 +162,7 @@ class ServiceBusReceiver:
 
     async def _accept_first(self) -> None:
         seconds = ACCEPT_WAIT_SECONDS if self._max_wait_time is None else self._max_wait_time
-        is_open: bool = await self._until_found(self._open, seconds)
+        is_open: bool = await self._wait_until_found(self._open, seconds)
         if not is_open:
             self._receiver._raise_timed_out()
         self._is_open = True
@@ -124,67 +172,69 @@ class ServiceBusReceiver:
                 self._auto_lock_renewer.register(self, self._session)
 
     async def _call(self, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
-        """Make a call on the receiver, open."""
+        """Make a call on the open receiver."""
         await self._accept()
         return await self._calls.call(function, *args, **options)
 
     async def _receive(self, count: int, seconds: float | None) -> list[ServiceBusReceivedMessage]:
         await self._accept()
-        messages = await self._until_found(partial(self._take, count), seconds)
+        messages = await self._wait_until_found(partial(self._take, count), seconds)
         if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
                 self._auto_lock_renewer.register(self, message)
         return messages
 
-    async def _until_found(
+    async def _wait_until_found(
         self, look: Callable[[_Waiter | None], Awaitable[Found | float]], seconds: float | None
     ) -> Found:
-        """Take what there is, or wait until there is something; nothing when the wait ends."""
+        """Return what is ready, or wait for it; an empty result when the wait ends."""
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
         found = await look(None)
         if not isinstance(found, float) and (found or seconds == 0):
             return found
-        return await wake_ups().until_found(look, seconds)
+        return await wake_ups().wait_until_found(look, seconds)
 
     async def _open(self, waiter: _Waiter | None) -> bool | float:
-        """Accept the session: true when it is there, false when it is not, or for how long to sleep."""
+        """Accept the session: True when accepted, False when not available, or the seconds to sleep."""
         if waiter is None:
             return await self._calls.call(self._receiver._try_open)
         return await self._calls.call(self._receiver._open_or_wait, waiter)
 
     async def _take(self, count: int, waiter: _Waiter | None) -> list[ServiceBusReceivedMessage] | float:
-        """Receive what is there, or join those who wait: for how long to sleep."""
-        if self._kept and not self._receiver.closed and count > 0:
-            messages, self._kept = self._kept[:count], self._kept[count:]
+        """Receive what is ready, or join the wait queue and return the seconds to sleep."""
+        if self._undelivered and not self._receiver.closed and count > 0:
+            messages, self._undelivered = self._undelivered[:count], self._undelivered[count:]
             return messages
         if waiter is None:
-            return await self._calls.call_keeping(self._keep, self._receiver.receive_messages, count, max_wait_time=0)
-        return await self._calls.call_keeping(self._keep, self._receiver._receive_or_wait, count, waiter)
+            return await self._calls.call_or_keep(
+                self._requeue, self._receiver.receive_messages, count, max_wait_time=0
+            )
+        return await self._calls.call_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
 
     async def _take_table(self, count: int, waiter: _Waiter | None) -> ArrowTable | float:
-        """The same as a table."""
-        if self._kept_tables and not self._receiver.closed:
-            return self._kept_tables.pop(0)
-        keep = self._keep_table
+        """Do the same as `_take`, as an Arrow table."""
+        if self._undelivered_tables and not self._receiver.closed:
+            return self._undelivered_tables.pop(0)
+        keep = self._requeue_table
         if waiter is None:
-            return await self._calls.call_keeping(keep, self._receiver.receive_arrow, count, max_wait_time=0)
-        return await self._calls.call_keeping(keep, self._receiver._receive_arrow_or_wait, count, waiter)
+            return await self._calls.call_or_keep(keep, self._receiver.receive_arrow, count, max_wait_time=0)
+        return await self._calls.call_or_keep(keep, self._receiver._receive_arrow_or_wait, count, waiter)
 
-    def _keep(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
-        """Give back what came for a call that was cancelled; what is gone from the queue is for the next call."""
+    def _requeue(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
+        """Release the messages of a cancelled call; keep those already removed for the next call."""
         if isinstance(messages, float):
             return
         if not self._locks:
-            self._kept += messages
+            self._undelivered += messages
         elif not self._receiver.closed:
-            with contextlib.suppress(ServiceBusError):  # Their locks end by themselves.
+            with contextlib.suppress(ServiceBusError):  # Their locks expire.
                 self._receiver._release(messages)
 
-    def _keep_table(self, table: ArrowTable | float) -> None:
-        """Keep what came for a call that was cancelled for the next one."""
+    def _requeue_table(self, table: ArrowTable | float) -> None:
+        """Keep the table of a cancelled call for the next call."""
         if not isinstance(table, float) and table:
-            self._kept_tables.append(table)
+            self._undelivered_tables.append(table)
 
     async def receive_deferred_messages(
         self,
@@ -192,10 +242,37 @@ class ServiceBusReceiver:
         *,
         timeout: float | None = 60.0,  # noqa: ASYNC109 (the SDK's name)
     ) -> list[ServiceBusReceivedMessage]:
-        """Fetch deferred messages by number: all of them, or none."""
+        """Receive deferred messages by sequence number: all of them, or none.
+
+        Args:
+            sequence_numbers: One number or several; on a partitioned entity all from one partition. At most 250 in
+                receive-and-delete mode.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Returns:
+            The messages, in the order of their numbers.
+
+        Raises:
+            MessageNotFoundError: A message does not exist, is not deferred, or is locked; the text names it.
+            InvalidOperationError: The numbers are from several partitions; or the entity is a topic, forwards its
+                messages, or requires sessions and the receiver has none.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            SessionLockLostError: The lock on the receiver's session expired.
+            PartitionUnavailableError: The partition is out of service, or the delivery could not be written; `effect`
+                says whether it may still count after the end of the process.
+            OperationTimeoutError: The store did not answer in time; nothing was delivered.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: A sequence number is not an int.
+            ValueError: The receiver is closed, a number is out of range, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-275 to B-288.
+        """
         await self._accept()
-        messages = await self._calls.call_keeping(
-            self._keep, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
+        messages = await self._calls.call_or_keep(
+            self._requeue, self._receiver.receive_deferred_messages, sequence_numbers, timeout=timeout
         )
         if self._auto_lock_renewer is not None and self._session is None:
             for message in messages:
@@ -209,7 +286,24 @@ class ServiceBusReceiver:
         sequence_number: int = 0,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> list[ServiceBusReceivedMessage]:
-        """Look at messages without locking them; without a number go on where the last call ended."""
+        """Return messages without locking or removing them.
+
+        Args:
+            max_message_count: Upper bound, at least 1; one call returns at most 250.
+            sequence_number: The sequence number to start with. 0 continues after the last message that this receiver
+                peeked and merges the partitions by enqueued time.
+            timeout: Seconds, more than 0, or None. Peeking never waits for a store, so it has no effect.
+
+        Returns:
+            Messages without locks: active, locked, deferred and scheduled ones.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, or an argument is out of range.
+
+        Source: docs/behaviour.md B-290 to B-305; differences in docs/compat.md#peek.
+        """
         return await self._call(
             self._receiver.peek_messages, max_message_count, sequence_number=sequence_number, timeout=timeout
         )
@@ -217,7 +311,32 @@ class ServiceBusReceiver:
     async def complete_message(
         self, message: ServiceBusReceivedMessage, *, transaction: Transaction | None = None
     ) -> None:
-        """Remove a locked message for good."""
+        """Remove a message that was processed.
+
+        Args:
+            message: A message that `receive_messages` returned.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, or `transaction` is not a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode.
+
+        Source: docs/behaviour.md B-162, B-173.
+        """
         await self._call(self._receiver.complete_message, message, transaction=transaction or current())
 
     async def abandon_message(
@@ -227,7 +346,35 @@ class ServiceBusReceiver:
         properties_to_modify: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Give a locked message back; a delivery is charged."""
+        """Return a message to the queue at once. It keeps its position, and its delivery count rises by one.
+
+        Args:
+            message: A message that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, a property value has the wrong type, or `transaction` is not
+                a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
+
+        Source: docs/behaviour.md B-163, B-166, B-178.
+        """
         await self._call(
             self._receiver.abandon_message,
             message,
@@ -242,7 +389,35 @@ class ServiceBusReceiver:
         properties_to_modify: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Set a locked message aside until it is fetched by its number."""
+        """Defer a message: only `receive_deferred_messages` returns it.
+
+        Args:
+            message: A message that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, a property value has the wrong type, or `transaction` is not
+                a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
+
+        Source: docs/behaviour.md B-164, B-275.
+        """
         await self._call(
             self._receiver.defer_message,
             message,
@@ -258,7 +433,35 @@ class ServiceBusReceiver:
         *,
         transaction: Transaction | None = None,
     ) -> None:
-        """Move a locked message to the dead-letter queue."""
+        """Move a message to the dead-letter queue.
+
+        Args:
+            message: A message that `receive_messages` returned.
+            reason: Why the message is dead-lettered, at most 4,096 characters.
+            error_description: What went wrong, at most 4,096 characters.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageAlreadySettled: This message object was settled before, or in the same transaction.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The receiver reads a dead-letter queue. The entity requires sessions and the receiver
+                has none; or the transaction is over or covers another entity or partition.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+                message may be settled.
+            ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
+                of the process undoes that.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message, or `transaction` is not a transaction.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, or a text is too
+                long.
+
+        Source: docs/behaviour.md B-165, B-168, B-259 to B-267.
+        """
         await self._call(
             self._receiver.dead_letter_message, message, reason, error_description, transaction=transaction or current()
         )
@@ -266,7 +469,31 @@ class ServiceBusReceiver:
     async def complete_messages(
         self, messages: list[ServiceBusReceivedMessage], *, transaction: Transaction | None = None
     ) -> None:
-        """Complete several messages."""
+        """Complete several messages.
+
+        Args:
+            messages: Messages that `receive_messages` returned.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode.
+
+        Source: docs/behaviour.md B-095, B-162, B-173.
+        """
         await self._call(self._receiver.complete_messages, messages, transaction=transaction or current())
 
     async def abandon_messages(
@@ -276,7 +503,34 @@ class ServiceBusReceiver:
         properties_to_modify: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Abandon several messages."""
+        """Abandon several messages.
+
+        Args:
+            messages: Messages that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, a property value has the wrong type,
+                or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
+
+        Source: docs/behaviour.md B-095, B-163, B-166.
+        """
         await self._call(
             self._receiver.abandon_messages,
             messages,
@@ -291,7 +545,34 @@ class ServiceBusReceiver:
         properties_to_modify: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Defer several messages."""
+        """Defer several messages.
+
+        Args:
+            messages: Messages that `receive_messages` returned.
+            properties_to_modify: Application properties to add or replace. None changes nothing.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The entity requires sessions and the receiver has none; or the transaction is over or
+                covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, a property value has the wrong type,
+                or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, a property is out
+                of range, or the message grows beyond the entity's limit.
+
+        Source: docs/behaviour.md B-095, B-164.
+        """
         await self._call(
             self._receiver.defer_messages,
             messages,
@@ -307,7 +588,34 @@ class ServiceBusReceiver:
         *,
         transaction: Transaction | None = None,
     ) -> None:
-        """Dead-letter several messages."""
+        """Dead-letter several messages.
+
+        Args:
+            messages: Messages that `receive_messages` returned.
+            reason: Why the message is dead-lettered, at most 4,096 characters.
+            error_description: What went wrong, at most 4,096 characters.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            MessageAlreadySettled: A message object was settled before; this call settles nothing.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The receiver reads a dead-letter queue. The entity requires sessions and the receiver
+                has none; or the transaction is over or covers another entity or partition.
+            OperationTimeoutError: A store did not answer in time, or the transaction has been open for more than two
+                minutes.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
+            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode, or a text is too
+                long.
+
+        Source: docs/behaviour.md B-095, B-165, B-168.
+        """
         await self._call(
             self._receiver.dead_letter_messages,
             messages,
@@ -322,36 +630,119 @@ class ServiceBusReceiver:
         *,
         timeout: float | None = 60.0,  # noqa: ASYNC109
     ) -> datetime:
-        """Move the end of a lock to one lock duration from now; the new end."""
+        """Extend the lock of a message to one lock duration from now.
+
+        Args:
+            message: A message that `receive_messages` returned.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Returns:
+            The new end of the lock, in UTC; also the message's `locked_until_utc`.
+
+        Raises:
+            MessageAlreadySettled: This message object was settled before.
+            MessageLockLostError: The lock expired, or the message belongs to another entity.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The message belongs to a session; renew `receiver.session` instead.
+            PartitionUnavailableError: The partition is out of service.
+            OperationTimeoutError: The store did not answer in time.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `message` is not a received message.
+            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode, or `timeout` is
+                not more than 0.
+
+        Source: docs/behaviour.md B-154 to B-156.
+        """
         return await self._call(self._receiver.renew_message_lock, message, timeout=timeout)
 
     async def receive_arrow(self, max_message_count: int = 1, max_wait_time: float | None = None) -> ArrowTable:
-        """Receive messages as an Arrow table; wait for the first one as `receive_messages` does."""
+        """Receive messages as Arrow columns.
+
+        A cancelled call loses no message, as for `receive_messages`.
+
+        Args:
+            max_message_count: Upper bound, at least 1.
+            max_wait_time: Seconds to wait for the first message; 0 does not wait. None: the receiver's own
+                `max_wait_time`; without one the call waits until a message arrives.
+
+        Returns:
+            A table with the columns of `ServiceBusSender.send_arrow` and `sequence_number` (int64), `partition_id`
+            (int16), `enqueued_time_utc`, `locked_until_utc` (timestamps), `delivery_count` (int32), `lock_token` (16
+            bytes), `state`, `dead_letter_reason`, `dead_letter_error_description`.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
+                has none.
+            SessionLockLostError: The lock on the receiver's session expired.
+            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
+                stay; free disk space.
+            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
+                removal could not be written and no other partition had messages, or this happened in the previous
+                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
+                partition is healed, unless the process ends first.
+            OperationTimeoutError: A store did not answer in time, and no other partition had messages.
+            ServiceBusError: The receiver's `AutoLockRenewer` is closed.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, `max_message_count` is not 1 to 1,048,576, or `max_wait_time` is
+                negative.
+
+        Source: docs/behaviour.md B-125 to B-140; docs/compat.md#arrow.
+        """
         seconds = self._max_wait_time if max_wait_time is None else max_wait_time
         await self._accept()
-        return await self._until_found(partial(self._take_table, max_message_count), seconds)
+        return await self._wait_until_found(partial(self._take_table, max_message_count), seconds)
 
     async def settle_arrow(self, batch: Any, outcome: Literal["complete", "abandon", "defer", "dead_letter"]) -> None:
-        """Settle the messages of a table."""
+        """Settle the messages of a table by its columns `sequence_number` and `lock_token`.
+
+        Args:
+            batch: The table that `receive_arrow` returned, or some of its rows.
+            outcome: ``"complete"``, ``"abandon"``, ``"defer"`` or ``"dead_letter"``.
+
+        Raises:
+            MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
+            PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
+                that were not settled, or may not have been; `effect` says which. The others were settled.
+            SessionLockLostError: The lock on the receiver's session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the
+                entity requires sessions and the receiver has none.
+            OperationTimeoutError: A store did not answer in time.
+            ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `batch` has no Arrow interface.
+            ValueError: A column is missing, `outcome` is unknown, or the receiver is closed or in receive-and-delete
+                mode.
+
+        Source: docs/behaviour.md B-095, B-162 to B-168; docs/compat.md#arrow.
+        """
         await self._call(self._receiver.settle_arrow, batch, outcome)
 
     async def close(self) -> None:
-        """Close the receiver. What it held and did not hand out goes back, and no delivery is charged."""
+        """Close the receiver. Prefetched messages return to the queue without charging a delivery.
+
+        Messages that the receiver returned stay locked until another receiver settles them or their locks end. The lock
+        of its session ends. Closing twice is harmless. Raises nothing.
+
+        Source: docs/behaviour.md B-129, B-163, B-177.
+        """
         self._receiver.close()
 
     @property
     def closed(self) -> bool:
-        """True after `close`."""
+        """Whether `close` was called. Raises nothing."""
         return self._receiver.closed
 
     @property
     def client_identifier(self) -> str:
-        """The name of this receiver in error texts."""
+        """The name of this receiver in error texts. Raises nothing."""
         return self._receiver.client_identifier
 
     @property
     def session(self) -> ServiceBusSession | None:
-        """The session; None for a receiver that was made without one."""
+        """The session; None for a receiver without one. Raises nothing."""
         return self._session
 
     def _now(self) -> datetime:

@@ -15,21 +15,34 @@ if TYPE_CHECKING:
 
     from oxbus import ServiceBusMessage, ServiceBusMessageBatch
     from oxbus import ServiceBusSender as NativeSender
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 
 @explains_options
 class ServiceBusSender:
-    """Sends to one queue; for one event loop. Made by `ServiceBusClient.get_queue_sender`."""
+    """Sends messages to a queue or a topic, for one event loop.
 
-    def __init__(self, sender: NativeSender, calls: Calls) -> None:
-        """Wrap a sender."""
+    Made by `ServiceBusClient.get_queue_sender` and `get_topic_sender`; usable as an asynchronous context manager.
+
+    Source: docs/behaviour.md B-061 to B-084; `azure.servicebus.aio.ServiceBusSender`; differences in
+    docs/compat.md#send.
+    """
+
+    def __init__(self, sender: NativeSender, calls: CallRunner) -> None:
+        """Wrap a native sender.
+
+        Args:
+            sender: The native sender.
+            calls: Runs its calls.
+
+        Raises nothing.
+        """
         self._sender = sender
         self._calls = calls
 
     async def __aenter__(self) -> Self:
-        """Return the sender, open."""
+        """Look the entity up and return the sender."""
         await self._calls.call(self._sender.__enter__)
         return self
 
@@ -47,18 +60,40 @@ class ServiceBusSender:
         durability: Literal["os", "fsync"] | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """Send one message, or several that are stored together or not at all.
+        """Store one message, or several as one atomic batch.
 
-        A send that is cancelled while it waits for a disk may be stored or not.
+        The key of a message (session id, else partition key) selects its partition. A message or batch without a key
+        goes to the next available partition in turn.
+        A send that is cancelled while it waits for a disk may or may not be stored.
 
         Args:
-            message: What to send; as in `oxbus.ServiceBusSender.send_messages`.
-            timeout: As in `oxbus.ServiceBusSender.send_messages`.
-            durability: What the send is to be safe from; the namespace's when missing.
-            transaction: The transaction that it is part of; the one of the scope it is in when missing.
+            message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
+                key.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. Without a key the
+                message goes to another partition after 5 s, so give more than 15 s, or leave it out.
+            durability: ``"os"`` or ``"fsync"`` for this call. None: the level of the namespace.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
 
         Raises:
-            The same as `oxbus.ServiceBusSender.send_messages`.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            MessageSizeExceededError: A message or the batch is too large.
+            PartitionKeyMismatchError: Session id and partition key of a message differ.
+            InvalidOperationError: The keys of a batch differ; the entity requires sessions and a message has no session
+                id; the entity is a subscription; a message was received before; or the transaction is over or covers
+                another entity or partition.
+            PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
+            ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes. The message is stored at most once; `effect` says whether that is known.
+            ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
+                reached, or the transaction holds 100 messages.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: `message` holds something that is not a message, or `transaction` is not a transaction.
+            ValueError: The sender is closed, `timeout` is not more than 0, or `durability` is unknown.
+
+        Source: docs/behaviour.md B-061 to B-084; differences in docs/compat.md#send.
         """
         await self._calls.call(
             self._sender.send_messages,
@@ -76,7 +111,40 @@ class ServiceBusSender:
         timeout: float | None = 60.0,  # noqa: ASYNC109
         transaction: Transaction | None = None,
     ) -> list[int]:
-        """Send messages that can be received from a time on; their sequence numbers until then."""
+        """Store messages that become available at a later time.
+
+        Args:
+            messages: One message or several.
+            schedule_time_utc: The earliest time to receive them; a time without a time zone counts as UTC.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Returns:
+            Their sequence numbers, for `cancel_scheduled_messages`. The messages get new numbers at their time. In a
+            transaction the list is filled by the commit.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            MessageSizeExceededError: A message or the batch is too large.
+            PartitionKeyMismatchError: Session id and partition key of a message differ.
+            InvalidOperationError: The keys of a batch differ; the entity requires sessions and a message has no session
+                id; the entity is a subscription; a message was received before; or the transaction is over or covers
+                another entity or partition.
+            PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
+            ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
+            OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
+                minutes. The message is stored at most once; `effect` says whether that is known.
+            ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
+                reached, or the transaction holds 100 messages.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: `messages` holds something that is not a message, `schedule_time_utc` is not a datetime, or
+                `transaction` is not a transaction.
+            ValueError: The sender is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-232 to B-237.
+        """
         return await self._calls.call(
             self._sender.schedule_messages,
             messages,
@@ -91,36 +159,103 @@ class ServiceBusSender:
         *,
         timeout: float | None = 60.0,  # noqa: ASYNC109
     ) -> None:
-        """Remove scheduled messages: all of them, or none."""
+        """Delete scheduled messages before their time: all of them, or none.
+
+        Args:
+            sequence_numbers: Numbers that `schedule_messages` returned, all from one partition.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Raises:
+            MessageNotFoundError: A message does not exist or is active already; the text names it, and none is deleted.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            InvalidOperationError: The numbers are from several partitions, or the call is inside `Transaction.scope`.
+            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether they
+                may be deleted.
+            OperationTimeoutError: The store did not answer in time; either all are deleted, or none is.
+            ServiceBusQuotaExceededError: The disk of the partition is full.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: A sequence number is not an int.
+            ValueError: The sender is closed, a number is out of range, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-238, B-239.
+        """
         await self._calls.call(self._sender.cancel_scheduled_messages, sequence_numbers, timeout=timeout)
 
     async def create_message_batch(self, max_size_in_bytes: int | None = None) -> ServiceBusMessageBatch:
-        """Return an empty batch that may grow to a size."""
+        """Return an empty batch.
+
+        Args:
+            max_size_in_bytes: The largest size of the batch, in bytes. None: 1 MiB, or the entity's limit if that is
+                lower.
+
+        Raises:
+            MessagingEntityNotFoundError: The entity does not exist.
+            InvalidOperationError: The entity is a subscription.
+            ForkedProcessError: The sender was created before the process forked.
+            ValueError: `max_size_in_bytes` is more than the entity accepts, or the sender is closed.
+
+        Source: docs/behaviour.md B-054, B-079.
+        """
         return await self._calls.call(self._sender.create_message_batch, max_size_in_bytes)
 
     async def send_arrow(self, data: Any) -> dict[int, int]:
-        """Send the rows of an Arrow object; how many were stored in each partition."""
+        """Store each row of a table as a message.
+
+        Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are spread.
+        Columns are message properties: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
+        `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties` (map of string
+        to string, or strings with a JSON object each, whose members keep their types), `scheduled_enqueue_time_utc`
+        (timestamp), `time_to_live` (duration).
+
+        Args:
+            data: Anything with the Arrow C stream or array interface: pyarrow, polars, pandas.
+
+        Returns:
+            The number of rows stored in each partition, by partition id.
+
+        Raises:
+            PartialSendError: Some rows were not stored; `rows` names them.
+            MessagingEntityNotFoundError: The entity does not exist or was deleted.
+            MessagingEntityDisabledError: The status of the entity forbids sending.
+            MessageSizeExceededError: A row is too large.
+            PartitionKeyMismatchError: Session id and partition key of a row differ.
+            InvalidOperationError: The call is inside `Transaction.scope`, a row lacks the session id that the entity
+                requires, or the entity is a subscription.
+            PartitionUnavailableError: No row was stored: the partitions are out of service.
+            ServiceBusServerBusyError: No row was stored: too many sends wait for the store.
+            OperationTimeoutError: No row is known to be stored: the store did not answer in time.
+            ServiceBusQuotaExceededError: No row was stored: the partitions or the memory limit are full.
+            ForkedProcessError: The sender was created before the process forked.
+            TypeError: `data` has no Arrow interface.
+            ValueError: A column is unknown or has the wrong type (the text names it), or the sender is closed.
+
+        Source: docs/compat.md#arrow.
+        """
         return await self._calls.call(self._sender.send_arrow, data)
 
     async def close(self) -> None:
-        """Close the sender; later sends fail."""
+        """Close the sender; later sends fail. Closing twice is harmless. Raises nothing."""
         self._sender.close()
 
     @property
     def closed(self) -> bool:
-        """True after `close`."""
+        """Whether `close` was called. Raises nothing."""
         return self._sender.closed
 
     @property
     def client_identifier(self) -> str:
-        """The name of this sender in error texts."""
+        """The name of this sender in error texts. Raises nothing."""
         return self._sender.client_identifier
 
     @property
     def last_durability(self) -> str | None:
-        """What the last send is safe from; None before the first."""
+        """The level that the last send reached: ``"memory"``, ``"os"`` or ``"fsync"``; None before the first one.
+
+        Raises nothing.
+        """
         return self._sender.last_durability
 
     def __repr__(self) -> str:
-        """Show which queue it sends to."""
+        """Show which entity it sends to."""
         return f"aio.{self._sender!r}"

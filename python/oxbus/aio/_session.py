@@ -13,21 +13,34 @@ if TYPE_CHECKING:
 
     from oxbus._oxbus import ServiceBusReceiver as NativeReceiver
     from oxbus._oxbus import ServiceBusSession as NativeSession
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
     from oxbus.aio._transaction import Transaction
 
 
 class ServiceBusSession:
-    """The session of a receiver; `ServiceBusReceiver.session` makes it. Calls accept the session if nobody has yet."""
+    """The session of a receiver; see `ServiceBusReceiver.session`.
 
-    def __init__(self, receiver: NativeReceiver, calls: Calls, accept: Callable[[], Awaitable[None]]) -> None:
-        """Wrap the session of a receiver, which `accept` accepts."""
+    The first call accepts the session, with the errors that `ServiceBusReceiver` lists for its first call.
+
+    Source: docs/behaviour.md B-200 to B-217; `azure.servicebus.aio.ServiceBusSession`.
+    """
+
+    def __init__(self, receiver: NativeReceiver, calls: CallRunner, accept: Callable[[], Awaitable[None]]) -> None:
+        """Wrap the session of a receiver.
+
+        Args:
+            receiver: The native receiver.
+            calls: Runs its calls.
+            accept: Accepts the session.
+
+        Raises nothing.
+        """
         self._receiver = receiver
         self._calls = calls
         self._accept = accept
         self._native: NativeSession | None = None
         self.auto_renew_error: Exception | None = None
-        """Why an `AutoLockRenewer` stopped renewing its lock."""
+        """Why an `AutoLockRenewer` stopped renewing the lock."""
 
     async def _accepted(self) -> NativeSession:
         if self._native is None:
@@ -41,16 +54,38 @@ class ServiceBusSession:
 
     @property
     def session_id(self) -> str | None:
-        """The session; None until it is accepted."""
+        """The id of the session; None until it is accepted.
+
+        Raises:
+            ForkedProcessError: The receiver was created before the process forked.
+        """
         return None if self._native is None else self._native.session_id
 
     @property
     def locked_until_utc(self) -> datetime | None:
-        """When its lock ends; None until it is accepted."""
+        """When the lock ends, in UTC; None until the session is accepted.
+
+        Raises:
+            ForkedProcessError: The receiver was created before the process forked.
+        """
         return None if self._native is None else self._native.locked_until_utc
 
     async def get_state(self, *, timeout: float | None = None) -> bytes | None:  # noqa: ASYNC109 (the SDK's name)
-        """Return the state that was kept with the session; None when none was set."""
+        """Return the state of the session; None when none was set.
+
+        Args:
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Raises:
+            SessionLockLostError: The lock on the session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            PartitionUnavailableError: The partition of the session is out of service.
+            OperationTimeoutError: The store did not answer in time.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-210 to B-212.
+        """
         session = await self._accepted()
         return await self._calls.call(session.get_state, timeout=timeout)
 
@@ -61,12 +96,51 @@ class ServiceBusSession:
         timeout: float | None = None,  # noqa: ASYNC109
         transaction: Transaction | None = None,
     ) -> None:
-        """Keep a state with the session, or clear it with None."""
+        """Set the state of the session, or clear it with None. The state outlives the session's messages.
+
+        Args:
+            state: Bytes, or text that is stored as UTF-8; at most the entity's message size.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
+                one.
+
+        Raises:
+            SessionLockLostError: The lock on the session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            InvalidOperationError: The transaction is over or covers another entity or partition.
+            PartitionUnavailableError: The partition of the session is out of service, or its store failed; `effect`
+                says whether the state may be set.
+            OperationTimeoutError: The store did not answer in time, so the state is the new one or the old one; or the
+                transaction has been open for more than two minutes.
+            ServiceBusQuotaExceededError: The entity, the namespace or the disk is full.
+            ForkedProcessError: The receiver was created before the process forked.
+            TypeError: `state` is not bytes, bytearray, str or None, or `transaction` is not a transaction.
+            ValueError: The state is too large, the receiver is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-210 to B-213.
+        """
         session = await self._accepted()
         await self._calls.call(session.set_state, state, timeout=timeout, transaction=transaction or current())
 
     async def renew_lock(self, *, timeout: float | None = None) -> datetime:  # noqa: ASYNC109
-        """Move the end of the lock to one lock duration from now and return it."""
+        """Extend the lock of the session to one lock duration from now.
+
+        Args:
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+
+        Returns:
+            The new end of the lock, in UTC.
+
+        Raises:
+            SessionLockLostError: The lock on the session expired.
+            MessagingEntityNotFoundError: The entity was deleted.
+            PartitionUnavailableError: The partition of the session is out of service.
+            OperationTimeoutError: The store did not answer in time.
+            ForkedProcessError: The receiver was created before the process forked.
+            ValueError: The receiver is closed, or `timeout` is not more than 0.
+
+        Source: docs/behaviour.md B-202.
+        """
         session = await self._accepted()
         return await self._calls.call(session.renew_lock, timeout=timeout)
 

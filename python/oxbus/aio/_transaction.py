@@ -11,37 +11,77 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from oxbus._oxbus import Namespace
-    from oxbus.aio._calls import Calls
+    from oxbus.aio._calls import CallRunner
 
 
 class Transaction(TransactionScopes):
-    """Operations that happen together or not at all; `commit` and `rollback` are awaited.
+    """Sends, settlements and session states that take effect together or not at all; for asyncio.
 
-    Arguments and errors are those of `oxbus.Transaction`. Use it with ``async with``.
+    Made by `ServiceBusClient.transaction`. Use it with ``async with``: it commits at the end, and rolls back on an
+    exception.
+    Pass it as ``transaction=`` to each call that is part of it, or make the calls inside `scope`.
+
+    On a partitioned entity all sends need the same key, and settled messages must be in the same partition.
+    A transaction may last two minutes and send 100 messages.
+
+    Source: docs/behaviour.md B-306 to B-330.
     """
 
-    def __init__(self, namespace: Namespace, calls: Calls, *, cross_entity: bool = False) -> None:
-        """Make a transaction; it begins with its first operation."""
+    def __init__(self, namespace: Namespace, calls: CallRunner, *, cross_entity: bool = False) -> None:
+        """Create a transaction; it begins with its first operation.
+
+        Args:
+            namespace: The namespace of its entities.
+            calls: Runs its calls.
+            cross_entity: Whether it may send to several entities.
+
+        Raises nothing.
+        """
         super().__init__(namespace, cross_entity=cross_entity)
         self._calls = calls
 
     async def commit(self) -> None:
-        """Let everything happen that was done in it."""
+        """Apply all operations of the transaction; roll back if a scope was left without `complete`.
+
+        Raises:
+            MessageLockLostError: A message that it settles is no longer locked; nothing took effect.
+            SessionLockLostError: A session lock was lost; nothing took effect.
+            MessagingEntityNotFoundError: An entity was deleted; nothing took effect.
+            MessagingEntityDisabledError: The status of an entity forbids sending; nothing took effect.
+            InvalidOperationError: The transaction is over, or the tier has no transactions.
+            OperationTimeoutError: The transaction was open for more than two minutes, so nothing took effect; or the
+                store did not answer in time.
+            ServiceBusQuotaExceededError: An entity or the disk is full; nothing took effect.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether it may
+                be committed.
+            ForkedProcessError: The transaction began before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-315 to B-319.
+        """
         await self._calls.call(self._commit)
 
     async def rollback(self) -> None:
-        """Forget everything that was done in it."""
+        """Discard all operations of the transaction; messages that it settled are locked as before.
+
+        Raises:
+            InvalidOperationError: The transaction is over, or the tier has no transactions.
+            ForkedProcessError: The transaction began before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-316.
+        """
         self._rollback()
 
     async def __aenter__(self) -> Self:
-        """Begin, unless it has begun, and return the transaction."""
+        """Begin unless it has begun, and return the transaction."""
         self._begun()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit, or roll back on an exception."""
+        """Commit, or roll back on an exception. A transaction that is over stays as it is."""
         if not self._is_open():
             return
         if exc_type is None:

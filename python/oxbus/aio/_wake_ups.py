@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for messages without threads: one socket per event loop, which turns readable when a waiter is notified."""
+"""Waiting for messages without threads: one socket per event loop, which becomes readable when a waiter is notified."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ class WakeUps:
     """The waits of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the loop watch a socket of its own."""
+        """Create the socket and register it with the loop."""
         self._native = _WakeUps()
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         loop.add_reader(self._native.fileno(), self._wake)
 
-    async def until_found(self, step: Callable[[_Waiter], Awaitable[Found | float]], seconds: float | None) -> Found:
-        """Take steps until one brings something else than for how long to sleep; no longer than so many seconds.
+    async def wait_until_found(
+        self, step: Callable[[_Waiter], Awaitable[Found | float]], seconds: float | None
+    ) -> Found:
+        """Repeat `step` until it returns a result instead of the seconds to sleep; at most for `seconds`.
 
-        A wait that is cancelled leaves: a notification that it did not take goes to the next one who waits.
+        A cancelled wait leaves the wait queue; a notification that it did not use goes to the next waiter.
         """
         number = next(self._numbers)
         waiter = self._native.waiter(number, seconds)
         try:
             while True:
-                # Made before the step, which may be notified in another thread before it returns.
+                # Created before the step: another thread may notify before the step returns.
                 notified = self._waiting[number] = asyncio.get_running_loop().create_future()
                 found = await step(waiter)
                 if not isinstance(found, float):
                     return found
                 await asyncio.wait((notified,), timeout=None if math.isinf(found) else found)
         finally:
-            waiter.leave()
+            waiter.cancel()
             del self._waiting[number]
 
     def _wake(self) -> None:
@@ -59,7 +61,7 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, WakeUps] = WeakKeyDictio
 
 
 def wake_ups() -> WakeUps:
-    """Those of the running loop."""
+    """Return the waits of the running loop."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from oxbus.cli._outcomes import CommandError, UsageError
+from oxbus.cli._exit_codes import CommandError, UsageError
 from oxbus.exceptions import ServiceBusError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 SAS_KEY_VARIABLE: Final = "OXBUS_SAS_KEY"
-HUNG_UP: Final = signal.SIGHUP
+RELOAD_SIGNAL: Final = signal.SIGHUP
 """The signal after which the file is read again."""
 
 _NAME: Final = "RootManageSharedAccessKey"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
+from oxbus.cli._exit_codes import DONE
 from oxbus.cli._messages import as_values, preview
-from oxbus.cli._outcomes import DONE
+from oxbus.cli._namespace import add_namespace_options, open_namespace
 from oxbus.cli._output import print_json, shown_time
 from oxbus.cli._peek import CUT, add_range, peeked
-from oxbus.cli._place import add_place, open_place
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._rule_options import add_parameters, sql_filter
 from oxbus.cli._table import print_table
@@ -35,7 +35,7 @@ _COLUMNS: Final = (
     "body",
 )
 _CUT: Final = (*CUT, "description")
-_SILENT: Final = {"reason": "-", "description": "-"}
+_DEFAULTS: Final = {"reason": "-", "description": "-"}
 
 
 def add_dead_letter_commands(add: Callable[..., ArgumentParser]) -> None:
@@ -47,7 +47,7 @@ def add_dead_letter_commands(add: Callable[..., ArgumentParser]) -> None:
     )
     add_range(listing)
     listing.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
-    add_place(listing)
+    add_namespace_options(listing)
     resubmit = add("resubmit", "put dead letters back into their entity, as new messages", _resubmit)
     _add_choice(resubmit)
     resubmit.add_argument(
@@ -66,17 +66,17 @@ def _add_choice(parser: ArgumentParser) -> None:
     add_parameters(parser)
     parser.add_argument("--limit", type=_values.amount, metavar="N", help="at most so many")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_place(parser)
+    add_namespace_options(parser)
 
 
 def _list(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         found = peeked(bus, options, sub_queue=options.sub_queue)
         if options.json:
             for message in found:
                 print_json(as_values(message))
         else:
-            print_table(_COLUMNS, map(_row, found), right=("deliveries",), silent=_SILENT, cut=_CUT)
+            print_table(_COLUMNS, map(_row, found), right=("deliveries",), defaults=_DEFAULTS, cut=_CUT)
     return DONE
 
 
@@ -95,27 +95,27 @@ def _row(message: ServiceBusReceivedMessage) -> list[object]:
 
 def _resubmit(options: Options) -> int:
     where = _where(options)
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         count = bus.admin.resubmit_dead_letters(
             receivable(options), where=where, rate=options.rate, limit=options.limit
         )
-    return _tell("resubmitted", count, options)
+    return _print_count("resubmitted", count, options)
 
 
 def _purge(options: Options) -> int:
     choice: dict[str, Any] = {"where": _where(options), "limit": options.limit}
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         count = bus.admin.purge_messages(
             receivable(options), sub_queue=SUB_QUEUES[0], before_enqueued_time_utc=options.before, **choice
         )
-    return _tell("deleted", count, options)
+    return _print_count("deleted", count, options)
 
 
 def _where(options: Options) -> SqlRuleFilter | None:
     return None if options.where is None else sql_filter(options.where, options)
 
 
-def _tell(what: str, count: int, options: Options) -> int:
+def _print_count(what: str, count: int, options: Options) -> int:
     if options.json:
         print_json({what: count})
     else:

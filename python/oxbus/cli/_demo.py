@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from oxbus.cli._outcomes import COULD_NOT
+from oxbus.cli._exit_codes import USAGE
 
 if TYPE_CHECKING:
     from argparse import Namespace as Options
@@ -46,5 +46,5 @@ def _demo(options: Options) -> int:
         if (error.name or "").partition(".")[0] not in {"numpy", "pyarrow", "pyspark", "rich"}:
             raise
         print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)
-        return COULD_NOT
+        return USAGE
     return main(None if options.memory else options.data or _USUAL, as_json=options.json)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._entity_options import add_entity_options, entity_options
-from oxbus.cli._outcomes import DONE, UsageError
+from oxbus.cli._exit_codes import DONE, UsageError
+from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_namespace
 from oxbus.cli._output import plain, print_json, print_pairs
-from oxbus.cli._place import Bus, add_place, open_place
 from oxbus.cli._rule_options import add_rule_options, rule_action, rule_filter
 from oxbus.cli._table import print_table
 
@@ -45,7 +45,7 @@ _HEADINGS: Final = {
     "total_max_size_in_megabytes": "total MB",
     "support_ordering": "ordered",
 }
-_SILENT: Final = {"sessions": "no", "forward_to": "-", "ordered": "yes", "status": "Active"}
+_DEFAULTS: Final = {"sessions": "no", "forward_to": "-", "ordered": "yes", "status": "Active"}
 _RIGHT: Final = ("lock", "deliveries", "max MB", "total MB")
 
 
@@ -80,7 +80,7 @@ def _command(
     if named:
         parser.add_argument("name", metavar="NAME", help=f"the {kind}")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_place(parser)
+    add_namespace_options(parser)
     return parser
 
 
@@ -88,7 +88,7 @@ def _owner(options: Options) -> tuple[str, ...]:
     return (options.topic,) if options.kind == "subscription" else ()
 
 
-def _call(bus: Bus, verb: str, options: Options) -> Callable[..., Any]:
+def _call(bus: OpenNamespace, verb: str, options: Options) -> Callable[..., Any]:
     """The call of the administration client, such as `create_queue`."""
     call: Callable[..., Any] = getattr(bus.admin, f"{verb}_{options.kind}")
     return call
@@ -98,7 +98,7 @@ def _create(options: Options) -> int:
     given = entity_options(options, options.kind)
     if options.kind == "subscription":
         given |= _first_rule(options)
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         _print_entity(_call(bus, "create", options)(*_owner(options), options.name, **given), as_json=options.json)
     return DONE
 
@@ -115,7 +115,7 @@ def _first_rule(options: Options) -> dict[str, Any]:
 
 
 def _show(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         _print_entity(_call(bus, "get", options)(*_owner(options), options.name), as_json=options.json)
     return DONE
 
@@ -124,7 +124,7 @@ def _update(options: Options) -> int:
     given = entity_options(options, options.kind)
     if not given:
         raise UsageError("nothing to change: give an option with its new value")
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         names = (*_owner(options), options.name)
         entity = _call(bus, "get", options)(*names)
         entity.update(given)
@@ -134,7 +134,7 @@ def _update(options: Options) -> int:
 
 
 def _delete(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         _call(bus, "delete", options)(*_owner(options), options.name)
     if options.json:
         print_json({"deleted": options.name})
@@ -144,7 +144,7 @@ def _delete(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         found = list(getattr(bus.admin, f"list_{options.kind}s")(*_owner(options)))
     if options.json:
         print_json([_values(entity) for entity in found])
@@ -152,7 +152,7 @@ def _list(options: Options) -> int:
     columns = _LISTED[options.kind]
     headings = ["name", *(_HEADINGS.get(column, column) for column in columns)]
     rows = [[entity.name, *(_values(entity)[column] for column in columns)] for entity in found]
-    print_table(headings, rows, right=_RIGHT, silent=_SILENT)
+    print_table(headings, rows, right=_RIGHT, defaults=_DEFAULTS)
     return DONE
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oxbus._found import CATALOG
+from oxbus._namespace_files import CATALOG
 from oxbus.cli import _values
-from oxbus.cli._outcomes import DONE
+from oxbus.cli._exit_codes import DONE
+from oxbus.cli._namespace import add_rules, directory, open_directory, rules
 from oxbus.cli._output import print_json
-from oxbus.cli._place import add_rules, directory, open_directory, rules
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -21,28 +21,28 @@ _SHOWN: Final = 20
 def missing_entity(admin: ServiceBusAdministrationClient, options: Options) -> str | None:
     """The text of the refusal; None when all that the command names is there, or that cannot be found out."""
     try:
-        return next(_refusals(admin, options), None)
+        return next(_missing_names(admin, options), None)
     except ServiceBusError:
         return None
 
 
-def _refusals(admin: ServiceBusAdministrationClient, options: Options) -> Iterator[str]:
+def _missing_names(admin: ServiceBusAdministrationClient, options: Options) -> Iterator[str]:
     """What is missing of what the command names, from the whole to the part."""
     kind, entity = getattr(options, "kind", None), getattr(options, "entity", None)
     topic, subscription, name = _names(options)
     queues = [queue.name for queue in admin.list_queues()]
     topics = [it.name for it in admin.list_topics()]
     if kind in {"queue", "topic"}:
-        yield from _told(kind, name, queues if kind == "queue" else topics)
+        yield from _missing(kind, name, queues if kind == "queue" else topics)
     elif topic is not None:
-        yield from _told("topic", topic, topics)
-        yield from _told("subscription", subscription, [it.name for it in admin.list_subscriptions(topic)], topic)
+        yield from _missing("topic", topic, topics)
+        yield from _missing("subscription", subscription, [it.name for it in admin.list_subscriptions(topic)], topic)
         if kind is None and name is not None and subscription is not None:
             rules = [rule.name for rule in admin.list_rules(topic, subscription)]
-            yield from _told("rule", name, rules, topic, subscription)
+            yield from _missing("rule", name, rules, topic, subscription)
     elif entity is not None:
         paths = [subscription_path(it, part.name) for it in topics for part in admin.list_subscriptions(it)]
-        yield from _told("queue", entity, [*queues, *topics, *paths])
+        yield from _missing("queue", entity, [*queues, *topics, *paths])
 
 
 def _names(options: Options) -> tuple[str | None, str | None, str | None]:
@@ -54,7 +54,7 @@ def _names(options: Options) -> tuple[str | None, str | None, str | None]:
     return (options.entity if subscription is not None else None), subscription, name
 
 
-def _told(kind: str, name: str | None, known: list[str], *owner: str) -> Iterator[str]:
+def _missing(kind: str, name: str | None, known: list[str], *owner: str) -> Iterator[str]:
     """Say that a name is none of those known, if that is so."""
     if name is None or name.lower() in {other.lower() for other in known}:
         return

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from oxbus.cli._outcomes import UsageError
+from oxbus.cli._exit_codes import UsageError
 
 if TYPE_CHECKING:
     from argparse import Namespace as Options
@@ -26,7 +26,7 @@ class CommandParser(argparse.ArgumentParser):
         self.error(f"there is no command `{self.prog} {value}`; there are {', '.join(action.choices)}{meant}")
 
 
-def settle_place(options: Options) -> None:
+def apply_global_data(options: Options) -> None:
     """Let `oxbus --data DIR COMMAND` mean what `oxbus COMMAND --data DIR` does.
 
     Raises:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
+from oxbus.cli._exit_codes import DONE
 from oxbus.cli._messages import as_values, preview
-from oxbus.cli._outcomes import DONE
+from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_namespace
 from oxbus.cli._output import print_json, shown_time
-from oxbus.cli._place import Bus, add_place, open_place
 from oxbus.cli._receive import add_source
 from oxbus.cli._table import print_table
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 250
 _COLUMNS: Final = ("sequence number", "partition", "enqueued", "state", "session", "message id", "bytes", "body")
-SILENT: Final = {"session": "-", "state": "active"}
+DEFAULTS: Final = {"session": "-", "state": "active"}
 CUT: Final = ("message id", "body")
 
 
@@ -37,7 +37,7 @@ def add_peek(parser: ArgumentParser) -> None:
     )
     add_range(parser)
     parser.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
-    add_place(parser)
+    add_namespace_options(parser)
 
 
 def add_range(parser: ArgumentParser) -> None:
@@ -56,17 +56,17 @@ def add_range(parser: ArgumentParser) -> None:
 
 
 def _peek(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         found = peeked(bus, options, sub_queue=options.sub_queue)
         if options.json:
             for message in found:
                 print_json(as_values(message))
         else:
-            print_table(_COLUMNS, map(_row, found), right=("bytes",), silent=SILENT, cut=CUT)
+            print_table(_COLUMNS, map(_row, found), right=("bytes",), defaults=DEFAULTS, cut=CUT)
     return DONE
 
 
-def peeked(bus: Bus, options: Options, *, sub_queue: str | None) -> Iterator[ServiceBusReceivedMessage]:
+def peeked(bus: OpenNamespace, options: Options, *, sub_queue: str | None) -> Iterator[ServiceBusReceivedMessage]:
     """Yield the messages that were asked for."""
     source: dict[str, Any] = {"sub_queue": sub_queue, "partition_id": getattr(options, "partition_id", None)}
     source["session_id"] = getattr(options, "session_id", None)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from oxbus import NEXT_AVAILABLE_SESSION, ServiceBusReceiveMode
 from oxbus.cli import _values
 from oxbus.cli._addresses import add_receivable, receivable
+from oxbus.cli._exit_codes import DONE
 from oxbus.cli._messages import as_values, body_of
-from oxbus.cli._outcomes import DONE
+from oxbus.cli._namespace import add_namespace_options, open_namespace
 from oxbus.cli._output import print_json, printable
-from oxbus.cli._place import add_place, open_place
 from oxbus.exceptions import OperationTimeoutError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def add_receive(parser: ArgumentParser) -> None:
         "-0", "--null", action="store_true", help="end each body with a zero byte instead of a line end"
     )
     output.add_argument("--raw", action="store_true", help="write the bodies and nothing else")
-    add_place(parser)
+    add_namespace_options(parser)
 
 
 def add_source(parser: ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def _receive(options: Options) -> int:
     path = receivable(options)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE if options.outcome == "delete" else ServiceBusReceiveMode.PEEK_LOCK
     session: Any = NEXT_AVAILABLE_SESSION if options.next_session else options.session_id
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         receiver = bus.client.get_queue_receiver(
             path,
             sub_queue=options.sub_queue,

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from oxbus.cli._addresses import add_receivable, receivable
-from oxbus.cli._outcomes import DONE
+from oxbus.cli._exit_codes import DONE
+from oxbus.cli._namespace import add_namespace_options, open_namespace
 from oxbus.cli._output import plain, print_json
-from oxbus.cli._place import add_place, open_place
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._table import print_table
 
@@ -35,7 +35,7 @@ def _add_entity(parser: ArgumentParser) -> None:
     add_receivable(parser)
     parser.add_argument("--sub-queue", choices=SUB_QUEUES[:1], help="of its dead letters")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_place(parser)
+    add_namespace_options(parser)
 
 
 def as_rows(reservations: Iterable[dict[str, Any]]) -> list[list[object]]:
@@ -44,7 +44,7 @@ def as_rows(reservations: Iterable[dict[str, Any]]) -> list[list[object]]:
 
 
 def _list(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         found = list(bus.admin.list_reservations(receivable(options), sub_queue=options.sub_queue))
     shown = [asdict(reservation) for reservation in found]
     if options.json:
@@ -55,7 +55,7 @@ def _list(options: Options) -> int:
 
 
 def _cancel(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         count = bus.admin.cancel_reservation(receivable(options), options.consumer, sub_queue=options.sub_queue)
     if options.json:
         print_json({"given_back": count})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from oxbus.cli._outcomes import UsageError
+from oxbus.cli._exit_codes import UsageError
 from oxbus.cli._values import named_value
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from oxbus._oxbus import _mute_log
-from oxbus.cli import _outcomes
+from oxbus.cli import _exit_codes
 from oxbus.cli._commands import make_parser
-from oxbus.cli._parser import settle_place
+from oxbus.cli._parser import apply_global_data
 from oxbus.cli._wording import in_commands
 from oxbus.exceptions import ServiceBusError
 
@@ -33,25 +33,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             options = make_parser().parse_args(arguments)
-            settle_place(options)
+            apply_global_data(options)
             if options.run is None:
                 options.explain(sys.stderr)
-                return _outcomes.COULD_NOT
+                return _exit_codes.USAGE
             with _muted_log(options):
                 code: int = options.run(options)
         finally:
             # Now, while a failure can still be told; `--help` leaves here too.
             sys.stdout.flush()
     except KeyboardInterrupt:
-        return _outcomes.INTERRUPTED
+        return _exit_codes.INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_output()
-        return _outcomes.UNREAD
-    except _outcomes.UsageError as error:
-        return _say(error, _outcomes.COULD_NOT)
-    except (_outcomes.CommandError, ServiceBusError, OSError, ValueError) as error:
-        _let_go_of_output()
-        return _say(error, _outcomes.WRONG)
+        _discard_output()
+        return _exit_codes.BROKEN_PIPE
+    except _exit_codes.UsageError as error:
+        return _print_error(error, _exit_codes.USAGE)
+    except (_exit_codes.CommandError, ServiceBusError, OSError, ValueError) as error:
+        _discard_output()
+        return _print_error(error, _exit_codes.FAILED)
     return code
 
 
@@ -75,14 +75,14 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 (for as long as the process)
 
 
-def _say(error: Exception, code: int) -> int:
+def _print_error(error: Exception, code: int) -> int:
     # What a broken terminal would do with the bytes of a name is not shown either.
     text = in_commands(" ".join(str(error).split())) or type(error).__name__
     print(f"oxbus: {text.encode('unicode_escape').decode() if not text.isprintable() else text}", file=sys.stderr)
     return code
 
 
-def _let_go_of_output() -> None:
+def _discard_output() -> None:
     """When what is left cannot be written, keep the interpreter from trying that again, and complaining."""
     try:
         sys.stdout.flush()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from oxbus import ServiceBusMessage
 from oxbus.cli import _values
-from oxbus.cli._outcomes import DONE, CommandError, UsageError
+from oxbus.cli._exit_codes import DONE, CommandError, UsageError
+from oxbus.cli._namespace import add_namespace_options, open_namespace
 from oxbus.cli._output import print_json
-from oxbus.cli._place import add_place, open_place
 from oxbus.exceptions import MessageSizeExceededError, ServiceBusError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def add_send(parser: ArgumentParser) -> None:
         help="not to be received before: a time such as 2026-03-01T12:00, or 5m from now",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_place(parser)
+    add_namespace_options(parser)
 
 
 def _send(options: Options) -> int:
@@ -78,7 +78,7 @@ def _send(options: Options) -> int:
         raise UsageError("--message-id names one message: give BODY or --file")
     # Read before the namespace is opened, and so before it is kept from others.
     body = None if is_lines else _body(options)
-    with open_place(options) as bus, bus.client.get_queue_sender(options.entity) as sender:
+    with open_namespace(options) as bus, bus.client.get_queue_sender(options.entity) as sender:
         if body is None:
             count = _send_batches(sender, _lines(), properties)
         else:

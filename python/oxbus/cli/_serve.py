@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from oxbus._oxbus import Namespace
 from oxbus.cli import _values
-from oxbus.cli._access_rules import HUNG_UP, AccessRules, add_access_rules
+from oxbus.cli._access_rules import RELOAD_SIGNAL, AccessRules, add_access_rules
+from oxbus.cli._exit_codes import DONE, INTERRUPTED, UsageError
 from oxbus.cli._log import add_log_options, log_lines
-from oxbus.cli._old_forms import add_old_forms, refuse_old_forms
-from oxbus.cli._outcomes import DONE, INTERRUPTED, UsageError
+from oxbus.cli._namespace import DATA_VARIABLE, OpenNamespace, add_rules, open_namespace, rules
 from oxbus.cli._output import print_json
-from oxbus.cli._place import DATA_VARIABLE, Bus, add_rules, open_place, rules
+from oxbus.cli._removed_options import add_removed_options, reject_removed_variable
 from oxbus.cli._signals import Signals
 
 if TYPE_CHECKING:
@@ -66,21 +66,21 @@ def add_serve(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_log_options(parser)
     add_rules(parser, tier="standard")
-    add_old_forms(parser)
+    add_removed_options(parser)
 
 
 def _serve(options: Options) -> int:
-    refuse_old_forms()
+    reject_removed_variable()
     access = AccessRules.of(options)
-    again = [] if access.file is None else [HUNG_UP]
+    again = [] if access.file is None else [RELOAD_SIGNAL]
     with (
         Signals(signal.SIGTERM, signal.SIGINT, *again) as signals,
         log_lines(options),
         _open(options) as bus,
         _start(bus, options, access) as serving,
     ):
-        _tell(serving, options)
-        while (number := signals.wait()) == HUNG_UP:
+        _print_address(serving, options)
+        while (number := signals.wait()) == RELOAD_SIGNAL:
             access.replace_in(serving)
     return INTERRUPTED if number == signal.SIGINT else DONE
 
@@ -91,7 +91,7 @@ def _ports(options: Options) -> dict[str, int]:
     return named or {name: usual for name, (usual, _) in _PORTS.items() if usual is not None}
 
 
-def _start(bus: Bus, options: Options, access: AccessRules) -> Server:
+def _start(bus: OpenNamespace, options: Options, access: AccessRules) -> Server:
     from oxbus.server import serve  # noqa: PLC0415 -- not needed for `--help`
 
     ports = _ports(options)
@@ -109,15 +109,15 @@ def _start(bus: Bus, options: Options, access: AccessRules) -> Server:
     )
 
 
-def _open(options: Options) -> Bus:
+def _open(options: Options) -> OpenNamespace:
     if options.memory:
-        return Bus(Namespace(config=options.config, slow_call_seconds=options.slow_call, **rules(options)))
+        return OpenNamespace(Namespace(config=options.config, slow_call_seconds=options.slow_call, **rules(options)))
     if options.data is None and not os.environ.get(DATA_VARIABLE):
         raise UsageError(f"say what to serve: --data DIR, --memory, or the variable {DATA_VARIABLE}")
-    return open_place(options, config=options.config, slow_call_seconds=options.slow_call)
+    return open_namespace(options, config=options.config, slow_call_seconds=options.slow_call)
 
 
-def _tell(serving: Server, options: Options) -> None:
+def _print_address(serving: Server, options: Options) -> None:
     """Say where it listens, at once: whoever started it waits for that."""
     opened = {name: port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
     if options.json:

@@ -23,27 +23,27 @@ class Signals:
         self._numbers: Final = frozenset(numbers)
 
     def __enter__(self) -> Self:
-        self._told, self._telling = socket.socketpair()
-        self._telling.setblocking(False)
-        self._before_fd = signal.set_wakeup_fd(self._telling.fileno(), warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, _leave_to_wait) for number in self._numbers}
+        self._read_end, self._write_end = socket.socketpair()
+        self._write_end.setblocking(False)
+        self._before_fd = signal.set_wakeup_fd(self._write_end.fileno(), warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, _ignore) for number in self._numbers}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._before_fd)
-        self._told.close()
-        self._telling.close()
+        self._read_end.close()
+        self._write_end.close()
 
     def wait(self) -> signal.Signals:
         """Return the next of them, and wait until it comes."""
         while True:
-            number = self._told.recv(1)[0]
+            number = self._read_end.recv(1)[0]
             # Numbers of handlers that others have set come the same way.
             if number in self._numbers:
                 return signal.Signals(number)
 
 
-def _leave_to_wait(_number: int, _frame: FrameType | None) -> None:
+def _ignore(_number: int, _frame: FrameType | None) -> None:
     """Keep the signal from doing what it does without a handler."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from oxbus.cli._outcomes import DONE, CommandError
+from oxbus.cli._exit_codes import DONE, CommandError
+from oxbus.cli._namespace import add_namespace_options, open_namespace
 from oxbus.cli._output import plain, print_json
-from oxbus.cli._place import add_place, open_place
 from oxbus.cli._table import print_table
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def add_stage_commands(add: Callable[..., ArgumentParser]) -> None:
     """Add the commands."""
     listing = add("list", "show the stages that no commit has published yet", _list)
     listing.add_argument("--json", action="store_true", help="print JSON")
-    add_place(listing)
+    add_namespace_options(listing)
     discard = add("discard", "remove a stage; the rows of a damaged one are given up", _discard)
     discard.add_argument("stage_id", metavar="ID", help="the id of the stage")
     discard.add_argument("--json", action="store_true", help="print JSON")
-    add_place(discard)
+    add_namespace_options(discard)
 
 
 def print_stages(stages: Iterable[StageProperties]) -> None:
@@ -52,7 +52,7 @@ def print_stages(stages: Iterable[StageProperties]) -> None:
 
 
 def _list(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         stages = list(bus.admin.list_stages())
         if options.json:
             print_json(plain(stages))
@@ -62,7 +62,7 @@ def _list(options: Options) -> int:
 
 
 def _discard(options: Options) -> int:
-    with open_place(options) as bus:
+    with open_namespace(options) as bus:
         if not bus.admin.discard_stage(options.stage_id):
             raise CommandError(f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`")
     if options.json:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oxbus._entity_path import subscription_path
 from oxbus._oxbus import Namespace
-from oxbus.cli._outcomes import DONE, WRONG, UsageError
+from oxbus.cli._exit_codes import DONE, FAILED, UsageError
+from oxbus.cli._namespace import OpenNamespace, add_namespace_options, open_namespace, rules
 from oxbus.cli._output import plain, print_json
-from oxbus.cli._place import Bus, add_place, open_place, rules
 from oxbus.cli._receive import SUB_QUEUES
 from oxbus.cli._reservations import COUNTED, HEADINGS
 from oxbus.cli._stages import print_stages
@@ -46,7 +46,7 @@ _HEADINGS: Final = {
     "max_size_in_megabytes": "max MB",
     "total_max_size_in_megabytes": "total MB",
 }
-_SILENT: Final = {
+_DEFAULTS: Final = {
     **dict.fromkeys(("locked", "deferred", "scheduled", "transfer", "transfer dead"), "0"),
     "status": "Active",
     "availability": "Available",
@@ -69,7 +69,7 @@ def add_stats(parser: ArgumentParser) -> None:
         help="show what a config.json of the Service Bus emulator makes, in memory, not a directory",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_place(parser)
+    add_namespace_options(parser)
 
 
 def _stats(options: Options) -> int:
@@ -103,16 +103,16 @@ def _stats(options: Options) -> int:
     if unwell:
         ids = ", ".join(str(partition["partition_id"]) for partition in unwell)
         print(f"oxbus: partitions out of service: {ids}; the column reason says why", file=sys.stderr)
-    return WRONG if unwell else DONE
+    return FAILED if unwell else DONE
 
 
-def _open(options: Options) -> Bus:
+def _open(options: Options) -> OpenNamespace:
     if options.config is not None:
-        return Bus(Namespace(config=options.config, **rules(options)), options)
-    return open_place(options)
+        return OpenNamespace(Namespace(config=options.config, **rules(options)), options)
+    return open_namespace(options)
 
 
-def _entities(bus: Bus) -> Iterator[dict[str, Any]]:
+def _entities(bus: OpenNamespace) -> Iterator[dict[str, Any]]:
     """Queues, then topics, each with its subscriptions after it."""
     for queue in bus.admin.list_queues():
         counts = bus.admin.get_queue_runtime_properties(queue.name)
@@ -139,7 +139,7 @@ def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, An
     }
 
 
-def _reserved(bus: Bus, path: str) -> dict[str, Any]:
+def _reserved(bus: OpenNamespace, path: str) -> dict[str, Any]:
     """What consumers have reserved of an entity and of its dead letters."""
     reservations = [
         {"sub_queue": sub_queue, **asdict(reservation)}
@@ -158,7 +158,7 @@ def _print_entities(entities: list[dict[str, Any]]) -> None:
     headings = ["kind", "name", *(_HEADINGS[name] for name in columns), "status", "availability"]
     shown = ["kind", "name", *columns, "status", "availability_status"]
     rows = [[values[name] for name in shown] for values in entities]
-    print_table(headings, rows, right=list(_HEADINGS.values()), silent=_SILENT, spare=_SPARE, title=2)
+    print_table(headings, rows, right=list(_HEADINGS.values()), defaults=_DEFAULTS, spare=_SPARE, title=2)
 
 
 def _print_reservations(entities: list[dict[str, Any]]) -> None:
@@ -174,4 +174,4 @@ def _print_partitions(partitions: list[dict[str, Any]]) -> None:
     headings = ["partition", *(_HEADINGS[name] for name in _COUNTS), "available"]
     shown = ["partition_id", *_COUNTS, "available"]
     rows = [[partition[name] for name in shown] for partition in partitions]
-    print_table(headings, rows, right=list(_HEADINGS.values()), silent=_SILENT)
+    print_table(headings, rows, right=list(_HEADINGS.values()), defaults=_DEFAULTS)

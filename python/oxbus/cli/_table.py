@@ -73,7 +73,7 @@ def print_table(
     rows: Iterable[Sequence[object]],
     *,
     right: Collection[str] = (),
-    silent: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
     spare: Sequence[str] = (),
     cut: Sequence[str] = (),
     title: int = 1,
@@ -84,7 +84,7 @@ def print_table(
         headings: One for each column.
         rows: What `words` turns into text.
         right: The headings of columns that are aligned to the right.
-        silent: Columns that may be left out where each row says nothing, or this.
+        defaults: Columns that may be left out where each row says nothing, or this.
         spare: Columns that may be left out, the first one first.
         cut: Columns whose texts may be cut, the first one first.
         title: How many columns say what a row is about; a paragraph begins with them.
@@ -94,7 +94,7 @@ def print_table(
     if limit is None:
         _print_padded(table, right)
         return
-    said = silent or {}
+    said = defaults or {}
     shorter = table.without(lambda heading, texts: heading in said and texts <= {_NOTHING, said[heading]})
     for candidate in (table, shorter):
         if candidate.drawn_width <= limit and sys.stdout.isatty() and _draw(candidate, right):

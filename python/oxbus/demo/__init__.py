@@ -17,7 +17,7 @@ Where to look
 - `checks.py`: the proofs, as plain functions over what was sent and received
 - `aircraft_sessions.py`, `session_checks.py`: receivers take turns at sessions, and the order is proved
 - `carrier_topic.py`, `topic_checks.py`: three subscriptions with rules, compared with the flights' own columns
-- `side_trips.py`: what these two have in common
+- `scenarios.py`: what these two have in common
 - `stories.py`: a lock that expires, two messages that are dead-lettered
 - `report.py`: what is printed
 - `run.py`: the order of it all; `main.py`: the command

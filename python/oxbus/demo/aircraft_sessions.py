@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import oxbus
 from oxbus import NEXT_AVAILABLE_SESSION, ServiceBusClient
 from oxbus.demo import session_checks
-from oxbus.demo.side_trips import SideTrip, in_threads
+from oxbus.demo.scenarios import ScenarioResult, in_threads
 from oxbus.exceptions import OperationTimeoutError
 from oxbus.management import ServiceBusAdministrationClient
 
@@ -36,7 +36,7 @@ FLIGHTS_PER_TURN = 200
 
 
 @dataclass(frozen=True)
-class Turn:
+class SessionTurn:
     """What one receiver got of one session before it gave it back."""
 
     receiver: int
@@ -46,10 +46,10 @@ class Turn:
 
 
 @dataclass
-class TurnBook:
+class TurnLog:
     """All turns, in their order: a turn is written down while its session is held."""
 
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[SessionTurn] = field(default_factory=list)
     held_twice: int = 0
     """How often a session was accepted that another receiver held."""
     _held: set[str] = field(default_factory=set)
@@ -61,16 +61,16 @@ class TurnBook:
             self.held_twice += session_id in self._held
             self._held.add(session_id)
 
-    def ends(self, turn: Turn) -> None:
+    def ends(self, turn: SessionTurn) -> None:
         """Note what a receiver got; it gives the session back after this."""
         with self._guard:
             self.turns.append(turn)
             self._held.discard(turn.session_id)
 
 
-def travel(
+def run_scenario(
     messages: pa.Table, make_client: Callable[[oxbus.Namespace], ServiceBusClient] = ServiceBusClient
-) -> SideTrip:
+) -> ScenarioResult:
     """Send the flights to a queue with sessions, drain it with several receivers, and judge the order.
 
     Args:
@@ -81,7 +81,7 @@ def travel(
     flights = with_tail_number.select(["message_id", "partition_key", "body"]).rename_columns(
         ["message_id", "session_id", "body"]
     )
-    book = TurnBook()
+    book = TurnLog()
     with oxbus.Namespace() as namespace, make_client(namespace) as client:
         admin = ServiceBusAdministrationClient(namespace)
         admin.create_queue(QUEUE, enable_partitioning=True, requires_session=True)
@@ -92,10 +92,10 @@ def travel(
         seconds = time.perf_counter() - began
         left_in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
     checks = session_checks.check_sessions(flights, messages.num_rows - flights.num_rows, book, left_in_queue)
-    return SideTrip(checks, flights.num_rows, seconds)
+    return ScenarioResult(checks, flights.num_rows, seconds)
 
 
-def _take_turns(client: ServiceBusClient, place: int, book: TurnBook) -> None:
+def _take_turns(client: ServiceBusClient, place: int, book: TurnLog) -> None:
     """Accept one session after the other until none is available; what others hold, they drain."""
     while True:
         try:
@@ -106,7 +106,7 @@ def _take_turns(client: ServiceBusClient, place: int, book: TurnBook) -> None:
                 batch = pa.table(receiver.receive_arrow(FLIGHTS_PER_TURN, max_wait_time=0))
                 if batch.num_rows:
                     receiver.settle_arrow(batch, "complete")
-                book.ends(Turn(place, session_id, batch.select(["message_id", "session_id"])))
+                book.ends(SessionTurn(place, session_id, batch.select(["message_id", "session_id"])))
         except OperationTimeoutError:
             return
 

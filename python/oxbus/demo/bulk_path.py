@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import oxbus
 from oxbus.demo.checks import Check
 from oxbus.demo.encoded import PARTITIONS
-from oxbus.demo.side_trips import SideTrip
+from oxbus.demo.scenarios import ScenarioResult
 from oxbus.management import ServiceBusAdministrationClient
 from oxbus.spark import BULK_LOAD_SCHEMA, SETTLED_SCHEMA, partition_id, partitions, receiver, sender, settler
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUEUE = "flights"
 
 
-def travel(flights: DataFrame, directory: Path) -> SideTrip:
+def run_scenario(flights: DataFrame, directory: Path) -> ScenarioResult:
     """Load all flights into a queue, read them back, and settle them.
 
     Args:
@@ -73,4 +73,4 @@ def travel(flights: DataFrame, directory: Path) -> SideTrip:
             f"{settled:,} settled, {left:,} left",
         ),
     ]
-    return SideTrip(checks, loaded, seconds)
+    return ScenarioResult(checks, loaded, seconds)

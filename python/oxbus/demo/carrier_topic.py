@@ -20,7 +20,7 @@ from pyarrow import json as arrow_json
 import oxbus
 from oxbus import ServiceBusClient
 from oxbus.demo import topic_checks
-from oxbus.demo.side_trips import SideTrip, in_threads
+from oxbus.demo.scenarios import ScenarioResult, in_threads
 from oxbus.management import (
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -40,7 +40,7 @@ _COLUMNS = pa.schema([(name, pa.string()) for name in PROPERTIES])
 
 
 @dataclass(frozen=True)
-class Subscription:
+class ExpectedSubscription:
     """A subscription, and what it has to get."""
 
     name: str
@@ -52,7 +52,7 @@ class Subscription:
 
 
 SUBSCRIPTIONS = (
-    Subscription(
+    ExpectedSubscription(
         "big-three",
         {
             "united": CorrelationRuleFilter(label="UA"),
@@ -62,21 +62,21 @@ SUBSCRIPTIONS = (
         "UA, DL and AA by correlation rules",
         lambda flights: pc.is_in(flights["carrier"], pa.array(["UA", "DL", "AA"])),
     ),
-    Subscription(
+    ExpectedSubscription(
         "kennedy-to-s",
         {"route": SqlRuleFilter("origin = 'JFK' AND dest LIKE 'S%'")},
         "JFK to S… by an SQL rule",
         lambda flights: pc.and_(pc.equal(flights["origin"], "JFK"), pc.starts_with(flights["dest"], "S")),
     ),
-    Subscription(
+    ExpectedSubscription(
         "everything", {"all": TrueRuleFilter()}, "everything", lambda flights: pc.is_valid(flights["carrier"])
     ),
 )
 
 
-def travel(
+def run_scenario(
     messages: pa.Table, make_client: Callable[[oxbus.Namespace], ServiceBusClient] = ServiceBusClient
-) -> SideTrip:
+) -> ScenarioResult:
     """Publish the flights, drain every subscription, and compare with the flights' columns.
 
     Args:
@@ -101,7 +101,7 @@ def travel(
         for one, ids in zip(SUBSCRIPTIONS, came, strict=True)
     ]
     copies = sum(len(ids) for ids in came)
-    return SideTrip(checks, copies, seconds)
+    return ScenarioResult(checks, copies, seconds)
 
 
 def _create(admin: ServiceBusAdministrationClient) -> None:

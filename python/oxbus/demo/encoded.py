@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from oxbus.demo.side_trips import SideTrip
+    from oxbus.demo.scenarios import ScenarioResult
 
 PARTITIONS = 16
 """Partitions of the queue, and tasks of the Spark stage that encodes."""
@@ -36,5 +36,5 @@ class EncodedFlights:
     keyless: int
     """How many of them have no tail number."""
     encode_seconds: float = 0.0
-    bulk: SideTrip | None = None
+    bulk: ScenarioResult | None = None
     """What Spark's tasks did by the bulk path, without the driver."""

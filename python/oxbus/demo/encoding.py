@@ -51,7 +51,7 @@ def encode_with_spark(progress: Progress) -> EncodedFlights:
             batches = encode_flights(spark, numbered_csv, lambda rows: progress.advance(encoding, rows))
             seconds = time.perf_counter() - started
             loading = progress.add_task("loading in bulk and reading back", total=None)
-            bulk = bulk_path.travel(placed_flights(spark, numbered_csv), Path(directory, "bus"))
+            bulk = bulk_path.run_scenario(placed_flights(spark, numbered_csv), Path(directory, "bus"))
             progress.update(loading, total=1, completed=1)
     return EncodedFlights(batches, FLIGHTS, FLIGHTS_WITHOUT_TAIL_NUMBER, seconds, bulk)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oxbus import ServiceBusClient, ServiceBusReceiver
-    from oxbus.demo.notes import Notes
+    from oxbus.demo.progress_log import ProgressLog
 
 RECEIVERS = 2
 MESSAGES_PER_RECEIVE = 4096
@@ -62,7 +62,7 @@ def send(
     client: ServiceBusClient,
     queue_name: str,
     batches: Sequence[pa.RecordBatch],
-    notes: Notes,
+    notes: ProgressLog,
     on_rows: Callable[[int], object] = lambda _rows: None,
 ) -> Sent:
     """Send encoded flights; the tail number is the partition key, flights without one go keyless.
@@ -95,7 +95,7 @@ def send(
 
 
 def receive(
-    client: ServiceBusClient, queue_name: str, notes: Notes, on_rows: Callable[[int], object] = lambda _rows: None
+    client: ServiceBusClient, queue_name: str, notes: ProgressLog, on_rows: Callable[[int], object] = lambda _rows: None
 ) -> list[Received]:
     """Drain the queue with competing receivers, each in its own thread; the notes hold what they got.
 
@@ -137,7 +137,11 @@ def receive(
 
 
 def _receive_until_quiet(
-    receiver: ServiceBusReceiver, place: int, notes: Notes, stop: threading.Event, on_rows: Callable[[int], object]
+    receiver: ServiceBusReceiver,
+    place: int,
+    notes: ProgressLog,
+    stop: threading.Event,
+    on_rows: Callable[[int], object],
 ) -> Received:
     rows = 0
     started = last_completed = time.perf_counter()

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from oxbus.demo.data_directory import DataDirectory, DataDirectoryError
 from oxbus.demo.encoding import encode_with_spark
 from oxbus.demo.flights import InputMissingError
-from oxbus.demo.notes import KeptNotes, Notes
+from oxbus.demo.progress_log import DurableProgressLog, ProgressLog
 from oxbus.demo.report import print_report
 from oxbus.demo.run import run
 from oxbus.exceptions import NamespaceInUseError
@@ -46,9 +46,9 @@ def main(directory: Path | None = None, *, as_json: bool = False) -> int:
 
 
 @contextlib.contextmanager
-def _open_notes(path: Path | None, console: Console) -> Iterator[Notes]:
+def _open_notes(path: Path | None, console: Console) -> Iterator[ProgressLog]:
     if path is None:
-        yield Notes()
+        yield ProgressLog()
         return
     with DataDirectory(path) as directory:
         place, runs = escape(str(directory.path)), directory.progress.runs
@@ -56,10 +56,10 @@ def _open_notes(path: Path | None, console: Console) -> Iterator[Notes]:
         if runs:
             text = f"Going on in {place}, where run {runs} ended early."
         console.print(text, highlight=False, soft_wrap=True)
-        yield KeptNotes(directory)
+        yield DurableProgressLog(directory)
 
 
-def _run_and_tell(notes: Notes, console: Console, errors: Console, *, as_json: bool) -> int:
+def _run_and_tell(notes: ProgressLog, console: Console, errors: Console, *, as_json: bool) -> int:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=errors if as_json else console) as progress:
         report = run(progress, encode_with_spark, notes=notes)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from oxbus.demo import aircraft_sessions, carrier_topic, side_trips
+from oxbus.demo import aircraft_sessions, carrier_topic, scenarios
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,7 +135,7 @@ def _rates(report: Report) -> Table:
     shares = " + ".join(f"{count:,}" for count in report.messages_per_receiver)
     journal = ", each list synced to disk" if report.runs.directory else ""
     notes = " and noted each list" if report.runs.directory else ""
-    some = f"{side_trips.SHARE:.0%} of the flights, in memory"
+    some = f"{scenarios.SHARE:.0%} of the flights, in memory"
     for stage, key, how in (
         ("placed and encoded", "encode", "Spark on two cores, its start not counted"),
         ("loaded in bulk", "bulk", "Spark's tasks into a directory, reading the file and a second try included"),

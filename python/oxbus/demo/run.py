@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import oxbus
 from oxbus import ServiceBusClient
 from oxbus._read_progress import ReadProgress
-from oxbus.demo import aircraft_sessions, carrier_topic, checks, exchange, side_trips, stories
+from oxbus.demo import aircraft_sessions, carrier_topic, checks, exchange, scenarios, stories
 from oxbus.demo.deliveries import Deliveries
 from oxbus.demo.encoded import PARTITIONS
-from oxbus.demo.notes import Notes
+from oxbus.demo.progress_log import ProgressLog
 from oxbus.demo.report import Report, Runs
 from oxbus.exceptions import ResourceExistsError
 from oxbus.management import ServiceBusAdministrationClient
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from oxbus.demo.encoded import EncodedFlights
-    from oxbus.demo.side_trips import SideTrip
+    from oxbus.demo.scenarios import ScenarioResult
 
 QUEUE = "flights"
 DELIVERIES_MAX = 1000
@@ -38,7 +38,7 @@ def run(
     progress: Progress,
     encode: Callable[[Progress], EncodedFlights],
     make_client: Callable[[oxbus.Namespace], ServiceBusClient] = ServiceBusClient,
-    notes: Notes | None = None,
+    notes: ProgressLog | None = None,
 ) -> Report:
     """Send the flights through a queue, drain it, and judge what came out.
 
@@ -55,7 +55,7 @@ def run(
         NamespaceInUseError: Another process has the demo's namespace open.
     """
     began = time.perf_counter()
-    notes = notes or Notes()
+    notes = notes or ProgressLog()
     encoded = notes.encoded(lambda: encode(progress))
     total = sum(batch.num_rows for batch in encoded.batches)
     with _open(progress, notes) as namespace, make_client(namespace) as client:
@@ -72,9 +72,9 @@ def run(
         left_in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
         recovery = namespace.recovery
 
-    some = side_trips.sample(sent.messages)
-    by_session = _side_trip(progress, "through sessions", lambda: aircraft_sessions.travel(some))
-    by_topic = _side_trip(progress, "through a topic", lambda: carrier_topic.travel(some))
+    some = scenarios.sample(sent.messages)
+    by_session = _run_scenario(progress, "through sessions", lambda: aircraft_sessions.run_scenario(some))
+    by_topic = _run_scenario(progress, "through a topic", lambda: carrier_topic.run_scenario(some))
 
     checking = progress.add_task("checking", total=None)
     deliveries = Deliveries(notes.deliveries())
@@ -125,14 +125,14 @@ def run(
     )
 
 
-def _side_trip(progress: Progress, name: str, travel: Callable[[], SideTrip]) -> SideTrip:
-    travelling = progress.add_task(name, total=None)
-    trip = travel()
-    progress.update(travelling, total=1, completed=1)
-    return trip
+def _run_scenario(progress: Progress, name: str, scenario: Callable[[], ScenarioResult]) -> ScenarioResult:
+    running = progress.add_task(name, total=None)
+    result = scenario()
+    progress.update(running, total=1, completed=1)
+    return result
 
 
-def _open(progress: Progress, notes: Notes) -> oxbus.Namespace:
+def _open(progress: Progress, notes: ProgressLog) -> oxbus.Namespace:
     """The demo's namespace; a bar shows how far it is when that takes over a second."""
     if notes.namespace is None:
         return oxbus.Namespace(partitions=PARTITIONS)

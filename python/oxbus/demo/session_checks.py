@@ -17,12 +17,12 @@ from oxbus.demo.checks import Check
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from oxbus.demo.aircraft_sessions import TurnBook
+    from oxbus.demo.aircraft_sessions import TurnLog
 
 _COLUMNS = pa.schema([("message_id", pa.string()), ("session_id", pa.string()), ("accepted", pa.string())])
 
 
-def check_sessions(sent: pa.Table, left_out: int, book: TurnBook, left_in_queue: int) -> list[Check]:
+def check_sessions(sent: pa.Table, left_out: int, book: TurnLog, left_in_queue: int) -> list[Check]:
     """Every flight came out once, in its own session, in order, and no session had two holders.
 
     Args:
@@ -72,7 +72,7 @@ def _own_session(sent: pa.Table, came: pa.Table, places: NDArray[np.int64], held
     )
 
 
-def _in_order(sent: pa.Table, places: NDArray[np.int64], book: TurnBook) -> Check:
+def _in_order(sent: pa.Table, places: NDArray[np.int64], book: TurnLog) -> Check:
     """Follow each aircraft through all its turns, whoever had them."""
     aircraft = sent["session_id"].combine_chunks().dictionary_encode()
     code = aircraft.indices.to_numpy()[places]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, changing, listing and counting the entities of a namespace."""
+"""Creating, updating, listing and counting the entities of a namespace."""
 
 from oxbus._paging import ItemPaged
 from oxbus.management._authorization import AuthorizationRule

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rights of the holders of keys; kept as plain data."""
+"""Authorization rules, as plain data."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 @explains_options
 @dataclass(slots=True, kw_only=True)
 class AuthorizationRule:
-    """A right given to the holder of a key.
+    """A key with its rights.
 
     Attributes:
         type: The kind of rule.
         claim_type: The kind of claim.
         claim_value: The claim.
-        rights: What it allows.
-        created_at_utc: When it was made.
+        rights: The operations that it allows.
+        created_at_utc: When it was created.
         modified_at_utc: When it was last changed.
         key_name: The name of its keys.
         primary_key: One key.
-        secondary_key: Another key, so that the first can be replaced without an outage.
+        secondary_key: A second key, so that the first can be replaced without an outage.
+
+    Source: docs/behaviour.md B-416.
     """
 
     type: str | None = None

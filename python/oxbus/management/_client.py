@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front door of the management plane."""
+"""The administration client."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 class ServiceBusAdministrationClient(
     QueueCalls, TopicCalls, SubscriptionCalls, RuleCalls, MessageCalls, ReservationCalls, StageCalls
 ):
-    """Creates, reads, changes, lists and counts the entities of a namespace.
+    """Creates, reads, updates, lists and counts the entities of a namespace.
 
-    May be shared by threads. Closing it leaves the namespace open.
+    May be shared by threads; usable as a context manager. Closing it leaves the namespace open.
+
+    Source: `azure.servicebus.management.ServiceBusAdministrationClient`; differences in docs/compat.md.
     """
 
     def __init__(self, namespace: Namespace, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> None:
-        """Make a client.
+        """Create a client.
 
         Args:
             namespace: The namespace to manage.
-            api_version: Checked, and without effect: there is one version inside a process.
+            api_version: Checked, and without effect: all versions behave the same here.
 
         Raises:
             TypeError: `namespace` is not a `Namespace`.
-            ValueError: There is no such API version.
+            ValueError: The API version is unknown.
         """
         if not isinstance(namespace, Namespace):
             raise TypeError(
@@ -54,15 +56,21 @@ class ServiceBusAdministrationClient(
 
     @classmethod
     def from_connection_string(cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> Self:
-        """Make a client for the namespace that a connection string names.
+        """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name``: the in-memory namespace of that name, one per name and process.
+            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
+                ``Endpoint=file:///absolute/dir`` for the namespace in a directory.
             api_version: Checked, and without effect.
 
         Raises:
-            ValueError: The connection string is malformed.
-            InvalidOperationError: It names a directory or a server, which this version cannot open.
+            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
+            NamespaceInUseError: Another process owns the directory.
+            StoreCorruptError: The catalog of the directory is damaged.
+            OSError: The directory cannot be read or written.
+            ValueError: The connection string is malformed, or the API version is unknown.
+
+        Source: `azure.servicebus.management.ServiceBusAdministrationClient.from_connection_string`.
         """
         properties = parse_connection_string(conn_str)
         client = cls(open_namespace(properties), api_version=api_version)
@@ -80,10 +88,16 @@ class ServiceBusAdministrationClient(
         self.close()
 
     def close(self) -> None:
-        """Do nothing: there is no connection to close, and the namespace stays open."""
+        """Do nothing: there is no connection to close, and the namespace stays open. Raises nothing."""
 
     def get_namespace_properties(self) -> NamespaceProperties:
-        """Return what is known about the namespace."""
+        """Return the properties of the namespace.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked.
+
+        Source: docs/behaviour.md B-001.
+        """
         native = self._namespace._namespace_properties()
         sku = native["messaging_sku"]
         return NamespaceProperties(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of messages: of an entity as one value, and of one of its partitions."""
+"""Message counts of an entity and of its partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCountDetails:
-    """How many messages an entity holds, by where they stand.
+    """How many messages an entity holds, by state.
+
+    Attributes:
+        active_message_count: Messages that are ready, locked or deferred.
+        dead_letter_message_count: Messages in the dead-letter queue.
+        scheduled_message_count: Messages that are scheduled for later.
+        transfer_dead_letter_message_count: Always 0: a message that cannot be forwarded is dead-lettered.
+        transfer_message_count: Messages that wait to be forwarded.
 
     Source: docs/behaviour.md B-389 to B-391.
     """
@@ -25,17 +32,19 @@ class PartitionRuntimeProperties:
     """The counts of one partition of an entity.
 
     Attributes:
-        partition_id: The partition; None for the one place of a queue that is not partitioned.
-        available: Whether it could be asked; its counts are 0 otherwise.
-        size_in_bytes: Bytes of its messages.
+        partition_id: The partition; None for a queue that is not partitioned.
+        available: Whether its store answered; otherwise the counts are 0.
+        size_in_bytes: Size of its messages, in bytes.
         active_message_count: Messages that are ready, locked or deferred.
         dead_letter_message_count: Messages in its part of the dead-letter queue.
-        scheduled_message_count: Messages that wait for their time.
+        scheduled_message_count: Messages that are scheduled for later.
         transfer_message_count: Messages that wait to be forwarded.
-        transfer_dead_letter_message_count: Always 0: what cannot be forwarded is dead-lettered.
-        total_message_count: All of them.
-        locked_message_count: Those of the active ones that a receiver holds.
-        deferred_message_count: Those of the active ones that were deferred.
+        transfer_dead_letter_message_count: Always 0: a message that cannot be forwarded is dead-lettered.
+        total_message_count: All messages.
+        locked_message_count: Active messages that a receiver has locked.
+        deferred_message_count: Active messages that were deferred.
+
+    Source: docs/behaviour.md B-097, B-389 to B-394.
     """
 
     partition_id: int | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations of entity options: `timedelta` or ISO 8601 text for people, whole milliseconds for the broker.
+"""Durations of entity options: `timedelta` or ISO 8601 text for callers, whole milliseconds for the broker.
 
 Source: docs/behaviour.md B-022, B-460.
 """
@@ -14,7 +14,7 @@ NEVER: Final = timedelta(days=10675199, seconds=10085, microseconds=477581)
 """The longest duration of Service Bus, ``P10675199DT2H48M5.4775807S``: no limit."""
 
 NEVER_MS: Final = 2**63 - 1
-"""How the broker writes a duration without limit."""
+"""The broker's value for an unlimited duration."""
 
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _ISO_8601 = re.compile(
@@ -24,11 +24,11 @@ _ISO_8601 = re.compile(
 
 
 def to_milliseconds(name: str, duration: timedelta | str | None) -> int | None:
-    """Turn the option `name` into whole milliseconds, rounded down; None stays None.
+    """Convert the option `name` to whole milliseconds, rounded down; None stays None.
 
     Raises:
-        TypeError: `duration` is neither a `timedelta` nor text.
-        ValueError: The text is no ISO 8601 duration of weeks, days, hours, minutes and seconds.
+        TypeError: `duration` is neither a `timedelta` nor a str.
+        ValueError: The text is not an ISO 8601 duration of weeks, days, hours, minutes and seconds.
     """
     if duration is None:
         return None
@@ -43,7 +43,7 @@ def to_milliseconds(name: str, duration: timedelta | str | None) -> int | None:
 
 
 def to_timedelta(milliseconds: int) -> timedelta:
-    """Turn the broker's milliseconds into a `timedelta`; what never ends becomes `NEVER`."""
+    """Convert the broker's milliseconds to a `timedelta`; an unlimited duration becomes `NEVER`."""
     if milliseconds >= NEVER // timedelta(milliseconds=1):
         return NEVER
     return timedelta(milliseconds=milliseconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixed choices of the management plane, with the names and values of the SDK."""
+"""The enumerations of the management plane, with the names and values of the SDK."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oxbus._options import Choice
 
 
 class EntityStatus(Choice, str, Enum):
-    """What an entity lets through; the ones from `CREATING` on cannot be set by a program.
+    """Which operations an entity allows. Programs cannot set the values from `CREATING` on.
 
     Source: docs/behaviour.md B-396.
     """
@@ -26,7 +26,7 @@ class EntityStatus(Choice, str, Enum):
 
 
 class EntityAvailabilityStatus(Choice, str, Enum):
-    """Whether all partitions of an entity can be reached.
+    """Whether all partitions of an entity are in service.
 
     Source: docs/behaviour.md B-097, B-098.
     """
@@ -34,13 +34,13 @@ class EntityAvailabilityStatus(Choice, str, Enum):
     UNKNOWN = "Unknown"
     AVAILABLE = "Available"
     LIMITED = "Limited"
-    """At least one partition is out of service; counts and peeks cover the others."""
+    """At least one partition is out of service; counts and peeks cover the others only."""
     RESTORING = "Restoring"
     RENAMING = "Renaming"
 
 
 class AccessRights(Choice, str, Enum):
-    """What an authorization rule allows.
+    """The rights of an authorization rule.
 
     Source: docs/behaviour.md B-416.
     """
@@ -62,7 +62,7 @@ class MessagingSku(Choice, str, Enum):
 
 
 class NamespaceType(Choice, str, Enum):
-    """What a namespace may contain; here always `MESSAGING`."""
+    """The kind of a namespace; here always `MESSAGING`."""
 
     MESSAGING = "Messaging"
     NOTIFICATION_HUB = "NotificationHub"
@@ -72,7 +72,7 @@ class NamespaceType(Choice, str, Enum):
 
 
 class ApiVersion(Choice, str, Enum):
-    """Versions of the service's management interface; all do the same here."""
+    """Versions of the service's management interface; all behave the same here."""
 
     V2024_05 = "2024-05"
     V2021_05 = "2021-05"

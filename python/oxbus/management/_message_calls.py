@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing many messages in one call, and sending dead-lettered ones again."""
+"""Purging many messages in one call, and resubmitting dead-lettered ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from oxbus._oxbus import Namespace
 
 
-LOOK_EVERY_SECONDS = 0.05
-"""How long a call with a rate sleeps at most before it looks at the clock, which may be moved by hand."""
+POLL_INTERVAL_SECONDS = 0.05
+"""Longest sleep of a call with a rate between two looks at the clock, which a test may move by hand."""
 
 
 class MessageCalls:
-    """The calls on messages as such."""
+    """The message operations of the administration client."""
 
     _namespace: Namespace
 
@@ -34,31 +34,36 @@ class MessageCalls:
         before_enqueued_time_utc: datetime | None = None,
         limit: int | None = None,
     ) -> int:
-        """Remove messages that nobody has; those that are locked, deferred or scheduled stay.
+        """Remove messages without receiving them; locked, deferred and scheduled messages stay.
 
-        What is removed in one partition is removed together. Messages that come in meanwhile may stay.
+        The messages of one partition are removed together. Messages that arrive during the call may stay.
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
-            sub_queue: Its dead-letter queue.
-            where: Only messages that the filter selects; one that it cannot be evaluated for stays.
-            before_enqueued_time_utc: Only messages that were stored before this time.
-            limit: At most so many.
+            sub_queue: Its dead-letter queue. None: the entity itself.
+            where: Only messages that the filter selects; a message for which the filter cannot be evaluated stays.
+            before_enqueued_time_utc: Only messages stored before this time.
+            limit: Upper bound for the number of messages. None: no limit.
 
         Returns:
-            How many were removed.
+            The number of messages removed.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such entity.
-            MessagingEntityDisabledError: Its status forbids to receive.
-            InvalidOperationError: It is a topic, or its messages are forwarded.
-            InvalidRuleError: The filter cannot be read.
-            ValueError: `limit` is below 0.
-            PartitionUnavailableError: A store failed; what was removed before is removed.
+            MessagingEntityNotFoundError: The entity does not exist.
+            MessagingEntityDisabledError: The status of the entity forbids receiving.
+            InvalidOperationError: The entity is a topic, or its messages are forwarded.
+            InvalidRuleError: The filter does not parse.
+            PartitionUnavailableError: A store failed. Messages removed before the failure stay removed; with the effect
+                ``"unknown"`` those of the failed partition may be.
+            OperationTimeoutError: A store did not answer in time.
+            ServiceBusQuotaExceededError: The disk of a partition is full.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: `where` is not a `SqlRuleFilter`.
+            ValueError: `limit` is below 0, `sub_queue` is unknown, or the namespace is closed.
 
         Source: docs/behaviour.md B-401 to B-406.
         """
-        expression, parameters = _read(where)
+        expression, parameters = _filter_parts(where)
         named = None if sub_queue is None else ServiceBusSubQueue(sub_queue).value
         _check_limit(limit)
         return self._namespace._purge(entity, named, expression, parameters, before_enqueued_time_utc, limit)
@@ -66,33 +71,40 @@ class MessageCalls:
     def resubmit_dead_letters(
         self, entity: str, *, where: SqlRuleFilter | None = None, rate: float | None = None, limit: int | None = None
     ) -> int:
-        """Put dead-lettered messages back into their entity as new messages, without the reason.
+        """Move dead-lettered messages back into their entity as new messages, without the dead-letter reason.
 
-        They get new numbers in the order of their old ones, and their time to live, delivery count and forwarding begin
-        anew. What goes in one partition goes together; with a `rate`, at most one partition's share of a step does.
+        They get new sequence numbers in the order of their old ones; their time to live, delivery count and forwarding
+        hops start from the beginning.
+        The messages of one partition are moved together, unless `rate` spreads them over time.
         None is dropped as a duplicate. In an entity that requires sessions, a message without a session id stays.
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
-            where: Only messages that the filter selects; one that it cannot be evaluated for stays.
-            rate: Messages per second of the namespace's clock; None for as fast as possible. The call returns when the
-                last one went.
-            limit: At most so many. Never more than are there when the call begins.
+            where: Only messages that the filter selects; a message for which the filter cannot be evaluated stays.
+            rate: Messages per second of the namespace's clock. None: as fast as possible. The call returns after the
+                last message.
+            limit: Upper bound for the number of messages. None: all that are there when the call begins.
 
         Returns:
-            How many were put back.
+            The number of messages moved.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such entity.
-            MessagingEntityDisabledError: Its status forbids to receive or to send.
-            InvalidOperationError: It is a topic, or its dead letters are forwarded.
-            InvalidRuleError: The filter cannot be read.
-            ValueError: `limit` is below 0, or `rate` is not a number more than 0.
-            PartitionUnavailableError: A store failed; what was put back before is there.
+            MessagingEntityNotFoundError: The entity does not exist.
+            MessagingEntityDisabledError: The status of the entity forbids receiving or sending.
+            InvalidOperationError: The entity is a topic, or its dead letters are forwarded.
+            InvalidRuleError: The filter does not parse.
+            MessageLockLostError: Another caller took one of the messages during the call. Make the call again.
+            PartitionUnavailableError: A store failed. Messages moved before the failure stay moved.
+            ServiceBusServerBusyError: Too many sends wait for a store.
+            OperationTimeoutError: A store did not answer in time.
+            ServiceBusQuotaExceededError: The disk of a partition is full.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: `where` is not a `SqlRuleFilter`.
+            ValueError: `limit` is below 0, `rate` is not a number more than 0, or the namespace is closed.
 
         Source: docs/behaviour.md B-270.
         """
-        expression, parameters = _read(where)
+        expression, parameters = _filter_parts(where)
         _check_limit(limit)
         if rate is not None and not (rate > 0 and math.isfinite(rate)):
             raise ValueError(f"rate must be more than 0 messages per second, or None: {rate=}")
@@ -111,12 +123,12 @@ class MessageCalls:
                 return sent
             due = 0
             while due == 0:
-                time.sleep(min(1 / rate, LOOK_EVERY_SECONDS))
+                time.sleep(min(1 / rate, POLL_INTERVAL_SECONDS))
                 passed = (self._namespace._clock_ms() - begun) / 1000
                 due = min(left, int(passed * rate) + 1) - sent
 
 
-def _read(where: SqlRuleFilter | None) -> tuple[str | None, dict[str, object]]:
+def _filter_parts(where: SqlRuleFilter | None) -> tuple[str | None, dict[str, object]]:
     if where is None:
         return None, {}
     if not isinstance(where, SqlRuleFilter):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the administration client shows of a namespace."""
+"""The properties of a namespace."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class NamespaceProperties(MutableFieldMapping):
-    """What is known about a namespace; also readable like a mapping.
+    """The properties of a namespace; also readable like a mapping.
 
     Attributes:
-        name: Its name; ``"memory"`` for one that was opened without a name.
-        alias: Another name that leads to it.
-        created_at_utc: When it was created, where that is recorded.
+        name: Its name; ``"memory"`` for a namespace opened without a name.
+        alias: An alias of the name.
+        created_at_utc: When it was created, if that is recorded.
         messaging_sku: Its tier; None without a tier.
-        messaging_units: Its bought capacity; None here.
-        modified_at_utc: When it was last changed, where that is recorded.
-        namespace_type: What it may contain.
+        messaging_units: Its messaging units; None here.
+        modified_at_utc: When it was last changed, if that is recorded.
+        namespace_type: The kind of the namespace.
+
+    Source: `azure.servicebus.management.NamespaceProperties`.
     """
 
     name: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, reading, changing, deleting and listing queues."""
+"""Creating, reading, updating, deleting and listing queues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from oxbus._paging import ItemPaged
 from oxbus.management._queues import QueueProperties, QueueRuntimeProperties
-from oxbus.management._translation import changed_options, native_options, runtime_values, shown_values, text
+from oxbus.management._translation import (
+    changed_options,
+    native_options,
+    property_values,
+    required_text,
+    runtime_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +24,11 @@ if TYPE_CHECKING:
     from oxbus.management._enums import EntityStatus
 
 _FIXED = ("name", "availability_status", "total_max_size_in_megabytes")
-"""What `QueueProperties` shows and an update cannot change."""
+"""Attributes of `QueueProperties` that an update cannot change."""
 
 
 class QueueCalls:
-    """The part of the administration client that deals with queues."""
+    """The queue operations of the administration client."""
 
     _namespace: Namespace
 
@@ -55,41 +61,48 @@ class QueueCalls:
         An option that is None takes its default. Durations are a `timedelta` or ISO 8601 text such as ``"PT1M"``.
 
         Args:
-            queue_name: Up to 260 letters, digits and ``. - _ /``; letter case is kept, and ignored when comparing.
-            authorization_rules: Who else may do what with this queue through a server; in process nobody is asked.
-                A key that is left out is made.
-            auto_delete_on_idle: The queue is deleted with its messages after this long without use, at least five
-                minutes; never when missing.
-            dead_lettering_on_message_expiration: Keep expired messages in the dead-letter queue. Default False.
-            default_message_time_to_live: For messages that set none, and the most for those that do. Default: no end.
-            duplicate_detection_history_time_window: How long ids are remembered, 10 minutes unless given.
-            enable_batched_operations: Kept and shown. Default True.
-            enable_express: Kept and shown. Default False.
+            queue_name: Up to 260 letters, digits and ``. - _ /``. Letter case is kept and ignored in comparisons.
+                Queues and topics share their names.
+            authorization_rules: Keys and rights for this queue when it is accessed through a server; in-process calls
+                are not checked. A missing key is generated.
+            auto_delete_on_idle: Delete the queue with its messages after this much time without use, at least five
+                minutes. Default: never.
+            dead_lettering_on_message_expiration: Move expired messages to the dead-letter queue. Default False.
+            default_message_time_to_live: Time to live of messages that set none, and the upper bound for the others.
+                Default: no limit.
+            duplicate_detection_history_time_window: How long message ids are remembered. Default 10 minutes.
+            enable_batched_operations: Stored and returned; has no effect. Default True.
+            enable_express: Stored and returned; has no effect. Default False.
             enable_partitioning: Spread the queue over all partitions of the namespace. Default False.
             lock_duration: How long a received message stays locked. Default one minute.
-            max_delivery_count: Deliveries before a message goes to the dead-letter queue. Default 10.
-            max_size_in_megabytes: Most megabytes per partition.
-            requires_duplicate_detection: Drop a message whose id was seen; fixed at creation.
-            requires_session: Receive by session; fixed at creation.
-            forward_to: The queue or topic that its messages are moved to as they become active. It cannot be received
-                from then, and what cannot be moved is dead-lettered.
-            user_metadata: A text of your own, up to 1,024 characters.
-            forward_dead_lettered_messages_to: The queue or topic that its dead-lettered messages are moved to. What
-                cannot be moved stays in the dead-letter queue until it can.
-            max_message_size_in_kilobytes: The largest message.
-            status: What the queue lets through. Default active.
-            expire_whole_sessions: Once a message of a session that somebody receives from expires, so do all its ready
-                messages. Default False.
+            max_delivery_count: Deliveries before a message moves to the dead-letter queue. Default 10.
+            max_size_in_megabytes: Largest size of each partition, in megabytes.
+            requires_duplicate_detection: Drop a message whose id was seen before; fixed at creation. Default False.
+            requires_session: Receive by session; fixed at creation. Default False.
+            forward_to: The queue or topic that messages are moved to as they become active. The queue can then not be
+                received from; a message that cannot be moved is dead-lettered.
+            user_metadata: Free text, at most 1,024 characters.
+            forward_dead_lettered_messages_to: The queue or topic that dead-lettered messages are moved to. A message
+                that cannot be moved stays in the dead-letter queue until it can.
+            max_message_size_in_kilobytes: Largest message, in kilobytes.
+            status: Which operations the queue allows. Default active.
+            expire_whole_sessions: When a message of an accepted session expires, expire all ready messages of that
+                session. Default False.
 
         Returns:
-            The options of the new queue, defaults filled in.
+            The options of the new queue, with defaults filled in.
 
         Raises:
-            MessagingEntityAlreadyExistsError: An entity has that name.
-            InvalidOperationError: An option asks for something that this version does not have.
-            ValueError: The name or an option is out of its range.
-            TypeError: An option is of the wrong type.
-            PartitionUnavailableError: A partition is out of service.
+            MessagingEntityAlreadyExistsError: An entity of that name exists.
+            InvalidOperationError: A forwarding destination does not exist, or an option is not available in this
+                version or tier.
+            ServiceBusQuotaExceededError: The namespace has as many entities as the tier allows.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: The name or an option is out of its range, or the namespace is closed.
 
         Source: docs/behaviour.md B-008, B-016 to B-033, B-096.
         """
@@ -114,40 +127,60 @@ class QueueCalls:
             "status": status,
             "expire_whole_sessions": expire_whole_sessions,
         }
-        return _properties(self._namespace._create_queue(text("queue_name", queue_name), native_options(options)))
+        return _properties(
+            self._namespace._create_queue(required_text("queue_name", queue_name), native_options(options))
+        )
 
     def get_queue(self, queue_name: str) -> QueueProperties:
         """Return the options of a queue.
 
+        Args:
+            queue_name: The name of the queue.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such queue.
+            MessagingEntityNotFoundError: The queue does not exist.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-019; `azure.servicebus.management.ServiceBusAdministrationClient.get_queue`.
         """
-        return _properties(self._namespace._get_queue(text("queue_name", queue_name)))
+        return _properties(self._namespace._get_queue(required_text("queue_name", queue_name)))
 
     def get_queue_runtime_properties(self, queue_name: str) -> QueueRuntimeProperties:
-        """Return what a queue holds now, summed over its partitions and for each of them.
+        """Return the message counts of a queue: summed over its partitions, and for each partition.
+
+        Args:
+            queue_name: The name of the queue.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such queue.
+            MessagingEntityNotFoundError: The queue does not exist.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
 
         Source: docs/behaviour.md B-097, B-389 to B-394.
         """
-        return _runtime(self._namespace._queue_runtime(text("queue_name", queue_name)))
+        return _runtime(self._namespace._queue_runtime(required_text("queue_name", queue_name)))
 
     def update_queue(self, queue: QueueProperties | Mapping[str, Any]) -> None:
         """Change the options of a queue.
 
         Args:
-            queue: All options, as `get_queue` returned them with your changes, or a mapping with the same names.
-                An option that is None keeps its value, but `forward_to` and `forward_dead_lettered_messages_to` end
-                with it: what is there can be received again.
+            queue: The object that `get_queue` returned, with your changes; or a mapping with all of its names. An
+                option that is None keeps its value, except `forward_to` and `forward_dead_lettered_messages_to`: None
+                ends forwarding, and the messages can be received again.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such queue.
-            InvalidOperationError: An option that is fixed at creation would change, or an option asks for something
-                that this version does not have.
-            TypeError: A mapping lacks an option or has an unknown one, or an option is of the wrong type.
-            ValueError: An option is out of its range.
+            MessagingEntityNotFoundError: The queue does not exist.
+            InvalidOperationError: An option that is fixed at creation would change, a forwarding destination does not
+                exist, or an option is not available in this version or tier.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A mapping lacks an option or has an unknown one, or an option has the wrong type.
+            ValueError: An option is out of its range, or the namespace is closed.
 
         Source: docs/behaviour.md B-008, B-031.
         """
@@ -158,18 +191,42 @@ class QueueCalls:
     def delete_queue(self, queue_name: str) -> None:
         """Delete a queue with its messages and its dead-letter queue.
 
+        Args:
+            queue_name: The name of the queue.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such queue.
-            PartitionUnavailableError: A partition is out of service.
+            MessagingEntityNotFoundError: The queue does not exist.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-096; `azure.servicebus.management.ServiceBusAdministrationClient.delete_queue`.
         """
-        self._namespace._delete_queue(text("queue_name", queue_name))
+        self._namespace._delete_queue(required_text("queue_name", queue_name))
 
     def list_queues(self) -> ItemPaged[QueueProperties]:
-        """Return the options of all queues, by name, as an iterator with `by_page`."""
+        """Return the options of all queues, by name, as an iterator with `by_page`.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+            ValueError: The namespace is closed; raised at the first item.
+
+        Source: docs/behaviour.md B-457.
+        """
         return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_queues()])
 
     def list_queues_runtime_properties(self) -> ItemPaged[QueueRuntimeProperties]:
-        """Return what each queue holds now, by name, as an iterator with `by_page`."""
+        """Return the message counts of each queue, by name, as an iterator with `by_page`.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+            ValueError: The namespace is closed; raised at the first item.
+
+        Source: docs/behaviour.md B-389 to B-394, B-457.
+        """
         return ItemPaged(
             lambda: [
                 _runtime(self._namespace._queue_runtime(native["name"])) for native in self._namespace._list_queues()
@@ -178,7 +235,7 @@ class QueueCalls:
 
 
 def _properties(native: Mapping[str, Any]) -> QueueProperties:
-    return QueueProperties(**shown_values(QueueProperties, native))
+    return QueueProperties(**property_values(QueueProperties, native))
 
 
 def _runtime(native: Mapping[str, Any]) -> QueueRuntimeProperties:

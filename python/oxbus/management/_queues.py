@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the administration client shows and takes of a queue."""
+"""The properties of queues."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 @explains_options
 @dataclass(slots=True, eq=False)
 class QueueProperties(MutableFieldMapping):
-    """The options of a queue: change them, then give them to `update_queue`; also usable like a mapping.
+    """The options of a queue: change them and pass the object to `update_queue`. Also usable like a mapping.
 
-    Get one from `create_queue`, `get_queue` or `list_queues`.
+    `create_queue`, `get_queue` and `list_queues` return it.
 
     Attributes:
-        name: The name, with the casing of its creation.
-        authorization_rules: Rights on this queue alone.
-        auto_delete_on_idle: The queue is deleted after this long without use.
-        dead_lettering_on_message_expiration: Expired messages go to the dead-letter queue instead of vanishing.
-        default_message_time_to_live: For messages without a time to live of their own, and the most for the others.
+        name: The name, with the letter case of its creation.
+        authorization_rules: Keys and rights for this queue alone.
+        auto_delete_on_idle: The queue is deleted after this much time without use.
+        dead_lettering_on_message_expiration: Expired messages move to the dead-letter queue instead of being dropped.
+        default_message_time_to_live: Time to live of messages that set none, and the upper bound for the others.
         duplicate_detection_history_time_window: How long message ids are remembered.
-        availability_status: Whether all partitions can be reached; read only.
-        enable_batched_operations: Kept and shown; has no effect here.
-        enable_express: Kept and shown; has no effect here.
+        availability_status: Whether all partitions are in service; read only.
+        enable_batched_operations: Stored and returned; has no effect.
+        enable_express: Stored and returned; has no effect.
         enable_partitioning: Whether the queue is spread over the partitions of the namespace; fixed at creation.
         lock_duration: How long a received message stays locked.
-        max_delivery_count: Deliveries before a message goes to the dead-letter queue.
-        max_size_in_megabytes: Most megabytes per partition.
-        requires_duplicate_detection: Whether message ids that were seen are dropped; fixed at creation.
-        requires_session: Whether the queue is read by sessions; fixed at creation.
-        status: What the queue lets through.
+        max_delivery_count: Deliveries before a message moves to the dead-letter queue.
+        max_size_in_megabytes: Largest size of each partition, in megabytes.
+        requires_duplicate_detection: Whether messages with an id seen before are dropped; fixed at creation.
+        requires_session: Whether the queue is received by session; fixed at creation.
+        status: Which operations the queue allows.
         forward_to: The entity that its messages are moved to.
-        user_metadata: A text of your own, up to 1,024 characters.
+        user_metadata: Free text, at most 1,024 characters.
         forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
-        max_message_size_in_kilobytes: The largest message.
-        expire_whole_sessions: Whether one expired message of a session expires all of them.
-        total_max_size_in_megabytes: Most megabytes in all its partitions together; read only.
+        max_message_size_in_kilobytes: Largest message, in kilobytes.
+        expire_whole_sessions: Whether one expired message of a session expires all its ready messages.
+        total_max_size_in_megabytes: Largest size of all partitions together, in megabytes; read only.
 
     Source: docs/behaviour.md B-022 to B-033.
     """
@@ -79,24 +79,24 @@ class QueueProperties(MutableFieldMapping):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRuntimeProperties:
-    """What a queue holds now, summed over its partitions.
+    """The message counts of a queue, summed over its partitions.
 
     Attributes:
         name: The name of the queue.
         created_at_utc: When it was created.
         updated_at_utc: When its options were last changed.
         accessed_at_utc: When it was last sent to or received from; the first day of year 1 before that.
-        size_in_bytes: Bytes of its messages.
+        size_in_bytes: Size of its messages, in bytes.
         active_message_count: Messages that are ready, locked or deferred.
         dead_letter_message_count: Messages in its dead-letter queue.
-        scheduled_message_count: Messages that wait for their time.
+        scheduled_message_count: Messages that are scheduled for later.
         transfer_message_count: Messages that wait to be forwarded.
-        transfer_dead_letter_message_count: Always 0: what cannot be forwarded is dead-lettered.
-        total_message_count: All of them.
-        locked_message_count: Those of the active ones that a receiver holds.
-        deferred_message_count: Those of the active ones that were deferred.
+        transfer_dead_letter_message_count: Always 0: a message that cannot be forwarded is dead-lettered.
+        total_message_count: All messages.
+        locked_message_count: Active messages that a receiver has locked.
+        deferred_message_count: Active messages that were deferred.
         partitions: The same counts for each partition.
-        availability_status: Limited when a partition could not be asked; the sums then lack it.
+        availability_status: Limited when a partition did not answer; the sums then lack it.
 
     Source: docs/behaviour.md B-097, B-389 to B-394.
     """
@@ -119,7 +119,7 @@ class QueueRuntimeProperties:
 
     @property
     def message_count_details(self) -> MessageCountDetails:
-        """The counts that the service reports, as one value."""
+        """The counts that the service reports, as one value. Raises nothing."""
         return MessageCountDetails(
             active_message_count=self.active_message_count,
             dead_letter_message_count=self.dead_letter_message_count,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking at reservations, and giving one back whose consumer does not come back."""
+"""Listing reservations, and cancelling those of a consumer that does not return."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationProperties:
-    """Messages that a consumer has under a number until it completes that number.
+    """Messages that a consumer has reserved under a number until it completes that number.
 
     Attributes:
         consumer: The name of the consumer.
         number: The number of the reservation.
-        epoch: How often the consumer was acquired; only who did so last may use it.
-        completed_number: The highest number that the consumer has completed; 0 before the first.
+        epoch: How often the consumer was acquired; only the latest owner may use it.
+        completed_number: The highest number that the consumer completed; 0 before the first.
         message_count: Messages in the reservation.
-        state: ``"live"`` while its messages are locked, ``"lapsed"`` when its time was over.
-        expires_at_utc: When it lapses unless it is renewed; None when it has.
+        state: ``"live"`` while its messages are locked, ``"lapsed"`` once its time is over.
+        expires_at_utc: When it expires unless it is renewed; None once it has.
+
+    Source: docs/bulk.md.
     """
 
     consumer: str
@@ -39,7 +41,7 @@ class ReservationProperties:
 
 
 class ReservationCalls:
-    """The calls on reservations."""
+    """The reservation operations of the administration client."""
 
     _namespace: Namespace
 
@@ -50,12 +52,15 @@ class ReservationCalls:
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
-            sub_queue: Its dead-letter queue.
+            sub_queue: Its dead-letter queue. None: the entity itself.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such entity.
-            InvalidOperationError: It is a topic.
-            ValueError: `sub_queue` is another one.
+            MessagingEntityNotFoundError: The entity does not exist; raised at the first item, like the next two.
+            InvalidOperationError: The entity is a topic.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: `sub_queue` is not the dead-letter queue, or the namespace is closed.
+
+        Source: docs/bulk.md.
         """
         path = _path(entity, sub_queue)
         return ItemPaged(lambda: self._reservations(path))
@@ -77,23 +82,27 @@ class ReservationCalls:
     def cancel_reservation(
         self, entity: str, consumer: str, *, sub_queue: ServiceBusSubQueue | str | None = None
     ) -> int:
-        """Give back all that a consumer has reserved; no delivery is charged.
+        """Release all messages that a consumer has reserved; no delivery is charged.
 
-        Its batch at hand is forgotten, so cancel only what no program comes back for.
+        The consumer loses its current batch, so cancel only a consumer that no program will resume.
 
         Args:
             entity: A queue, or a subscription as ``topic/Subscriptions/subscription``.
             consumer: The name of the consumer.
-            sub_queue: The dead-letter queue of the entity.
+            sub_queue: The dead-letter queue of the entity. None: the entity itself.
 
         Returns:
-            How many messages can be received again.
+            The number of messages that can be received again.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such entity, or it has no such consumer.
-            InvalidOperationError: It is a topic.
-            ValueError: `sub_queue` is another one.
+            MessagingEntityNotFoundError: The entity does not exist, or has no such consumer.
+            InvalidOperationError: The entity is a topic.
             PartitionUnavailableError: The store of the consumer's partition failed.
+            OperationTimeoutError: Another call on the consumer did not end in time, or a store did not answer.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: `sub_queue` is not the dead-letter queue, or the namespace is closed.
+
+        Source: docs/bulk.md.
         """
         return self._namespace._reservations(_path(entity, sub_queue)).cancel_reservation(consumer)
 

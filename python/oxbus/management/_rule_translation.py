@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules between the user's classes and what the broker takes and gives."""
+"""Conversion of rules between the public classes and the native dicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oxbus.management._rules import (
     SqlRuleFilter,
     TrueRuleFilter,
 )
-from oxbus.management._translation import text, utc
+from oxbus.management._translation import required_text, utc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,25 +28,25 @@ _SYSTEM_PROPERTIES: Final = tuple(field.name for field in fields(CorrelationRule
 
 
 def native_rule(rule: RuleProperties | Mapping[str, Any]) -> dict[str, Any]:
-    """Turn a rule, as the user writes it, into what the broker takes.
+    """Convert a rule to a native dict.
 
     Raises:
-        TypeError: A part of it is of the wrong type; or a mapping lacks a part or has an unknown one.
+        TypeError: A value has the wrong type, or a mapping lacks a name or has an unknown one.
     """
     properties = rule if isinstance(rule, RuleProperties) else RuleProperties(**rule)
     return {
-        "name": text("the name of a rule", properties.name),
+        "name": required_text("the name of a rule", properties.name),
         "filter": _native_filter(properties.filter),
         "action": _native_action(properties.action),
     }
 
 
-def shown_rule(native: Mapping[str, Any]) -> RuleProperties:
-    """Turn a rule of the broker into what the user sees."""
+def rule_properties(native: Mapping[str, Any]) -> RuleProperties:
+    """Convert a native dict to a rule."""
     action = native["action"]
     return RuleProperties(
         native["name"],
-        filter=_shown_filter(native["filter"]),
+        filter=_filter_of(native["filter"]),
         action=None if action is None else SqlRuleAction(action["expression"], dict(action.get("parameters") or {})),
         created_at_utc=utc(native.get("created_at_ms")),
     )
@@ -80,21 +80,21 @@ def _native_action(action: object) -> dict[str, Any] | None:
 
 def _native_sql(kind: str, sql: SqlRuleFilter | SqlRuleAction) -> dict[str, Any]:
     return {
-        "expression": text(f"sql_expression of a {kind}", sql.sql_expression),
+        "expression": required_text(f"sql_expression of a {kind}", sql.sql_expression),
         "parameters": _native_values("parameters", sql.parameters),
     }
 
 
 def _native_correlation(filter_: CorrelationRuleFilter) -> dict[str, Any]:
     given = {name: getattr(filter_, name) for name in _SYSTEM_PROPERTIES if getattr(filter_, name) is not None}
-    native: dict[str, Any] = {name: text(name, value) for name, value in given.items()}
+    native: dict[str, Any] = {name: required_text(name, value) for name, value in given.items()}
     return {**native, "properties": _native_values("properties", filter_.properties)}
 
 
 def _native_values(what: str, values: Mapping[str, RuleValue] | None) -> dict[str, RuleValue]:
     native = dict(values or {})
     for name, value in native.items():
-        text(f"a name in {what}", name)
+        required_text(f"a name in {what}", name)
         if not isinstance(value, _VALUES):
             raise TypeError(
                 f"{what}[{name!r}] must be a str, int, float, bool, datetime, timedelta or UUID, "
@@ -103,7 +103,7 @@ def _native_values(what: str, values: Mapping[str, RuleValue] | None) -> dict[st
     return native
 
 
-def _shown_filter(native: Mapping[str, Any]) -> SqlRuleFilter | CorrelationRuleFilter:
+def _filter_of(native: Mapping[str, Any]) -> SqlRuleFilter | CorrelationRuleFilter:
     match native["kind"]:
         case "true":
             return TrueRuleFilter()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of a subscription: which messages it gets a copy of, and what is changed in the copy.
+"""Rules of a subscription: which messages it gets a copy of, and how the copy is changed.
 
-A rule has a filter and maybe an action. Filters see the properties of a message and never its body.
+A rule has a filter and, optionally, an action. Filters see the properties of a message, never its body.
 
 Source: docs/behaviour.md B-343 to B-381.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 RuleValue: TypeAlias = "str | int | float | bool | datetime | timedelta | UUID | None"
-"""What a parameter or a property in a rule may be."""
+"""The types of parameters and properties in rules."""
 
 
 @explains_options
@@ -29,7 +29,7 @@ class SqlRuleFilter:
 
     Attributes:
         sql_expression: The condition, such as ``"sys.Label = 'order' AND amount > @least"``; up to 1,024 characters.
-        parameters: The values of the names with an ``@`` in it, by name: ``{"@least": 100}``.
+        parameters: Values of the ``@`` names in the condition, by name: ``{"@least": 100}``.
 
     Source: docs/behaviour.md B-361 to B-375.
     """
@@ -47,6 +47,7 @@ class TrueRuleFilter(SqlRuleFilter):
     """
 
     def __init__(self) -> None:
+        """Create the filter. Raises nothing."""
         super().__init__("1=1")
 
 
@@ -57,26 +58,28 @@ class FalseRuleFilter(SqlRuleFilter):
     """
 
     def __init__(self) -> None:
+        """Create the filter. Raises nothing."""
         super().__init__("1>1")
 
 
 @explains_options
 @dataclass(kw_only=True)
 class CorrelationRuleFilter:
-    """Selects the messages whose properties equal all those given; at least one has to be given.
+    """Selects the messages whose properties equal all given values; at least one must be given.
 
-    Texts are compared with regard to letter case.
+    Text comparison is case-sensitive.
 
     Attributes:
         correlation_id: The correlation id of the message.
         message_id: Its id.
-        to: Where it is going.
-        reply_to: Where an answer should go.
+        to: Its destination address.
+        reply_to: The address for replies.
         label: Its subject.
         session_id: Its session.
-        reply_to_session_id: The session of an answer.
-        content_type: The kind of its body.
-        properties: Application properties by name; a value equals one of the same type, and numbers equal numbers.
+        reply_to_session_id: The session for replies.
+        content_type: The content type of its body.
+        properties: Application properties by name. Values are equal if they have the same type and value; numbers of
+            any type compare by value.
 
     Source: docs/behaviour.md B-356, B-357.
     """
@@ -98,9 +101,9 @@ class SqlRuleAction:
     """Changes the properties of a copy before it enters the subscription.
 
     Attributes:
-        sql_expression: What to do, such as ``"SET urgent = TRUE; REMOVE draft; SET sys.Label = @label"``;
-            up to 1,024 characters and 32 statements.
-        parameters: The values of the names with an ``@`` in it, by name.
+        sql_expression: The statements, such as ``"SET urgent = TRUE; REMOVE draft; SET sys.Label = @label"``; up to
+            1,024 characters and 32 statements.
+        parameters: Values of the ``@`` names in the statements, by name.
 
     Source: docs/behaviour.md B-376 to B-381.
     """
@@ -114,14 +117,14 @@ class SqlRuleAction:
 @explains_options
 @dataclass(slots=True, eq=False)
 class RuleProperties(MutableFieldMapping):
-    """A rule: change it, then give it to `update_rule`; also usable like a mapping.
+    """A rule: change it and pass it to `update_rule`. Also usable like a mapping.
 
-    Get one from `create_rule`, `get_rule` or `list_rules`, or make one for `create_subscription`.
+    `create_rule`, `get_rule` and `list_rules` return it; create one for `create_subscription`.
 
     Attributes:
-        name: The name within its subscription, with the casing of its creation.
-        filter: Which messages it selects; None selects every message.
-        action: What it changes in the copy; None changes nothing.
+        name: The name within its subscription, with the letter case of its creation.
+        filter: Which messages the rule selects; None selects every message.
+        action: How the rule changes its copy; None changes nothing.
         created_at_utc: When it was created; read only.
 
     Source: docs/behaviour.md B-345 to B-351, B-360.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking after staged sends: which there are, and giving one up."""
+"""Listing and discarding stages of staged sends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 
 class StageCalls:
-    """The calls on stages."""
+    """The stage operations of the administration client."""
 
     _namespace: Namespace
 
     def list_stages(self) -> ItemPaged[StageProperties]:
-        """Return the stages of the namespace, oldest first: what tasks have put aside and no commit has published.
+        """Return the stages of the namespace that no commit has published, oldest first, with `by_page`.
 
-        An iterator with `by_page`, as other lists.
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+
+        Source: docs/bulk.md.
         """
         return ItemPaged(self._stages)
 
@@ -45,16 +48,22 @@ class StageCalls:
     def discard_stage(self, stage_id: str) -> bool:
         """Remove a stage with its rows.
 
-        One that was committed cannot be removed, unless it is damaged: then its rows are given up, and the batch is
-        published without them.
+        A committed stage cannot be removed unless it is damaged: then its rows are lost, and the batch is published
+        without them.
 
         Args:
-            stage_id: Its id.
+            stage_id: The id of the stage.
 
         Returns:
             Whether there was such a stage.
 
         Raises:
-            InvalidOperationError: Its task is writing, or its rows are being published.
+            InvalidOperationError: The stage is being written or published, or this process does not own all partitions.
+            OperationTimeoutError: Another commit of the sink did not end in time.
+            PartitionUnavailableError: The store that records the sink failed.
+            ForkedProcessError: The namespace was opened before the process forked.
+            ValueError: The namespace is closed.
+
+        Source: docs/bulk.md.
         """
         return self._namespace._stages().discard_stage(stage_id)

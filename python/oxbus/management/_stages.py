@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the administration client shows of staged sends."""
+"""The properties of stages."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageProperties:
-    """Rows that a task has put aside, to be published by a commit.
+    """Rows that a task has staged and that a commit will publish.
 
     Attributes:
-        stage_id: Its id; the name of its file when that cannot be read.
-        entity: The queue or topic that its rows are for; empty when that is not known or was deleted.
+        stage_id: Its id; the name of its file when the id cannot be read.
+        entity: The queue or topic of its rows; empty when unknown or deleted.
         status: ``"open"`` while its task is writing, ``"ready"`` for a commit, ``"committed"`` while its rows are being
             published, ``"damaged"`` when it cannot be read.
-        created_at_utc: When it was begun; None when that cannot be read.
-        expires_at_utc: When it is removed if no commit names it; None when it stays.
-        row_count: Its rows; 0 while its task is writing.
-        size_in_bytes: Bytes of them.
+        created_at_utc: When it was created; None when that cannot be read.
+        expires_at_utc: When it is removed unless a commit names it; None when it stays.
+        row_count: Number of rows; 0 while its task is writing.
+        size_in_bytes: Size of the rows, in bytes.
         sink: The sink that committed it.
         batch: The batch that it is part of.
         reason: Why it cannot be read.
+
+    Source: docs/bulk.md.
     """
 
     stage_id: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, reading, changing, deleting and listing the subscriptions of a topic."""
+"""Creating, reading, updating, deleting and listing the subscriptions of a topic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from oxbus._paging import ItemPaged
 from oxbus.management._rule_translation import native_rule
 from oxbus.management._subscriptions import SubscriptionProperties, SubscriptionRuntimeProperties
-from oxbus.management._translation import changed_options, native_options, runtime_values, shown_values, text
+from oxbus.management._translation import (
+    changed_options,
+    native_options,
+    property_values,
+    required_text,
+    runtime_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +25,11 @@ if TYPE_CHECKING:
     from oxbus.management._rules import RuleProperties
 
 _FIXED = ("name", "availability_status")
-"""What `SubscriptionProperties` shows and an update cannot change."""
+"""Attributes of `SubscriptionProperties` that an update cannot change."""
 
 
 class SubscriptionCalls:
-    """The part of the administration client that deals with subscriptions."""
+    """The subscription operations of the administration client."""
 
     _namespace: Namespace
 
@@ -46,45 +52,49 @@ class SubscriptionCalls:
         status: str | EntityStatus | None = None,
         rule: RuleProperties | Mapping[str, Any] | None = None,
     ) -> SubscriptionProperties:
-        """Create a subscription. It gets a copy of each message that is sent from now on and that its rules select.
+        """Create a subscription, which gets a copy of each later message that its rules select.
 
         An option that is None takes its default. Durations are a `timedelta` or ISO 8601 text such as ``"PT1M"``.
 
         Args:
             topic_name: The topic.
-            subscription_name: Up to 50 letters, digits and ``. - _``; letter case is kept, and ignored when comparing.
+            subscription_name: Up to 50 letters, digits and ``. - _``. Letter case is kept and ignored in comparisons.
             lock_duration: How long a received message stays locked. Default one minute.
             requires_session: Receive by session; fixed at creation. Default False.
-            default_message_time_to_live: For messages that set none, and the most for those that do; the shorter of
-                this and the topic's holds. Default: no end.
-            dead_lettering_on_message_expiration: Keep expired messages in the dead-letter queue. Default False.
-            dead_lettering_on_filter_evaluation_exceptions: Keep messages on which a rule fails in the dead-letter
-                queue. Default True.
-            max_delivery_count: Deliveries before a message goes to the dead-letter queue. Default 10.
-            enable_batched_operations: Kept and shown. Default True.
-            forward_to: The queue or topic that its messages are moved to as they come. It cannot be received from
-                then, and what cannot be moved is dead-lettered.
-            user_metadata: A text of your own, up to 1,024 characters.
-            forward_dead_lettered_messages_to: The queue or topic that its dead-lettered messages are moved to. What
-                cannot be moved stays in the dead-letter queue until it can.
-            auto_delete_on_idle: The subscription is deleted with its messages after this long without use, at least
-                five minutes; never when missing.
-            status: What the subscription lets through. Default active.
+            default_message_time_to_live: Time to live of messages that set none, and the upper bound for the others;
+                the shorter of this and the topic's value applies. Default: no limit.
+            dead_lettering_on_message_expiration: Move expired messages to the dead-letter queue. Default False.
+            dead_lettering_on_filter_evaluation_exceptions: Dead-letter a message on which a rule fails. Default True.
+            max_delivery_count: Deliveries before a message moves to the dead-letter queue. Default 10.
+            enable_batched_operations: Stored and returned; has no effect. Default True.
+            forward_to: The queue or topic that messages are moved to as they become active. The subscription can then
+                not be received from; a message that cannot be moved is dead-lettered.
+            user_metadata: Free text, at most 1,024 characters.
+            forward_dead_lettered_messages_to: The queue or topic that dead-lettered messages are moved to. A message
+                that cannot be moved stays in the dead-letter queue until it can.
+            auto_delete_on_idle: Delete the subscription with its messages after this much time without use, at least
+                five minutes. Default: never.
+            status: Which operations the subscription allows. Default active.
             rule: The first rule. None: ``$Default``, which selects every message.
 
         Returns:
-            The options of the new subscription, defaults filled in.
+            The options of the new subscription, with defaults filled in.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic.
+            MessagingEntityNotFoundError: The topic does not exist.
+            InvalidRuleError: The name, filter or action of the rule is invalid.
             MessagingEntityAlreadyExistsError: The topic has a subscription of that name.
-            InvalidOperationError: The rule does not parse, or an option asks for something that this version does not
-                have.
-            ValueError: The name or an option is out of its range.
-            TypeError: An option or a part of the rule is of the wrong type.
-            PartitionUnavailableError: A partition is out of service.
+            InvalidOperationError: A forwarding destination does not exist, or an option is not available in this
+                version or tier.
+            ServiceBusQuotaExceededError: The topic has as many subscriptions or filters as the tier allows.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: The name or an option is out of its range, or the namespace is closed.
 
-        Source: docs/behaviour.md B-009, B-016, B-017, B-024 to B-031, B-345, B-359.
+        Source: docs/behaviour.md B-009, B-016, B-017, B-024 to B-031, B-042, B-345, B-359.
         """
         options = {
             "lock_duration": lock_duration,
@@ -107,18 +117,34 @@ class SubscriptionCalls:
     def get_subscription(self, topic_name: str, subscription_name: str) -> SubscriptionProperties:
         """Return the options of a subscription.
 
+        Args:
+            topic_name: The name of the topic.
+            subscription_name: The name of its subscription.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such topic or subscription.
+            MessagingEntityNotFoundError: The topic or subscription does not exist.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-019; `azure.servicebus.management.ServiceBusAdministrationClient.get_subscription`.
         """
         return _properties(self._namespace._get_subscription(*_names(topic_name, subscription_name)))
 
     def get_subscription_runtime_properties(
         self, topic_name: str, subscription_name: str
     ) -> SubscriptionRuntimeProperties:
-        """Return what a subscription holds now, summed over its partitions and for each of them.
+        """Return the message counts of a subscription: summed over its partitions, and for each partition.
+
+        Args:
+            topic_name: The name of the topic.
+            subscription_name: The name of its subscription.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic or subscription.
+            MessagingEntityNotFoundError: The topic or subscription does not exist.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
 
         Source: docs/behaviour.md B-097, B-389 to B-394.
         """
@@ -128,17 +154,21 @@ class SubscriptionCalls:
         """Change the options of a subscription.
 
         Args:
-            topic_name: The topic.
-            subscription: All options, as `get_subscription` returned them with your changes, or a mapping with the
-                same names. An option that is None keeps its value, but `forward_to` and
-                `forward_dead_lettered_messages_to` end with it: what is there can be received again.
+            topic_name: The name of the topic.
+            subscription: The object that `get_subscription` returned, with your changes; or a mapping with all of its
+                names. An option that is None keeps its value, except `forward_to` and
+                `forward_dead_lettered_messages_to`: None ends forwarding, and the messages can be received again.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic or subscription.
-            InvalidOperationError: An option that is fixed at creation would change, or an option asks for something
-                that this version does not have.
-            TypeError: A mapping lacks an option or has an unknown one, or an option is of the wrong type.
-            ValueError: An option is out of its range.
+            MessagingEntityNotFoundError: The topic or subscription does not exist.
+            InvalidOperationError: An option that is fixed at creation would change, a forwarding destination does not
+                exist, or an option is not available in this version or tier.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A mapping lacks an option or has an unknown one, or an option has the wrong type.
+            ValueError: An option is out of its range, or the namespace is closed.
 
         Source: docs/behaviour.md B-008, B-031.
         """
@@ -151,28 +181,56 @@ class SubscriptionCalls:
     def delete_subscription(self, topic_name: str, subscription_name: str) -> None:
         """Delete a subscription with its rules, its messages and its dead-letter queue.
 
+        Args:
+            topic_name: The name of the topic.
+            subscription_name: The name of its subscription.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such topic or subscription.
-            PartitionUnavailableError: A partition is out of service.
+            MessagingEntityNotFoundError: The topic or subscription does not exist.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-096;
+        `azure.servicebus.management.ServiceBusAdministrationClient.delete_subscription`.
         """
         self._namespace._delete_subscription(*_names(topic_name, subscription_name))
 
     def list_subscriptions(self, topic_name: str) -> ItemPaged[SubscriptionProperties]:
         """Return the options of all subscriptions of a topic, by name, as an iterator with `by_page`.
 
+        Args:
+            topic_name: The name of the topic.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such topic; raised at the first item.
+            MessagingEntityNotFoundError: The topic does not exist; raised at the first item.
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed; raised at the first item.
+
+        Source: docs/behaviour.md B-457.
         """
-        topic = text("topic_name", topic_name)
+        topic = required_text("topic_name", topic_name)
         return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_subscriptions(topic)])
 
     def list_subscriptions_runtime_properties(self, topic_name: str) -> ItemPaged[SubscriptionRuntimeProperties]:
-        """Return what each subscription of a topic holds now, by name, as an iterator with `by_page`.
+        """Return the message counts of each subscription of a topic, by name, as an iterator with `by_page`.
+
+        Args:
+            topic_name: The name of the topic.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic; raised at the first item.
+            MessagingEntityNotFoundError: The topic does not exist; raised at the first item.
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed; raised at the first item.
+
+        Source: docs/behaviour.md B-389 to B-394, B-457.
         """
-        topic = text("topic_name", topic_name)
+        topic = required_text("topic_name", topic_name)
         return ItemPaged(
             lambda: [
                 _runtime(self._namespace._subscription_runtime(topic, native["name"]))
@@ -182,11 +240,11 @@ class SubscriptionCalls:
 
 
 def _names(topic_name: str, subscription_name: str) -> tuple[str, str]:
-    return text("topic_name", topic_name), text("subscription_name", subscription_name)
+    return required_text("topic_name", topic_name), required_text("subscription_name", subscription_name)
 
 
 def _properties(native: Mapping[str, Any]) -> SubscriptionProperties:
-    return SubscriptionProperties(**shown_values(SubscriptionProperties, native))
+    return SubscriptionProperties(**property_values(SubscriptionProperties, native))
 
 
 def _runtime(native: Mapping[str, Any]) -> SubscriptionRuntimeProperties:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the administration client shows and takes of a subscription."""
+"""The properties of subscriptions."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 @explains_options
 @dataclass(slots=True, eq=False)
 class SubscriptionProperties(MutableFieldMapping):
-    """The options of a subscription: change them, then give them to `update_subscription`; also usable like a mapping.
+    """The options of a subscription: change them and pass the object to `update_subscription`.
 
-    Get one from `create_subscription`, `get_subscription` or `list_subscriptions`.
+    Also usable like a mapping. `create_subscription`, `get_subscription` and `list_subscriptions` return it.
 
     Attributes:
-        name: The name within its topic, with the casing of its creation.
+        name: The name within its topic, with the letter case of its creation.
         lock_duration: How long a received message stays locked.
-        requires_session: Whether the subscription is read by sessions; fixed at creation.
-        default_message_time_to_live: As for the topic; the shorter of the two holds.
-        dead_lettering_on_message_expiration: Expired messages go to the dead-letter queue instead of vanishing.
-        dead_lettering_on_filter_evaluation_exceptions: A message on which a rule fails goes to the dead-letter queue
-            instead of vanishing.
-        max_delivery_count: Deliveries before a message goes to the dead-letter queue.
-        enable_batched_operations: Kept and shown; has no effect here.
-        status: What the subscription lets through.
+        requires_session: Whether the subscription is received by session; fixed at creation.
+        default_message_time_to_live: As for the topic; the shorter of the two applies.
+        dead_lettering_on_message_expiration: Expired messages move to the dead-letter queue instead of being dropped.
+        dead_lettering_on_filter_evaluation_exceptions: A message on which a rule fails is dead-lettered instead of
+            being dropped.
+        max_delivery_count: Deliveries before a message moves to the dead-letter queue.
+        enable_batched_operations: Stored and returned; has no effect.
+        status: Which operations the subscription allows.
         forward_to: The entity that its messages are moved to.
-        user_metadata: A text of your own, up to 1,024 characters.
+        user_metadata: Free text, at most 1,024 characters.
         forward_dead_lettered_messages_to: The entity that its dead-lettered messages are moved to.
-        auto_delete_on_idle: The subscription is deleted after this long without use.
-        availability_status: Whether all partitions can be reached; read only.
+        auto_delete_on_idle: The subscription is deleted after this much time without use.
+        availability_status: Whether all partitions are in service; read only.
 
     Source: docs/behaviour.md B-024 to B-031, B-248, B-358.
     """
@@ -62,7 +62,7 @@ class SubscriptionProperties(MutableFieldMapping):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRuntimeProperties:
-    """What a subscription holds now, summed over its partitions. Scheduled messages are the topic's.
+    """The message counts of a subscription, summed over its partitions. Scheduled messages count for the topic.
 
     Attributes:
         name: The name of the subscription.
@@ -73,12 +73,12 @@ class SubscriptionRuntimeProperties:
         active_message_count: Messages that are ready, locked or deferred.
         dead_letter_message_count: Messages in its dead-letter queue.
         transfer_message_count: Messages that wait to be forwarded.
-        transfer_dead_letter_message_count: Always 0: what cannot be forwarded is dead-lettered.
-        total_message_count: All of them.
-        locked_message_count: Those of the active ones that a receiver holds.
-        deferred_message_count: Those of the active ones that were deferred.
+        transfer_dead_letter_message_count: Always 0: a message that cannot be forwarded is dead-lettered.
+        total_message_count: All messages.
+        locked_message_count: Active messages that a receiver has locked.
+        deferred_message_count: Active messages that were deferred.
         partitions: The same counts for each partition.
-        availability_status: Limited when a partition could not be asked; the sums then lack it.
+        availability_status: Limited when a partition did not answer; the sums then lack it.
 
     Source: docs/behaviour.md B-389 to B-394.
     """

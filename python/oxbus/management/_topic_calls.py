@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, reading, changing, deleting and listing topics."""
+"""Creating, reading, updating, deleting and listing topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxbus._paging import ItemPaged
 from oxbus.management._topics import TopicProperties, TopicRuntimeProperties
-from oxbus.management._translation import native_options, runtime_values, shown_values, text
+from oxbus.management._translation import native_options, property_values, required_text, runtime_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from oxbus.management._enums import EntityStatus
 
 _FIXED = ("name", "availability_status", "size_in_bytes", "total_max_size_in_megabytes")
-"""What `TopicProperties` shows and an update cannot change."""
+"""Attributes of `TopicProperties` that an update cannot change."""
 
 
 class TopicCalls:
-    """The part of the administration client that deals with topics."""
+    """The topic operations of the administration client."""
 
     _namespace: Namespace
 
@@ -46,40 +46,46 @@ class TopicCalls:
         max_message_size_in_kilobytes: int | None = None,
         status: str | EntityStatus | None = None,
     ) -> TopicProperties:
-        """Create a topic. Messages sent to it vanish until it has a subscription.
+        """Create a topic. It drops messages until it has a subscription.
 
         An option that is None takes its default. Durations are a `timedelta` or ISO 8601 text such as ``"PT1M"``.
 
         Args:
-            topic_name: Up to 260 letters, digits and ``. - _ /``; letter case is kept, and ignored when comparing.
-                Topics and queues share their names.
-            default_message_time_to_live: For messages that set none, and the most for those that do. Default: no end.
-            max_size_in_megabytes: Most megabytes per partition.
-            requires_duplicate_detection: Drop a message whose id was seen; fixed at creation.
-            duplicate_detection_history_time_window: How long ids are remembered, 10 minutes unless given.
-            enable_batched_operations: Kept and shown. Default True.
-            size_in_bytes: Without effect: it is counted.
-            filtering_messages_before_publishing: Refuse a message that no rule selects. Default False.
-            authorization_rules: Who else may do what with this topic through a server; in process nobody is asked.
-                A key that is left out is made.
-            support_ordering: Messages reach the subscriptions in the order in which they were sent.
-            auto_delete_on_idle: The topic is deleted with its messages after this long without use, at least five
-                minutes; never when missing.
-            enable_partitioning: Spread topic and subscriptions over all partitions of the namespace. Default False.
-            enable_express: Kept and shown. Default False.
-            user_metadata: A text of your own, up to 1,024 characters.
-            max_message_size_in_kilobytes: The largest message.
-            status: What the topic lets through. Default active.
+            topic_name: Up to 260 letters, digits and ``. - _ /``. Letter case is kept and ignored in comparisons.
+                Queues and topics share their names.
+            default_message_time_to_live: Time to live of messages that set none, and the upper bound for the others.
+                Default: no limit.
+            max_size_in_megabytes: Largest size of each partition, in megabytes.
+            requires_duplicate_detection: Drop a message whose id was seen before; fixed at creation. Default False.
+            duplicate_detection_history_time_window: How long message ids are remembered. Default 10 minutes.
+            enable_batched_operations: Stored and returned; has no effect. Default True.
+            size_in_bytes: Ignored: the size is counted, in bytes.
+            filtering_messages_before_publishing: Reject a message that no rule selects. Default False.
+            authorization_rules: Keys and rights for this topic when it is accessed through a server; in-process calls
+                are not checked. A missing key is generated.
+            support_ordering: Deliver messages to the subscriptions in the order in which they were sent.
+            auto_delete_on_idle: Delete the topic with its messages after this much time without use, at least five
+                minutes. Default: never.
+            enable_partitioning: Spread the topic and its subscriptions over all partitions of the namespace. Default
+                False.
+            enable_express: Stored and returned; has no effect. Default False.
+            user_metadata: Free text, at most 1,024 characters.
+            max_message_size_in_kilobytes: Largest message, in kilobytes.
+            status: Which operations the topic allows. Default active.
 
         Returns:
-            The options of the new topic, defaults filled in.
+            The options of the new topic, with defaults filled in.
 
         Raises:
-            MessagingEntityAlreadyExistsError: An entity has that name.
-            InvalidOperationError: An option asks for something that this version does not have.
-            ValueError: The name or an option is out of its range.
-            TypeError: An option is of the wrong type.
-            PartitionUnavailableError: A partition is out of service.
+            MessagingEntityAlreadyExistsError: An entity of that name exists.
+            InvalidOperationError: An option is not available in this version or tier.
+            ServiceBusQuotaExceededError: The namespace has as many entities as the tier allows.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: An argument has the wrong type.
+            ValueError: The name or an option is out of its range, or the namespace is closed.
 
         Source: docs/behaviour.md B-008, B-016 to B-032, B-096.
         """
@@ -100,39 +106,59 @@ class TopicCalls:
             "max_message_size_in_kilobytes": max_message_size_in_kilobytes,
             "status": status,
         }
-        return _properties(self._namespace._create_topic(text("topic_name", topic_name), native_options(options)))
+        return _properties(
+            self._namespace._create_topic(required_text("topic_name", topic_name), native_options(options))
+        )
 
     def get_topic(self, topic_name: str) -> TopicProperties:
         """Return the options of a topic.
 
+        Args:
+            topic_name: The name of the topic.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such topic.
+            MessagingEntityNotFoundError: The topic does not exist.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-019; `azure.servicebus.management.ServiceBusAdministrationClient.get_topic`.
         """
-        return _properties(self._namespace._get_topic(text("topic_name", topic_name)))
+        return _properties(self._namespace._get_topic(required_text("topic_name", topic_name)))
 
     def get_topic_runtime_properties(self, topic_name: str) -> TopicRuntimeProperties:
-        """Return what a topic holds now, summed over its partitions and for each of them.
+        """Return the message counts of a topic: summed over its partitions, and for each partition.
+
+        Args:
+            topic_name: The name of the topic.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic.
+            MessagingEntityNotFoundError: The topic does not exist.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
 
         Source: docs/behaviour.md B-097, B-389, B-392.
         """
-        return _runtime(self._namespace._topic_runtime(text("topic_name", topic_name)))
+        return _runtime(self._namespace._topic_runtime(required_text("topic_name", topic_name)))
 
     def update_topic(self, topic: TopicProperties | Mapping[str, Any]) -> None:
         """Change the options of a topic.
 
         Args:
-            topic: All options, as `get_topic` returned them with your changes, or a mapping with the same names.
-                An option that is None keeps its value.
+            topic: The object that `get_topic` returned, with your changes; or a mapping with all of its names. An
+                option that is None keeps its value.
 
         Raises:
-            MessagingEntityNotFoundError: There is no such topic.
-            InvalidOperationError: An option that is fixed at creation would change, or an option asks for something
-                that this version does not have.
-            TypeError: A mapping lacks an option or has an unknown one, or an option is of the wrong type.
-            ValueError: An option is out of its range.
+            MessagingEntityNotFoundError: The topic does not exist.
+            InvalidOperationError: An option that is fixed at creation would change, or an option is not available in
+                this version or tier.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A mapping lacks an option or has an unknown one, or an option has the wrong type.
+            ValueError: An option is out of its range, or the namespace is closed.
 
         Source: docs/behaviour.md B-008, B-031.
         """
@@ -143,18 +169,42 @@ class TopicCalls:
     def delete_topic(self, topic_name: str) -> None:
         """Delete a topic with its scheduled messages, its subscriptions and their messages.
 
+        Args:
+            topic_name: The name of the topic.
+
         Raises:
-            MessagingEntityNotFoundError: There is no such topic.
-            PartitionUnavailableError: A partition is out of service.
+            MessagingEntityNotFoundError: The topic does not exist.
+            PartitionUnavailableError: A partition of the entity is out of service, or this process does not own all
+                partitions.
+            OSError: The catalog of the directory could not be written; the change may or may not have taken effect.
+            ForkedProcessError: The namespace was opened before the process forked.
+            TypeError: A name is not a str.
+            ValueError: The namespace is closed.
+
+        Source: docs/behaviour.md B-096; `azure.servicebus.management.ServiceBusAdministrationClient.delete_topic`.
         """
-        self._namespace._delete_topic(text("topic_name", topic_name))
+        self._namespace._delete_topic(required_text("topic_name", topic_name))
 
     def list_topics(self) -> ItemPaged[TopicProperties]:
-        """Return the options of all topics, by name, as an iterator with `by_page`."""
+        """Return the options of all topics, by name, as an iterator with `by_page`.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+            ValueError: The namespace is closed; raised at the first item.
+
+        Source: docs/behaviour.md B-457.
+        """
         return ItemPaged(lambda: [_properties(native) for native in self._namespace._list_topics()])
 
     def list_topics_runtime_properties(self) -> ItemPaged[TopicRuntimeProperties]:
-        """Return what each topic holds now, by name, as an iterator with `by_page`."""
+        """Return the message counts of each topic, by name, as an iterator with `by_page`.
+
+        Raises:
+            ForkedProcessError: The namespace was opened before the process forked; raised at the first item.
+            ValueError: The namespace is closed; raised at the first item.
+
+        Source: docs/behaviour.md B-389, B-392, B-457.
+        """
         return ItemPaged(
             lambda: [
                 _runtime(self._namespace._topic_runtime(native["name"])) for native in self._namespace._list_topics()
@@ -163,7 +213,7 @@ class TopicCalls:
 
 
 def _properties(native: Mapping[str, Any]) -> TopicProperties:
-    return TopicProperties(**shown_values(TopicProperties, native))
+    return TopicProperties(**property_values(TopicProperties, native))
 
 
 def _runtime(native: Mapping[str, Any]) -> TopicRuntimeProperties:

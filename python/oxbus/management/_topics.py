@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the administration client shows and takes of a topic."""
+"""The properties of topics."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 @explains_options
 @dataclass(slots=True, eq=False)
 class TopicProperties(MutableFieldMapping):
-    """The options of a topic: change them, then give them to `update_topic`; also usable like a mapping.
+    """The options of a topic: change them and pass the object to `update_topic`. Also usable like a mapping.
 
-    Get one from `create_topic`, `get_topic` or `list_topics`.
+    `create_topic`, `get_topic` and `list_topics` return it.
 
     Attributes:
-        name: The name, with the casing of its creation.
-        default_message_time_to_live: For messages without a time to live of their own, and the most for the others.
-        max_size_in_megabytes: Most megabytes per partition.
-        requires_duplicate_detection: Whether message ids that were seen are dropped; fixed at creation.
+        name: The name, with the letter case of its creation.
+        default_message_time_to_live: Time to live of messages that set none, and the upper bound for the others.
+        max_size_in_megabytes: Largest size of each partition, in megabytes.
+        requires_duplicate_detection: Whether messages with an id seen before are dropped; fixed at creation.
         duplicate_detection_history_time_window: How long message ids are remembered.
-        enable_batched_operations: Kept and shown; has no effect here.
-        size_in_bytes: Bytes of its messages when it was read; read only.
-        filtering_messages_before_publishing: Whether a message that no rule selects is refused.
-        authorization_rules: Rights on this topic alone.
-        status: What the topic lets through.
-        support_ordering: Whether messages reach the subscriptions in the order in which they were sent.
-        auto_delete_on_idle: The topic is deleted after this long without use.
-        enable_partitioning: Whether topic and subscriptions are spread over the partitions of the namespace; fixed at
-            creation.
-        availability_status: Whether all partitions can be reached; read only.
-        enable_express: Kept and shown; has no effect here.
-        user_metadata: A text of your own, up to 1,024 characters.
-        max_message_size_in_kilobytes: The largest message.
-        total_max_size_in_megabytes: Most megabytes in all its partitions together; read only.
+        enable_batched_operations: Stored and returned; has no effect.
+        size_in_bytes: Size of its messages when it was read, in bytes; read only.
+        filtering_messages_before_publishing: Whether a message that no rule selects is rejected.
+        authorization_rules: Keys and rights for this topic alone.
+        status: Which operations the topic allows.
+        support_ordering: Whether subscriptions get messages in the order in which they were sent.
+        auto_delete_on_idle: The topic is deleted after this much time without use.
+        enable_partitioning: Whether the topic and its subscriptions are spread over the partitions of the namespace;
+            fixed at creation.
+        availability_status: Whether all partitions are in service; read only.
+        enable_express: Stored and returned; has no effect.
+        user_metadata: Free text, at most 1,024 characters.
+        max_message_size_in_kilobytes: Largest message, in kilobytes.
+        total_max_size_in_megabytes: Largest size of all partitions together, in megabytes; read only.
 
     Source: docs/behaviour.md B-009, B-023, B-025 to B-033.
     """
@@ -71,20 +71,20 @@ class TopicProperties(MutableFieldMapping):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRuntimeProperties:
-    """What a topic holds now, summed over its partitions. The copies of its messages are its subscriptions'.
+    """The counts of a topic, summed over its partitions. Copies of its messages count for the subscriptions.
 
     Attributes:
         name: The name of the topic.
         created_at_utc: When it was created.
         updated_at_utc: When its options were last changed.
         accessed_at_utc: When it was last sent to; the first day of year 1 before that.
-        size_in_bytes: Bytes of its messages.
-        subscription_count: Its subscriptions.
-        sql_filter_count: Rules with a SQL filter in all its subscriptions, the true and false ones included.
-        correlation_filter_count: Rules with a correlation filter in all its subscriptions.
-        scheduled_message_count: Messages that wait for their time; subscriptions see them when it has come.
+        size_in_bytes: Size of its messages, in bytes.
+        subscription_count: Number of subscriptions.
+        sql_filter_count: Rules with a SQL filter in all subscriptions, true and false filters included.
+        correlation_filter_count: Rules with a correlation filter in all subscriptions.
+        scheduled_message_count: Scheduled messages; subscriptions get them at their time.
         partitions: The counts of each partition.
-        availability_status: Limited when a partition could not be asked; the sums then lack it.
+        availability_status: Limited when a partition did not answer; the sums then lack it.
 
     Source: docs/behaviour.md B-241, B-271, B-389, B-392.
     """

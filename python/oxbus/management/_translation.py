@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and counts of entities, between the user's words and the broker's: durations, times, statuses and names."""
+"""Conversion of entity options and counts between the public classes and the native dicts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn options of an entity, as the user writes them, into what the broker takes; None is left out."""
+    """Convert entity options to a native dict; options that are None are omitted."""
     native = {name: value for name, value in options.items() if value is not None}
     for name in DURATION_OPTIONS:
         if name in native:
@@ -41,13 +41,13 @@ def native_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn the options of an update into what the broker takes; None keeps an option, but ends forwarding."""
+    """Convert the options of an update to a native dict; None keeps an option, except that it ends forwarding."""
     native = native_options(options)
     return native | {name: "" for name in FORWARD_OPTIONS if name in options and options[name] is None}
 
 
-def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn the broker's options into the values of a data class; one that the broker does not give is None."""
+def property_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a native dict to the field values of a data class; a missing value is None."""
     values = {name: native.get(name) for name in _names(model)}
     for name in DURATION_OPTIONS:
         if (duration := values.get(name)) is not None:
@@ -55,19 +55,19 @@ def shown_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
     values["status"] = EntityStatus(values["status"])
     values["availability_status"] = EntityAvailabilityStatus(values["availability_status"])
     if "authorization_rules" in values:
-        values["authorization_rules"] = [shown_authorization_rule(rule) for rule in values["authorization_rules"] or ()]
+        values["authorization_rules"] = [to_authorization_rule(rule) for rule in values["authorization_rules"] or ()]
     return values
 
 
-def shown_authorization_rule(native: Mapping[str, Any]) -> AuthorizationRule:
-    """Turn an authorization rule of the broker into what the user sees."""
+def to_authorization_rule(native: Mapping[str, Any]) -> AuthorizationRule:
+    """Convert a native dict to an authorization rule."""
     values = dict(native)
     created, modified = values.pop("created_at_ms"), values.pop("modified_at_ms")
     return AuthorizationRule(**values, created_at_utc=utc(created), modified_at_utc=utc(modified))
 
 
 def runtime_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn the broker's counts and times into the values of a data class; what it does not show is left out."""
+    """Convert native counts and times to the field values of a data class; missing values are omitted."""
     values = dict(native)
     for name in ("created_at", "updated_at", "accessed_at"):
         values[f"{name}_utc"] = _use_time(native[f"{name}_ms"])
@@ -77,15 +77,15 @@ def runtime_values(model: type[Any], native: Mapping[str, Any]) -> dict[str, Any
 
 
 def utc(milliseconds: int | None) -> datetime | None:
-    """Turn the broker's milliseconds since 1970 into an aware time; None stays None."""
+    """Convert milliseconds since 1970 to an aware UTC time; None stays None."""
     return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def text(what: str, value: object) -> str:
-    """Return a name that is text.
+def required_text(what: str, value: object) -> str:
+    """Return a name that must be a str.
 
     Raises:
-        TypeError: It is something else; properties of an entity are told to give their name.
+        TypeError: It is not; for a properties object the text says to pass its name.
     """
     if isinstance(value, str):
         return value
@@ -98,5 +98,5 @@ def _names(model: type[Any]) -> list[str]:
 
 
 def _use_time(milliseconds: int | None) -> datetime:
-    # What the service says of an entity that nobody used (B-388).
+    # The service reports year 1 for an entity that was never used (B-388).
     return utc(milliseconds) or datetime.min.replace(tzinfo=UTC)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from oxbus._entity_path import split_sub_queue
 from oxbus._oxbus import _Drain
-from oxbus.spark.elements import shown_like
+from oxbus.spark.elements import in_form_of
 from oxbus.spark.owned import owned_partition, shards_of
-from oxbus.spark.source.schemas import MADE_HERE, arrow_schema, as_batches, drained_schema
+from oxbus.spark.source.schemas import ADDED_COLUMNS, arrow_schema, as_batches, drained_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,11 +50,11 @@ class Receiver:
         for element in elements:
             for partition in _numbers(element, "partition_id"):
                 for batch in self._batches(partition, target):
-                    yield from shown_like(element, batch)
+                    yield from in_form_of(element, batch)
 
     def _batches(self, partition: int, target: pa.Schema) -> Iterator[pa.RecordBatch]:
         entity, sub_queue = split_sub_queue(self.queue)
-        columns = [name for name in target.names if name not in MADE_HERE]
+        columns = [name for name in target.names if name not in ADDED_COLUMNS]
         with owned_partition(self.path, _shard(self.shards, partition), self.wait_time, "os") as namespace:
             drain = _Drain(namespace, entity, sub_queue, partition, columns)
             number: int | None = 0
@@ -91,7 +91,7 @@ class Settler:
                 drain = _Drain(namespace, entity, sub_queue, partition)
                 settled = drain.settle(pa.array(numbers, pa.int64()), self.outcome, self.reason, self.description)
             counts = {"partition_id": pa.array([partition], pa.int32()), "settled": pa.array([settled], pa.int64())}
-            yield from shown_like(like, pa.record_batch(counts))
+            yield from in_form_of(like, pa.record_batch(counts))
 
 
 def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str, tasks: int | None = None) -> DataFrame:

@@ -44,7 +44,7 @@ def reader_of(first: Any) -> tuple[Any, Any]:
     return _from_rows, iter
 
 
-def shown_like(element: Any, batch: pa.RecordBatch) -> Iterator[Any]:
+def in_form_of(element: Any, batch: pa.RecordBatch) -> Iterator[Any]:
     """Show a batch in the form of an element: as a batch, as a data frame, or as rows."""
     import pyarrow as pa  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import oxbus
-from oxbus._found import CATALOG, has_messages
+from oxbus._namespace_files import CATALOG, has_messages
 from oxbus._oxbus import _shards_of
 from oxbus.exceptions import NamespaceInUseError
 

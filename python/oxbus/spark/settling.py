@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from oxbus.spark.source.connection import Connection, connection_of
 from oxbus.spark.source.options import connection_options
-from oxbus.spark.source.patience import carefully
+from oxbus.spark.source.retries import retry_without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +80,7 @@ def _settler(
                 details: dict[str, Any] = {} if outcome != "dead_letter" else {
                     "reason": reason, "description": description,
                 }  # fmt: skip
-                settled += carefully(
+                settled += retry_without_effect(
                     client.settle_reserved, queue, reservation_id, int(epoch), numbers, outcome, **details
                 )
             yield pa.record_batch({"settled": pa.array([settled], pa.int64())})

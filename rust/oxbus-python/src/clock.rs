@@ -68,7 +68,7 @@ impl ManualClock {
         let followers = self.live_followers(py);
         followers
             .iter()
-            .try_for_each(|follower| follower.call_method0("look").map(drop))
+            .try_for_each(|follower| follower.call_method0("renew_due").map(drop))
     }
 
     /// Has `look` of an object called after each move, in the thread that moves the clock, for as long as the object lives.

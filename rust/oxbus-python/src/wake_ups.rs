@@ -114,7 +114,7 @@ impl WakeUps {
 #[pymethods]
 impl Waiter {
     /// Ends the wait; a notification that was not taken goes to the next one.
-    fn leave(&self) {
+    fn cancel(&self) {
         if let Some(place) = self.place.if_ours() {
             let left = std::mem::replace(&mut *whole(place.lock()), Place::Left);
             drop(left);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entities made, changed and looked at, for asyncio. Properties and their classes are those of `oxbus.management`."""
+"""The administration client for asyncio. The property classes are those of `oxbus.management`."""
 
 from __future__ import annotations
 

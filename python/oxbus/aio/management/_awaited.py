@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turning the calls of the other administration client into ones that can be awaited."""
+"""Decorators that turn calls of the synchronous administration client into awaitable ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def awaited(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Make a method that calls `method` of the client inside, with the same arguments, text and errors."""
+    """Create a method that awaits `method` of the wrapped client, with the same arguments, docstring and errors."""
 
     @wraps(method)
     async def call(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
@@ -30,7 +30,7 @@ def awaited(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Any,
 
 
 def listed(method: Callable[Concatenate[C, P], ItemPaged[T]]) -> Callable[Concatenate[Any, P], AsyncItemPaged[T]]:
-    """Make a method that returns what `method` of the client inside lists."""
+    """Create a method that returns the list of `method` of the wrapped client as an asynchronous iterator."""
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncItemPaged[T]:

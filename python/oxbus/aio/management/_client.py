@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from oxbus._options import explains_options
-from oxbus.aio._calls import Calls
+from oxbus.aio._calls import CallRunner
 from oxbus.aio.management._awaited import awaited, listed
 from oxbus.management import ServiceBusAdministrationClient as _Client
 from oxbus.management._enums import ApiVersion
@@ -19,20 +19,45 @@ if TYPE_CHECKING:
 
 @explains_options
 class ServiceBusAdministrationClient:
-    """Creates, reads, changes, lists and counts the entities of a namespace, for asyncio.
+    """Creates, reads, updates, lists and counts the entities of a namespace, for asyncio.
 
-    Each call takes the arguments, and raises the errors, of the one with its name in
-    `oxbus.management.ServiceBusAdministrationClient`.
+    Usable as an asynchronous context manager. Closing it leaves the namespace open.
+
+    Source: `azure.servicebus.aio.management.ServiceBusAdministrationClient`; differences in docs/compat.md.
     """
 
     def __init__(self, namespace: Namespace, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> None:
-        """Make a client; arguments and errors are those of `oxbus.management.ServiceBusAdministrationClient`."""
+        """Create a client.
+
+        Args:
+            namespace: The namespace to manage.
+            api_version: Checked, and without effect: all versions behave the same here.
+
+        Raises:
+            TypeError: `namespace` is not a `Namespace`.
+            ValueError: The API version is unknown.
+        """
         self._client = _Client(namespace, api_version=api_version)
-        self._calls = Calls(namespace)
+        self._calls = CallRunner(namespace)
 
     @classmethod
     def from_connection_string(cls, conn_str: str, *, api_version: str | ApiVersion = ApiVersion.V2024_05) -> Self:
-        """Make a client for the namespace that a connection string names."""
+        """Create a client for the namespace that a connection string names.
+
+        Args:
+            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
+                ``Endpoint=file:///absolute/dir`` for the namespace in a directory.
+            api_version: Checked, and without effect.
+
+        Raises:
+            InvalidOperationError: The connection string names a server; the remote client does not exist yet.
+            NamespaceInUseError: Another process owns the directory.
+            StoreCorruptError: The catalog of the directory is damaged.
+            OSError: The directory cannot be read or written.
+            ValueError: The connection string is malformed, or the API version is unknown.
+
+        Source: `azure.servicebus.aio.management.ServiceBusAdministrationClient.from_connection_string`.
+        """
         client = _Client.from_connection_string(conn_str, api_version=api_version)
         made = cls(client._namespace, api_version=api_version)
         made._client = client
@@ -49,7 +74,7 @@ class ServiceBusAdministrationClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the client; the namespace stays open."""
+        """Do nothing: there is no connection to close, and the namespace stays open. Raises nothing."""
         self._client.close()
 
     create_queue = awaited(_Client.create_queue)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader
 
 from oxbus.spark.source.entity import describe
-from oxbus.spark.source.filters import Wanted
+from oxbus.spark.source.filters import PushedFilters
 from oxbus.spark.source.pages import read_task
-from oxbus.spark.source.positions import average_bytes, end_positions, first_positions, shares_between
+from oxbus.spark.source.positions import average_bytes, end_positions, first_positions, slices_between
 from oxbus.spark.source.schemas import arrow_schema, check_source_schema
 from oxbus.spark.source.tasks import Task, pack
 
@@ -31,7 +31,7 @@ class BatchReader(DataSourceReader):
         check_source_schema(schema, settings.properties_as)
         self._settings = settings
         self._schema = schema
-        self._wanted = Wanted()
+        self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         """Ask the broker what there is, and share it out."""
@@ -39,8 +39,8 @@ class BatchReader(DataSourceReader):
         client = settings.connection.client()
         entity = describe(client, settings.entity)
         begin, end = first_positions(client, entity, settings), end_positions(client, entity, settings)
-        begin, end = self._wanted.positions(begin, end, partitioned=entity.partitions > 1)
-        shares = shares_between(begin, end, average_bytes(client, entity, begin, end))
+        begin, end = self._filters.positions(begin, end, partitioned=entity.partitions > 1)
+        shares = slices_between(begin, end, average_bytes(client, entity, begin, end))
         packed = pack(
             shares, task_bytes=settings.task_bytes, tasks_min=settings.tasks_min, tasks_max=settings.tasks_max
         )
@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
         """Read what one task was given; Spark makes up a task of nothing where there are none."""
         if not isinstance(partition, Task):
             return iter(())
-        return read_task(self._settings, arrow_schema(self._schema), partition, self._wanted.keep)
+        return read_task(self._settings, arrow_schema(self._schema), partition, self._filters.keep)
 
 
 class FilteringBatchReader(BatchReader):
@@ -58,5 +58,5 @@ class FilteringBatchReader(BatchReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 (Spark's name)
         """Note the filters that spare reading; Spark evaluates all of them again."""
-        self._wanted.add(filters)
+        self._filters.add(filters)
         return filters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter
 
-from oxbus.spark.source import sending
+from oxbus.spark.source import task_writer
 from oxbus.spark.source.sink_columns import sink_columns
 
 if TYPE_CHECKING:
@@ -33,21 +33,21 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, settings: SinkSettings, schema: StructType) -> None:
         self._settings = settings
         columns = sink_columns(schema, settings)
-        self._shipment = sending.Shipment(settings, columns, sending.target_of(settings))
+        self._task_writer = task_writer.TaskWriter(settings, columns, task_writer.target_of(settings))
         self._name = settings.sink_id or f"write-{uuid.uuid4().hex}"
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> sending.Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> task_writer.TaskCommit:
         """Send or stage the rows of one task."""
         if not self._settings.staged:
-            return self._shipment.send(iterator)
+            return self._task_writer.send(iterator)
         context = TaskContext.get()
         attempt = f"{context.partitionId()}/{context.taskAttemptId()}" if context is not None else "0/0"
-        return self._shipment.stage(iterator, self._name, self._name, f"{self._name}/{attempt}")
+        return self._task_writer.stage(iterator, self._name, self._name, f"{self._name}/{attempt}")
 
-    def commit(self, messages: list[sending.Written | None]) -> None:
+    def commit(self, messages: list[task_writer.TaskCommit | None]) -> None:
         """Show the rows of all tasks."""
-        sending.commit(self._settings, messages, _ONLY_BATCH)
+        task_writer.commit(self._settings, messages, _ONLY_BATCH)
 
-    def abort(self, messages: list[sending.Written | None]) -> None:
+    def abort(self, messages: list[task_writer.TaskCommit | None]) -> None:
         """Drop the rows of the tasks that staged some."""
-        sending.abort(self._settings, messages, _ONLY_BATCH)
+        task_writer.abort(self._settings, messages, _ONLY_BATCH)

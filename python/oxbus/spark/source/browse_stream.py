@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from oxbus.spark.source.entity import describe
 from oxbus.spark.source.offsets import Offset, browsed_positions, browsing_offset
 from oxbus.spark.source.pages import read_task
-from oxbus.spark.source.patience import patiently
-from oxbus.spark.source.positions import average_bytes, fail_on_lost, first_positions, shares_between
+from oxbus.spark.source.positions import average_bytes, fail_on_lost, first_positions, slices_between
+from oxbus.spark.source.retries import retry_idempotent
 from oxbus.spark.source.schemas import arrow_schema, check_source_schema
 from oxbus.spark.source.tasks import Task, pack
 from oxbus.spark.source.versions import AvailableNow, messages_allowed, read_limit
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from oxbus.spark.source.positions import Positions
     from oxbus.spark.source.settings import SourceSettings
 
-_PAUSE_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
@@ -49,7 +49,7 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name, as below)
         """Where a new query begins."""
         client = self._settings.connection.client()
-        entity = patiently(describe, client, self._settings.entity)
+        entity = retry_idempotent(describe, client, self._settings.entity)
         begin = first_positions(client, entity, self._settings)
         self._last = browsing_offset(entity.incarnation, begin, begin)
         return self._last
@@ -60,14 +60,14 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note what there is: the query ends there."""
-        self._stop_at = patiently(describe, self._settings.connection.client(), self._settings.entity).ends
+        self._stop_at = retry_idempotent(describe, self._settings.connection.client(), self._settings.entity).ends
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
         """Where the next batch ends, after a wait for something new."""
         start = start or self._last or self.initialOffset()
         deadline = time.monotonic() + self._settings.wait_seconds
         while True:
-            entity = patiently(describe, self._settings.connection.client(), self._settings.entity)
+            entity = retry_idempotent(describe, self._settings.connection.client(), self._settings.entity)
             self._seen = entity
             _, begin = browsed_positions(start, path=entity.path, incarnation=entity.incarnation)
             if self._settings.fail_on_data_loss:
@@ -80,7 +80,7 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
                 return browsing_offset(entity.incarnation, begin, end)
             if time.monotonic() >= deadline or self._stop_at is not None:
                 return start
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """What the progress of the query shows as the latest: how many messages there are."""
@@ -92,9 +92,9 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
         if start == end:
             return []
         client = self._settings.connection.client()
-        entity = patiently(describe, client, self._settings.entity)
+        entity = retry_idempotent(describe, client, self._settings.entity)
         begin, last = browsed_positions(end, path=entity.path, incarnation=entity.incarnation)
-        shares = shares_between(begin, last, patiently(average_bytes, client, entity, begin, last))
+        shares = slices_between(begin, last, retry_idempotent(average_bytes, client, entity, begin, last))
         settings = self._settings
         packed = pack(
             shares, task_bytes=settings.task_bytes, tasks_min=settings.tasks_min, tasks_max=settings.tasks_max

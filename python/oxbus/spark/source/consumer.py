@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from oxbus.exceptions import CheckpointBehindError, ReservationFencedError
 from oxbus.spark.source.entity import counter_of, describe
 from oxbus.spark.source.offsets import Offset, reservation_number, reserving_offset
-from oxbus.spark.source.patience import patiently
-from oxbus.spark.source.renewal import Renewal
-from oxbus.spark.source.tasks import Share, Task, pack
+from oxbus.spark.source.reservation_renewer import ReservationRenewer
+from oxbus.spark.source.retries import retry_idempotent
+from oxbus.spark.source.tasks import PartitionSlice, Task, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,9 @@ class Consumer:
         self._reserved_messages = 0
         self._late_messages = 0
         self._missing_messages = 0
-        self._renewal = Renewal(self._client, settings.entity, settings.consumer, self._epoch, settings.lock_seconds)
+        self._renewal = ReservationRenewer(
+            self._client, settings.entity, settings.consumer, self._epoch, settings.lock_seconds
+        )
         _stop_on_sigterm()
 
     @property
@@ -80,9 +82,9 @@ class Consumer:
                 number,
             )
 
-    def stop_at_what_is_there(self) -> None:
+    def stop_at_current_end(self) -> None:
         """Reserve nothing that comes later."""
-        entity = patiently(describe, self._client, self._settings.entity)
+        entity = retry_idempotent(describe, self._client, self._settings.entity)
         self._stop_at = [counter_of(end) for end in entity.ends]
 
     def reserve_after(self, start: Offset, messages_max: int, bytes_max: int) -> Offset:
@@ -96,7 +98,7 @@ class Consumer:
         """
         number = self._number(start)
         if number < self._done:
-            self._behind(number)
+            self._checkpoint_behind(number)
             number = self._done
         plan = self._call(
             self._client.reserve,
@@ -120,7 +122,7 @@ class Consumer:
         """
         number = self._number(end)
         if number <= self._done:
-            self._behind(number - 1)
+            self._checkpoint_behind(number - 1)
             return []
         settings = self._settings
         plan = self._call(self._client.plan, number, lock_duration=settings.lock_seconds)
@@ -134,7 +136,7 @@ class Consumer:
                 number,
             )
         shares = [
-            Share(it["partition"], tuple((first, last) for first, last in it["ranges"]), it["bytes"])
+            PartitionSlice(it["partition"], tuple((first, last) for first, last in it["ranges"]), it["bytes"])
             for it in plan["partitions"]
         ]
         packed = pack(
@@ -145,7 +147,7 @@ class Consumer:
     def report(self) -> dict[str, int]:
         """How much there is to do; what Spark shows as the latest offset of the source."""
         return {
-            "activeMessages": patiently(describe, self._client, self._settings.entity).active_messages,
+            "activeMessages": retry_idempotent(describe, self._client, self._settings.entity).active_messages,
             "reservedMessages": self._reserved_messages,
             "lateMessages": self._late_messages,
             "missingMessages": self._missing_messages,
@@ -167,7 +169,7 @@ class Consumer:
         """Make a call about a reservation, in words that speak of queries."""
         settings = self._settings
         try:
-            return patiently(call, settings.entity, settings.consumer, self._epoch, number, **options)
+            return retry_idempotent(call, settings.entity, settings.consumer, self._epoch, number, **options)
         except ReservationFencedError as error:
             raise ConsumerTakenError(
                 f"another query, or a newer run of this one, reads `{settings.entity}` as consumer "
@@ -176,7 +178,7 @@ class Consumer:
         except CheckpointBehindError as error:
             raise CheckpointBehindBrokerError(f"{error}") from error
 
-    def _behind(self, number: int) -> None:
+    def _checkpoint_behind(self, number: int) -> None:
         text = (
             f"the checkpoint ends with batch {number} of consumer `{self._settings.consumer}`, which has completed "
             f"batch {self._done}: those messages are settled and cannot be read again"

@@ -26,7 +26,7 @@ _NUMBER_MAX = (1 << 63) - 1
 
 
 @dataclass
-class Wanted:
+class PushedFilters:
     """What the filters of a query leave; starts with everything."""
 
     numbers: tuple[int, int] = (0, _NUMBER_MAX)

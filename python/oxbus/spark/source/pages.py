@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxbus.spark.source.patience import patiently
+from oxbus.spark.source.retries import retry_idempotent
 from oxbus.spark.source.schemas import as_batches
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def read_task(
         for first, last in share.ranges:
             number: int | None = first
             while number is not None:
-                page, number = patiently(_page, client, settings, target.names, task, (share.partition, number, last))
+                page, number = retry_idempotent(
+                    _page, client, settings, target.names, task, (share.partition, number, last)
+                )
                 for batch in as_batches(page, target, constants):
                     kept = batch if keep is None else keep(batch)
                     if kept.num_rows:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from oxbus._oxbus import BulkClient
     from oxbus.spark.source.entity import Entity
     from oxbus.spark.source.settings import SourceSettings
-    from oxbus.spark.source.tasks import Share
+    from oxbus.spark.source.tasks import PartitionSlice
 
 Positions = tuple[int, ...]
 """A counter for each partition."""
@@ -81,12 +81,12 @@ def average_bytes(client: BulkClient, entity: Entity, begin: Positions, end: Pos
     return max(1, table.nbytes // table.num_rows) if table.num_rows else 1
 
 
-def shares_between(begin: Positions, end: Positions, message_bytes: int) -> list[Share]:
+def slices_between(begin: Positions, end: Positions, message_bytes: int) -> list[PartitionSlice]:
     """What lies between two positions."""
-    from oxbus.spark.source.tasks import Share  # noqa: PLC0415
+    from oxbus.spark.source.tasks import PartitionSlice  # noqa: PLC0415
 
     return [
-        Share(
+        PartitionSlice(
             partition,
             ((sequence_number(partition, first), sequence_number(partition, last - 1)),),
             (last - first) * message_bytes,
@@ -119,10 +119,12 @@ def _without_others(entity: Entity, settings: SourceSettings, found: Positions) 
         raise ValueError(
             f"option partitionFilter names partition {beyond[0]}; `{entity.path}` has 0 to {entity.partitions - 1}"
         )
-    return tuple(position if partition in settings.partitions else _NOWHERE for partition, position in enumerate(found))
+    return tuple(
+        position if partition in settings.partitions else _PAST_END for partition, position in enumerate(found)
+    )
 
 
-_NOWHERE = (1 << 48) - 1
+_PAST_END = (1 << 48) - 1
 """Behind every message."""
 
 

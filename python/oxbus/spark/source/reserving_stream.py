@@ -59,7 +59,7 @@ class ReservingStreamReader(DataSourceStreamReader, AvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note what there is: the query ends there."""
-        self._driver().stop_at_what_is_there()
+        self._driver().stop_at_current_end()
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
         """Settle what is done, and reserve the next batch."""

@@ -49,7 +49,7 @@ _COLUMNS: dict[str, Any] = {
 }
 """Names are those of message properties; the last two say under which reservation and from where a message came."""
 
-MADE_HERE = ("reservation_id", "queue")
+ADDED_COLUMNS = ("reservation_id", "queue")
 
 
 def source_schema(properties_as: str, *, include_body: bool) -> StructType:

@@ -133,16 +133,19 @@ def _checked(rows: pa.RecordBatch, entity: str, partitions: Mapping[str, int]) -
                 raise ValueError(f"column {name} has bytes that are not UTF-8; keys are text") from None
             rows = rows.set_column(rows.schema.get_field_index(name), name, text)
     if "partition_id" in rows.schema.names:
-        wish = rows.column("partition_id").cast(pa.int64())
-        ends = pc.min_max(wish).as_py()
+        requested = rows.column("partition_id").cast(pa.int64())
+        ends = pc.min_max(requested).as_py()
         count = partitions[entity]
         if ends["max"] is not None and (ends["min"] < 0 or ends["max"] >= count):
             wrong = ends["min"] if ends["min"] < 0 else ends["max"]
             raise ValueError(f"column partition_id has {wrong}; `{entity}` has partitions 0 to {count - 1}")
         for name in _KEYS:
-            if name in rows.schema.names and pc.any(pc.and_(wish.is_valid(), rows.column(name).is_valid())).as_py():
+            if (
+                name in rows.schema.names
+                and pc.any(pc.and_(requested.is_valid(), rows.column(name).is_valid())).as_py()
+            ):
                 raise ValueError(
                     f"rows have partition_id and {name}; the key decides the partition, so give one of them"
                 )
-        rows = rows.set_column(rows.schema.get_field_index("partition_id"), "partition_id", wish.cast(pa.int32()))
+        rows = rows.set_column(rows.schema.get_field_index("partition_id"), "partition_id", requested.cast(pa.int32()))
     return rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 
-from oxbus.spark.source import sending
+from oxbus.spark.source import task_writer
 from oxbus.spark.source.rows import rows_as_batches
 from oxbus.spark.source.sink_columns import sink_columns
 from oxbus.spark.source.versions import STREAM_WRITES_ARROW, StreamWriter
@@ -33,25 +33,27 @@ class OxbusStreamWriter(StreamWriter):
     def __init__(self, settings: SinkSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._shipment = sending.Shipment(settings, sink_columns(schema, settings), sending.target_of(settings))
+        self._task_writer = task_writer.TaskWriter(
+            settings, sink_columns(schema, settings), task_writer.target_of(settings)
+        )
 
-    def write(self, iterator: Iterator[Any]) -> sending.Written:
+    def write(self, iterator: Iterator[Any]) -> task_writer.TaskCommit:
         """Stage or send the rows of one task."""
         batches = iterator if STREAM_WRITES_ARROW else rows_as_batches(iterator, self._schema)
         if not self._settings.staged:
-            return self._shipment.send(batches)
+            return self._task_writer.send(batches)
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY) if context is not None else None
         if context is None or query is None:
             raise RuntimeError("a stream is written by the tasks of a streaming query only; use df.write for a batch")
         batch = context.getLocalProperty(_BATCH)
         name = f"{query}/{batch}/{context.partitionId()}/{context.taskAttemptId()}"
-        return self._shipment.stage(batches, self._settings.sink_id or query, query, name)
+        return self._task_writer.stage(batches, self._settings.sink_id or query, query, name)
 
-    def commit(self, messages: list[sending.Written | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
+    def commit(self, messages: list[task_writer.TaskCommit | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         """Show the rows of all tasks, unless they showed before."""
-        sending.commit(self._settings, messages, batchId)
+        task_writer.commit(self._settings, messages, batchId)
 
-    def abort(self, messages: list[sending.Written | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[task_writer.TaskCommit | None], batchId: int) -> None:  # noqa: N803
         """Drop the rows of the tasks that staged some, unless they show already."""
-        sending.abort(self._settings, messages, batchId)
+        task_writer.abort(self._settings, messages, batchId)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-_SHARES_WITHIN_ONE = 2
+_SPLIT_MIN = 2
 
 
 @dataclass(frozen=True)
-class Share:
+class PartitionSlice:
     """Messages of one partition of the broker."""
 
     partition: int
@@ -34,12 +34,14 @@ class Share:
 class Task(InputPartition):
     """What one task of Spark reads."""
 
-    shares: tuple[Share, ...]
+    shares: tuple[PartitionSlice, ...]
     reservation_id: str | None = None
     epoch: int = 0
 
 
-def pack(shares: list[Share], *, task_bytes: int, tasks_min: int, tasks_max: int) -> list[tuple[Share, ...]]:
+def pack(
+    shares: list[PartitionSlice], *, task_bytes: int, tasks_min: int, tasks_max: int
+) -> list[tuple[PartitionSlice, ...]]:
     """Pack shares into tasks; the same shares give the same tasks.
 
     Args:
@@ -53,24 +55,24 @@ def pack(shares: list[Share], *, task_bytes: int, tasks_min: int, tasks_max: int
     tasks = min(max(wanted, tasks_min, 1), tasks_max)
     if tasks_min > len(shares):
         shares = _split(shares, tasks)
-    loads: list[list[Share]] = [[] for _ in range(min(tasks, len(shares)))]
+    loads: list[list[PartitionSlice]] = [[] for _ in range(min(tasks, len(shares)))]
     for share in sorted(shares, key=lambda share: (-share.bytes, share.partition, share.ranges)):
         min(loads, key=lambda load: (sum(it.bytes for it in load), len(load))).append(share)
     return [tuple(sorted(load, key=lambda share: (share.partition, share.ranges))) for load in loads]
 
 
-def _split(shares: list[Share], pieces: int) -> list[Share]:
+def _split(shares: list[PartitionSlice], pieces: int) -> list[PartitionSlice]:
     shares = list(shares)
     while len(shares) < pieces:
         heaviest = max(shares, key=lambda share: (share.span > 1, share.bytes, share.span), default=None)
-        if heaviest is None or heaviest.span < _SHARES_WITHIN_ONE:
+        if heaviest is None or heaviest.span < _SPLIT_MIN:
             break
         shares.remove(heaviest)
         shares += _halves(heaviest)
     return shares
 
 
-def _halves(share: Share) -> tuple[Share, Share]:
+def _halves(share: PartitionSlice) -> tuple[PartitionSlice, PartitionSlice]:
     left: list[tuple[int, int]] = []
     right: list[tuple[int, int]] = []
     missing = share.span // 2

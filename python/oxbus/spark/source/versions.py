@@ -13,11 +13,11 @@ except ImportError:  # before 4.2
     limits = None
 
 
-class _Nothing:
+class _MissingBase:
     """Stands for a base class that this PySpark does not have."""
 
 
-AvailableNow: Any = getattr(limits, "SupportsTriggerAvailableNow", _Nothing)
+AvailableNow: Any = getattr(limits, "SupportsTriggerAvailableNow", _MissingBase)
 """Base of readers that stop at what there was when a query started; 4.2. Without it such a query is one batch."""
 
 StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)

@@ -49,7 +49,7 @@ impl Receiver {
         };
         let mut claims = Vec::new();
         let ended = cell
-            .receive_from_session(&held.accepted, take, self.queue.rules(), &mut claims, wait)
+            .receive_from_session(&held.accepted, take, self.queue.delivery_policy(), &mut claims, wait)
             .map_err(|SessionLost| self.session_lost())?;
         self.queue.announce(held.index, ended, wait);
         out.extend(claims.into_iter().map(|claimed| Delivery {
@@ -222,7 +222,7 @@ impl Receiver {
                 &held.accepted,
                 SessionEnd::Closed,
                 self.moment(),
-                self.queue.rules(),
+                self.queue.delivery_policy(),
                 wait,
             );
             self.queue.announce(held.index, ended, wait);

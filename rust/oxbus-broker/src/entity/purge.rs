@@ -293,7 +293,7 @@ impl Entity {
                 chosen.push(claimed);
             }
         }
-        buried += cell.dispose_expired(expired, self.rules(), wait);
+        buried += cell.dispose_expired(expired, self.delivery_policy(), wait);
         chosen[before..].sort_by_key(|claimed| claimed.key.counter);
         self.announce(
             index,

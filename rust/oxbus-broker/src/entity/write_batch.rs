@@ -155,7 +155,7 @@ impl<'a> WriteBatch<'a> {
                     self.bury((entity, index), &fields, expires_at, (HEADER_TOO_LARGE, TOO_LARGE))?;
                 }
                 MessageCopy::Changed(record) => self.add(entity, index, record, expires_at),
-                MessageCopy::Failed(failure) if entity.buries_failed() => {
+                MessageCopy::Failed(failure) if entity.dead_letters_failed() => {
                     self.bury((entity, index), &fields, expires_at, words(&failure))?;
                 }
                 MessageCopy::Failed(_) => {}

@@ -202,7 +202,7 @@ impl Namespace {
         if let Some(stores) = &self.inner.stores {
             let entry = EntityRole::Subscription {
                 topic: topic.id().0,
-                dead_letter_failed: entity.buries_failed(),
+                dead_letter_failed: entity.dead_letters_failed(),
                 rules: rules.iter().map(|it| RuleSettings::clone(&it.settings)).collect(),
             };
             stores.change(|contents| contents.update(entity.id(), now, |held| held.role = entry))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The dead-letter queue of a cell: an ordered map under the shard's mutex, seen as a store.
+//! The dead-letter queue of a cell: an ordered map under the shard's mutex, with the interface of a store.
 //!
-//! Its messages keep their numbers (B-265), ignore time to live (B-254) and may fail for ever (B-179).
+//! Its messages keep their numbers (B-265), ignore time to live (B-254) and are never exhausted (B-179).
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ impl DeadLetters {
     }
 }
 
-/// Messages come here only by dead-lettering (B-260); the front door has no way to append.
-const NOT_A_TARGET: &str = "a dead-letter queue takes messages by number, from its own entity only";
+/// Messages arrive only by dead-lettering (B-260).
+const NOT_A_TARGET: &str = "a dead-letter queue accepts messages by number, from its own entity only";
 
 impl MessageStore for DeadLetters {
     fn append(&self, _: &mut Vec<NewMessage>, _: Timestamp) -> Counter {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of what the shard has: they take effect in memory first, then the journal gets them.
+//! Settlements and removals: they take effect in memory first and are journaled then.
 //!
-//! The store decides who wins a settlement. The winner journals it. In the other order a snapshot could cover a removal whose
-//! message is still stored, and settled messages would return. An abandoned message needs no event: its delivery was counted
-//! when it was handed out.
+//! The store decides which settlement of a message wins, and the winner is journaled. In the other order a snapshot could cover
+//! a removal whose message is still stored, and a settled message would return. An abandon without new properties needs no
+//! event: the delivery was counted when it began.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Ticks, Timestamp};
@@ -16,7 +16,7 @@ use super::ticket::CommittedWrite;
 use crate::shard::journal::{JournalEvent, Ranges, RecordChange};
 use crate::shard::{Cell, ReadyCounts};
 
-/// Adds the event of messages that leave.
+/// Writes the event of removed messages.
 pub(super) fn removed(
     cell: &Cell,
     sub_queue: SubQueue,
@@ -27,7 +27,7 @@ pub(super) fn removed(
     JournalEvent::Remove { sub_queue, counters }.encode(cell.entity, entry);
 }
 
-/// Adds the event of a message that stays, encoded while its lock holds: only its holder knows the message.
+/// Writes the event of a message that stays. Call it while the lock holds, so that the message cannot change.
 pub(super) fn event_of(
     cell: &Cell,
     sub_queue: SubQueue,
@@ -61,7 +61,7 @@ pub(super) fn event_of(
     Ok(())
 }
 
-/// Ends a lock of a message that stays. One whose deliveries are used up goes to the dead-letter queue instead.
+/// Ends a lock of a message that stays. An exhausted message is dead-lettered instead.
 pub(super) fn settle_return(
     (cell, sub_queue, key): (&Cell, SubQueue, LockKey),
     outcome: Outcome,
@@ -89,7 +89,7 @@ pub(super) fn settle_return(
     Ok(())
 }
 
-/// Lets messages leave that leave before the journal says so, and adds the event of those that left.
+/// Applies a removal, unless it takes effect after the wait, and writes its event.
 #[inline]
 pub(super) fn settle_remove(
     cell: &Cell,
@@ -136,7 +136,7 @@ pub(super) fn settle_remove(
     Ok(())
 }
 
-/// Removes scheduled messages: all of `counters`, or none when some are not scheduled (B-238).
+/// Cancels scheduled messages: all of `counters`, or none if one is not scheduled (B-238).
 fn cancel(cell: &Cell, counters: &[Counter]) -> Result<(), WriteError> {
     cell.shard.with_cell_state(cell.cell_state, |state| {
         let mut missing = Vec::new();

@@ -145,7 +145,7 @@ pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Entity) -> PyRes
     name_parts(&dict, subscription)?;
     dict.set_item(
         "dead_lettering_on_filter_evaluation_exceptions",
-        subscription.buries_failed(),
+        subscription.dead_letters_failed(),
     )?;
     Ok(dict)
 }

@@ -59,12 +59,12 @@ impl World {
                     let dead = &mut self.entities[entity].dead.messages;
                     // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
                     let returned = true;
-                    let buried = Message {
+                    let dead_lettered = Message {
                         content,
                         returned,
                         ..message
                     };
-                    dead.insert(number, buried);
+                    dead.insert(number, dead_lettered);
                     true
                 }
                 ForwardResult::DeadLettered(_) => {

@@ -124,7 +124,7 @@ impl Entity {
             },
             Kind::Subscription(subscription) => EntityRole::Subscription {
                 topic: subscription.topic.upgrade().map_or(0, |topic| topic.id().0),
-                dead_letter_failed: self.buries_failed(),
+                dead_letter_failed: self.dead_letters_failed(),
                 rules: self.rule_settings(),
             },
         }

@@ -87,7 +87,7 @@ impl Entity {
     }
 
     /// True when what its rules cannot be evaluated for goes to its dead-letter queue.
-    pub fn buries_failed(&self) -> bool {
+    pub fn dead_letters_failed(&self) -> bool {
         let subscription = self.kind.as_subscription();
         subscription.is_some_and(|it| it.dead_letter_failed.load(Ordering::Acquire))
     }

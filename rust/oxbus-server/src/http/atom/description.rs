@@ -155,7 +155,7 @@ pub(super) fn subscription(subscription: &Entity, host: &str, out: &mut XmlWrite
     );
     out.text(
         "DeadLetteringOnFilterEvaluationExceptions",
-        subscription.buries_failed(),
+        subscription.dead_letters_failed(),
     );
     out.text("MessageCount", message_count(&counts));
     out.text("MaxDeliveryCount", settings.max_delivery_count);

@@ -74,7 +74,8 @@ fn callbacks_run_once_and_after_their_level() {
             Arc::clone(&ended),
             if number % 2 == 0 { Level::Synced } else { Level::Written },
         );
-        let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result.expect("appended")));
+        let done: LevelCallback =
+            Box::new(move |result| seen.lock().expect("unpoisoned").push(result.expect("appended")));
         log.append(
             Lsn(number),
             &short(number),

@@ -8,7 +8,7 @@ use crate::Wait;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use super::super::committers::{Committers, Limits};
+use super::super::committers::{CommitterLimits, Committers};
 use super::*;
 use crate::injected::{DiskFault, InjectedDisk, Injection};
 
@@ -17,7 +17,7 @@ const THREADS: u64 = 24;
 const EACH: u64 = 40;
 
 fn committers(threads_max: usize, patience: Duration) -> Committers {
-    Committers::new(Limits {
+    Committers::new(CommitterLimits {
         threads_max,
         crowd_min: 1,
         patience,

@@ -13,7 +13,7 @@ fn what_nobody_waits_for_is_synced_too() {
     let flusher = Flusher::start(2, std::time::Duration::from_millis(1)).expect("started");
     flusher.add(&log);
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let done: Done = Box::new(move |result| sender.send(result).expect("somebody waits"));
+    let done: LevelCallback = Box::new(move |result| sender.send(result).expect("somebody waits"));
     log.append(
         Lsn(1),
         b"one",
@@ -46,7 +46,7 @@ fn a_failed_disk_does_not_stop_the_flusher() {
     let (sender, receiver) = std::sync::mpsc::sync_channel(2);
     for (log, number) in [(&first, 1u8), (&second, 2)] {
         let ended = sender.clone();
-        let done: Done = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
+        let done: LevelCallback = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
         // The flusher may meet the failure first.
         if log
             .append(

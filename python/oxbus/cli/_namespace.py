@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from oxbus._client import ServiceBusClient
-from oxbus._found import CATALOG, has_messages
+from oxbus._namespace_files import CATALOG, has_messages
 from oxbus._oxbus import Namespace
 from oxbus._read_progress import ReadProgress, show_reading
-from oxbus.cli._outcomes import CommandError, UsageError
+from oxbus.cli._exit_codes import CommandError, UsageError
 from oxbus.exceptions import MessagingEntityNotFoundError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TIERS: Final = ("basic", "standard", "premium", "none")
 PROFILES: Final = ("current", "2019", "2017")
 
 
-def add_place(parser: ArgumentParser) -> None:
+def add_namespace_options(parser: ArgumentParser) -> None:
     """Add the options that choose a namespace."""
     group = parser.add_argument_group("namespace")
     group.add_argument("--data", type=Path, metavar="DIR", help=f"its directory (default: ${DATA_VARIABLE})")
@@ -62,7 +62,7 @@ def directory(given: Path | None) -> Path:
     return Path(named)
 
 
-class Bus:
+class OpenNamespace:
     """An open namespace with what commands do to it; a context manager that closes it.
 
     Args:
@@ -97,7 +97,7 @@ class Bus:
         return ServiceBusAdministrationClient(self.namespace)
 
 
-def open_place(options: Options, **how: Any) -> Bus:
+def open_namespace(options: Options, **how: Any) -> OpenNamespace:
     """Open the namespace, which must be there; `how` are further options of a `Namespace`.
 
     Raises:
@@ -110,7 +110,7 @@ def open_place(options: Options, **how: Any) -> Bus:
     return open_directory(place, options, **how, **rules(options))
 
 
-def open_directory(place: Path, options: Options | None = None, **how: Any) -> Bus:
+def open_directory(place: Path, options: Options | None = None, **how: Any) -> OpenNamespace:
     """Open a directory; a bar shows how far it is when that takes long."""
     with ReadProgress(place, show_reading):
-        return Bus(Namespace(place, **how), options)
+        return OpenNamespace(Namespace(place, **how), options)

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from oxbus.exceptions import ServiceBusError
 from oxbus.spark.source.entity import partitions_of
-from oxbus.spark.source.patience import carefully, patiently
+from oxbus.spark.source.retries import retry_idempotent, retry_without_effect
 from oxbus.spark.source.sink_columns import Target, by_target
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class TaskCommit(WriterCommitMessage):
     """What one task wrote."""
 
     rows: int
@@ -44,23 +44,23 @@ class Written(WriterCommitMessage):
 
 
 @dataclass(frozen=True)
-class Shipment:
+class TaskWriter:
     """How the tasks of a write reach their targets; pickled into them."""
 
     settings: SinkSettings
     columns: list[str]
     target: Target | None
 
-    def send(self, batches: Iterable[pa.RecordBatch]) -> Written:
+    def send(self, batches: Iterable[pa.RecordBatch]) -> TaskCommit:
         """Send rows at once: a task that is tried again sends them again."""
         client = self.settings.connection.client()
         rows = 0
         for entity, chunk in self._chunks(client, batches):
-            carefully(client.send, entity, chunk)
+            retry_without_effect(client.send, entity, chunk)
             rows += chunk.num_rows
-        return Written(rows)
+        return TaskCommit(rows)
 
-    def stage(self, batches: Iterable[pa.RecordBatch], sink_id: str, query_id: str, name: str) -> Written:
+    def stage(self, batches: Iterable[pa.RecordBatch], sink_id: str, query_id: str, name: str) -> TaskCommit:
         """Stage rows under names that are new with each attempt."""
         client = self.settings.connection.client()
         ids: list[str] = []
@@ -68,13 +68,13 @@ class Shipment:
         try:
             for entity, chunk in self._chunks(client, batches):
                 ids.append(f"{name}/{uuid.uuid4().hex}")
-                rows += carefully(client.stage, entity, ids[-1], chunk)
+                rows += retry_without_effect(client.stage, entity, ids[-1], chunk)
         except BaseException:
             # They end by themselves if the broker is away now.
             with contextlib.suppress(ServiceBusError):
                 client.abort_stages(sink_id, query_id, 0, ids)
             raise
-        return Written(rows, sink_id, query_id, tuple(ids))
+        return TaskCommit(rows, sink_id, query_id, tuple(ids))
 
     def _chunks(self, client: BulkClient, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
         """Gather rows of one target until they are worth a call."""
@@ -120,22 +120,22 @@ def target_of(settings: SinkSettings) -> Target | None:
     return Target(settings.entity, partitions_of(settings.connection.client(), settings.entity))
 
 
-def commit(settings: SinkSettings, messages: Iterable[Written | None], batch: int) -> None:
+def commit(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:
     """Show what the tasks of a batch staged, all of it or, if the batch was committed before, nothing."""
     staged = [message for message in messages if message is not None and message.sink_id]
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
         client = settings.connection.client()
-        patiently(client.commit_stages, staged[0].sink_id, staged[0].query_id, batch, ids)
+        retry_idempotent(client.commit_stages, staged[0].sink_id, staged[0].query_id, batch, ids)
 
 
-def abort(settings: SinkSettings, messages: Iterable[Written | None], batch: int) -> None:
+def abort(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:
     """Drop what the tasks of a batch staged, unless the batch is committed: Spark also aborts after doubt."""
     staged = [message for message in messages if message is not None and message.sink_id]
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
         client = settings.connection.client()
-        patiently(client.abort_stages, staged[0].sink_id, staged[0].query_id, batch, ids)
+        retry_idempotent(client.abort_stages, staged[0].sink_id, staged[0].query_id, batch, ids)
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ _STOP_SECONDS = 5.0
 """Longer than a renewal takes, unless the broker is away; then the thread is left to end with its process."""
 
 
-class Renewal:
+class ReservationRenewer:
     """A thread that renews a consumer's locks until it is stopped, or until a newer query has the consumer."""
 
     def __init__(self, client: BulkClient, entity: str, consumer: str, epoch: int, lock_seconds: float) -> None:

@@ -8,7 +8,7 @@ What is known after a kill, and what is done about the rest
 - Receiving: every row is noted before it is completed, and the note is marked when the completion is acknowledged.
   What was not completed is delivered again; rows that were noted already count once.
 
-`Notes` lives in memory and ends with the process; `KeptNotes` are files beside the namespace.
+`ProgressLog` lives in memory and ends with the process; `DurableProgressLog` are files beside the namespace.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _COMPRESSION = pa.ipc.IpcWriteOptions(compression="zstd")
 _NOTED, _COMPLETED = ".noted", ".completed"
 
 
-class Notes:
-    """Notes of a demo in memory, which nothing continues."""
+class ProgressLog:
+    """ProgressLog of a demo in memory, which nothing continues."""
 
     namespace: Path | None = None
     """Where the messages are kept; None: in memory."""
@@ -76,8 +76,8 @@ class Notes:
         """The counts were told: the next demo starts anew."""
 
 
-class KeptNotes(Notes):
-    """Notes in files.
+class DurableProgressLog(ProgressLog):
+    """ProgressLog in files.
 
     Args:
         directory: Where they are, owned by this process.

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Final
 
 DONE: Final = 0
-WRONG: Final = 1
+FAILED: Final = 1
 """It failed, or it found that something is wrong."""
-COULD_NOT: Final = 2
+USAGE: Final = 2
 """Wrong usage, or something that it needs is missing."""
 INTERRUPTED: Final = 130
-UNREAD: Final = 141
+BROKEN_PIPE: Final = 141
 """Whoever read the output stopped, as after ``| head``; what a shell says of a program that SIGPIPE ended."""
 
 

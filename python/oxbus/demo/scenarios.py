@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class SideTrip:
+class ScenarioResult:
     """What a side trip found out."""
 
     checks: list[Check]
