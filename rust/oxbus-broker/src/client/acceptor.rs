@@ -117,7 +117,7 @@ impl Acceptor {
                 continue;
             }
             let Some(cell) = self.queue.cell(index) else { continue };
-            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.rules(), wait);
+            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.delivery_policy(), wait);
             self.queue.announce(index, ended, wait);
             if let Some(accepted) = accepted {
                 receivable.accepted_from(index);

@@ -109,7 +109,7 @@ impl Drop for InSessions<'_> {
         for (entity, index, accepted) in self.entered.drain(..) {
             if let Some(cell) = entity.cell(index) {
                 let moment = entity.core().clock().moment();
-                let ended = cell.unpin(accepted, moment, entity.rules(), self.wait);
+                let ended = cell.unpin(accepted, moment, entity.delivery_policy(), self.wait);
                 entity.announce(index, ended, self.wait);
             }
         }

@@ -41,7 +41,7 @@ impl Entity {
                 self.touch(moment.now);
             }
             self.activate(index, cell, moment.now, wait);
-            let ended = cell.tick(moment, self.rules(), wait);
+            let ended = cell.tick(moment, self.delivery_policy(), wait);
             self.announce(index, ended, wait);
         }
         self.forward_ready(wait);

@@ -37,7 +37,7 @@ impl Entity {
     /// Sorts what became ready in a cell into its sessions, and tells who waits for it.
     pub(crate) fn fill_sessions(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
-            let ended = cell.fill_sessions(self.now(), self.rules(), wait);
+            let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);
             self.announce(index, ended, wait);
         }
     }
@@ -45,7 +45,7 @@ impl Entity {
     /// Dead-letters what became ready in a cell without a session, as sorting does, whether the rest may be moved on or not.
     pub(super) fn bury_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
-            let ended = cell.fill_sessions(self.now(), self.rules(), wait);
+            let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);
             cell.empty_sessions();
             self.announce(index, ReadyCounts { sessions: 0, ..ended }, wait);
         }

@@ -9,7 +9,7 @@ use oxbus_model::tier::Plan;
 
 use super::Entity;
 use crate::catalog::EntityRole;
-use crate::shard::Rules;
+use crate::shard::DeliveryPolicy;
 
 /// The settings that hold, and what follows from them.
 #[derive(Debug, PartialEq)]
@@ -72,9 +72,9 @@ impl Entity {
     }
 
     /// The settings by which its cells dispose of messages.
-    pub fn rules(&self) -> Rules {
+    pub fn delivery_policy(&self) -> DeliveryPolicy {
         let settings = self.settings();
-        Rules {
+        DeliveryPolicy {
             max_delivery_count: settings.max_delivery_count,
             dead_letter_expired: settings.dead_lettering_on_message_expiration,
             sessions_expire_whole: settings.expire_whole_sessions,

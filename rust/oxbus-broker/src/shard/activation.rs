@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scheduled messages that come due: each is appended as if it were sent at its time (B-235, B-243).
+//! Activation of scheduled messages: each due message is appended as if it were sent at its due time (B-235, B-243).
 //!
-//! One thread at a time activates what is due in a cell, and has the *turn* until all of it has its numbers. A thread that
-//! comes by meanwhile notes how late it is and goes on: the one in turn looks again. Only a sender waits, so that its message
-//! comes behind what was due before it.
+//! One thread at a time activates the due messages of a cell. It holds the activation lock until all of them have numbers.
+//! Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a sender waits, so
+//! that its message gets a number after those of the messages that were due.
 //!
 //! Holds always
-//! - `next_due` says that something is due until all of it has numbers: a sender that finds nothing due comes behind it;
-//! - the thread in turn rings nobody and forwards nothing: to forward may be to send to this cell.
+//! - `next_due` is not in the future until all due messages have numbers, so a sender that finds nothing due gets a later
+//!   number;
+//! - the holder notifies no receiver and forwards nothing: a forward may send to this cell.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -15,17 +16,17 @@ use std::time::Duration;
 
 use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
-use oxbus_store::{Phase, Record, Wait};
+use oxbus_store::{MessagePhase, Record, Wait};
 
 use super::{Cell, CellState};
 
-/// Between two looks whether to leave.
+/// Interval between checks whether the caller still waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Whose turn it is to activate what is due.
+/// Lets one thread at a time activate due messages.
 #[derive(Debug, Default)]
 pub(super) struct ActivationLock {
-    /// Each field is set in one step, so it is whole after a panic.
+    /// Each field is set in one step, so it is consistent after a panic.
     state: Mutex<ActivationLockState>,
     released: Condvar,
 }
@@ -33,11 +34,11 @@ pub(super) struct ActivationLock {
 #[derive(Debug, Default)]
 struct ActivationLockState {
     is_held: bool,
-    /// The latest time at which somebody came by and found it taken.
+    /// The latest time that another thread asked for while the lock was held.
     requested_until: Timestamp,
 }
 
-/// The turn, until it is dropped.
+/// Holds the lock until it is dropped.
 struct ActivationGuard<'a>(Option<&'a ActivationLock>);
 
 impl ActivationLock {
@@ -45,7 +46,7 @@ impl ActivationLock {
         whole(self.state.lock())
     }
 
-    /// The turn; `None` when somebody has it, who will look at what is due at `now`.
+    /// Takes the lock; `None` if another thread holds it, which then also activates what is due at `now`.
     fn try_acquire(&self, now: Timestamp) -> Option<ActivationGuard<'_>> {
         let mut state = self.guard();
         if state.is_held {
@@ -56,12 +57,12 @@ impl ActivationLock {
         Some(ActivationGuard(Some(self)))
     }
 
-    /// Waits until nobody has it, unless the caller is to leave.
+    /// Waits until the lock is free; an error once `wait` is over.
     fn wait(&self, wait: &Wait<'_>) -> Result<()> {
         let mut state = self.guard();
         while state.is_held {
             if wait.is_over() {
-                let detail = "messages that were due before wait for a store that does not answer; make the call again";
+                let detail = "the store does not answer, and earlier due messages wait for it; make the call again";
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
             let woken = self.released.wait_timeout(state, POLL_INTERVAL);
@@ -78,7 +79,7 @@ impl ActivationLock {
 }
 
 impl ActivationGuard<'_> {
-    /// Gives the turn back when all is done that anybody wants; else the time at which somebody wants it, and the turn stays.
+    /// Releases the lock if nobody asked for a later time than `done`; otherwise keeps it and returns that time.
     fn release_unless_requested(&mut self, done: Timestamp) -> Option<Timestamp> {
         let lock = self.0?;
         let state = lock.guard();
@@ -100,13 +101,13 @@ impl Drop for ActivationGuard<'_> {
 }
 
 impl Cell {
-    /// True when messages wait for their time.
+    /// True while messages are scheduled.
     #[inline]
     pub fn has_schedule(&self) -> bool {
         self.next_due.load(Ordering::Acquire) != Timestamp::NEVER.0
     }
 
-    /// Messages that wait for their time.
+    /// Number of scheduled messages.
     pub fn count_scheduled(&self) -> usize {
         let count = |state: &mut CellState| state.schedule.count();
         if self.has_schedule() {
@@ -122,8 +123,8 @@ impl Cell {
         self.next_due.load(Ordering::SeqCst) <= now.0
     }
 
-    /// Has `activate` bring in each message that is due at `now`, the earliest first, unless somebody is at it, who then does
-    /// this too. What it refuses comes due again.
+    /// Calls `activate` for each message that is due at `now`, the earliest first. If another thread holds the activation lock,
+    /// that thread does it. A message that `activate` rejects is scheduled again.
     pub fn for_each_due<E>(
         &self,
         now: Timestamp,
@@ -137,7 +138,7 @@ impl Cell {
             let due = self.take_due(now);
             for (position, &(due_at, counter)) in due.iter().enumerate() {
                 if activate(due_at, counter).is_err() {
-                    // The shard is out of service or full: they come due again afterwards.
+                    // The shard is out of service or full.
                     self.reschedule(&due[position..]);
                     return;
                 }
@@ -147,21 +148,20 @@ impl Cell {
         }
     }
 
-    /// Waits until all that was due has its numbers: what comes now comes behind it. An error of kind `Timeout` when the store
-    /// does not answer and the caller is to leave.
+    /// Waits until all due messages have numbers, so that later ones come after them. Fails with `Timeout` once `wait` is over.
     pub fn wait_activated(&self, wait: &Wait<'_>) -> Result<()> {
         self.activation.wait(wait)
     }
 
-    /// The scheduled messages that are due, out of the schedule: when each was, and which. Until they have their numbers, or
-    /// are due again, `next_due` says that they are due.
+    /// Removes the due messages from the schedule and returns their due times and numbers. `next_due` does not change before they
+    /// have numbers or are scheduled again.
     fn take_due(&self, now: Timestamp) -> Vec<(Timestamp, Counter)> {
         self.shard.with_cell_state(self.cell_state, |state| {
             std::iter::from_fn(|| state.schedule.pop_due(now)).collect()
         })
     }
 
-    /// Puts messages back that are due, and notes what is due next.
+    /// Puts due messages back and updates `next_due`.
     fn reschedule(&self, due: &[(Timestamp, Counter)]) {
         self.shard.with_cell_state(self.cell_state, |state| {
             for &(due_at, counter) in due {
@@ -171,9 +171,9 @@ impl Cell {
         });
     }
 
-    /// The record of a scheduled message, and for how long it lives once it is active; `None` when it was cancelled.
+    /// The record of a scheduled message, and its time to live in ms once it is active; `None` if it was cancelled.
     pub fn scheduled(&self, counter: Counter) -> Result<Option<(Record, Option<u64>)>> {
-        let Some(found) = self.peek_one(counter).filter(|it| it.phase == Phase::Scheduled) else {
+        let Some(found) = self.peek_one(counter).filter(|it| it.phase == MessagePhase::Scheduled) else {
             return Ok(None);
         };
         let lives =

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The errors of calls whose entry the journal did not take, or may not have taken: one table, by the kind of call.
+//! Errors of calls whose entry the journal rejected or may not have written.
 //!
-//! What comes in is written before it is in memory, so a refused entry leaves nothing. A settlement is in memory before it
-//! is written, so nobody knows whether a refused one lasts: healing keeps it, the end of the process undoes it. A hand-out
-//! that is not written is taken back before its caller learns of it.
+//! Arriving messages are journaled before they are in memory, so a rejected entry leaves nothing. A settlement is in memory
+//! before it is journaled, so its effect is unknown after an error: healing keeps it, the end of the process undoes it. A
+//! receive whose entry is not written is taken back before the call returns.
 
 use oxbus_model::{Effect, Error, ErrorKind};
-use oxbus_store::shard_log::{AppendError, Failure};
+use oxbus_store::shard_log::{AppendError, LogFailure};
 
 use super::{FaultReason, PartitionFault, Shard};
 
-/// What a call was at when the journal did not take its entry.
+/// The kind of call that failed. It decides the effect and the advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
-    /// Bringing messages in: nothing is in memory yet.
+    /// Adds messages, which are not in memory yet.
     Send,
-    /// Changing what is there: it is changed in memory already.
+    /// Changes messages, which has happened in memory already.
     Change,
-    /// Handing messages out under locks.
-    HandOut,
-    /// Handing messages out that are gone then.
-    Removal,
+    /// Delivers messages under locks.
+    Receive,
+    /// Delivers and removes messages.
+    ReceiveAndDelete,
 }
 
 impl CallKind {
@@ -29,14 +29,14 @@ impl CallKind {
         match self {
             Self::Send => "send",
             Self::Change => "settle",
-            Self::HandOut => "receive",
-            Self::Removal => "receive_and_delete",
+            Self::Receive => "receive",
+            Self::ReceiveAndDelete => "receive_and_delete",
         }
     }
 }
 
 impl Shard {
-    /// The error of a call that the journal did not take, or may not have taken; a store that failed is out of service.
+    /// The error for a call whose entry failed. Takes the shard out of service if the store failed.
     #[cold]
     pub(crate) fn fail_call(&self, error: &AppendError, call: CallKind) -> Error {
         self.report_failure(error);
@@ -48,8 +48,8 @@ impl Shard {
         match error {
             AppendError::Full
             | AppendError::Late
-            | AppendError::Unavailable(Failure::Closed)
-            | AppendError::Unknown(Failure::Closed) => {}
+            | AppendError::Unavailable(LogFailure::Closed)
+            | AppendError::Unknown(LogFailure::Closed) => {}
             AppendError::Fenced { .. } => {
                 let reason = FaultReason::of(error.to_string(), Some(error.cause()));
                 self.health.fail(PartitionFault::NotOwned, reason);
@@ -66,15 +66,15 @@ impl Shard {
         }
     }
 
-    /// The error of a call that the journal did not take, or may not have taken.
+    /// The error for a call whose entry failed.
     pub(super) fn call_error(&self, error: &AppendError, call: CallKind) -> Error {
         let (kind, cause) = match error {
             AppendError::Full => (ErrorKind::QuotaExceeded, "the disk of the partition is full".to_owned()),
             AppendError::Late => (ErrorKind::Timeout, "the store did not answer in time".to_owned()),
-            AppendError::Unavailable(Failure::Closed) | AppendError::Unknown(Failure::Closed) => {
+            AppendError::Unavailable(LogFailure::Closed) | AppendError::Unknown(LogFailure::Closed) => {
                 (ErrorKind::Closed, "the namespace was closed".to_owned())
             }
-            AppendError::Unknown(Failure::Silent) => (ErrorKind::Timeout, store_failed(error)),
+            AppendError::Unknown(LogFailure::Silent) => (ErrorKind::Timeout, store_failed(error)),
             _ => (ErrorKind::PartitionUnavailable, store_failed(error)),
         };
         let effect = match error {
@@ -84,16 +84,16 @@ impl Shard {
         };
         let what = match (call, effect) {
             (CallKind::Send, Effect::None) => "nothing was stored",
-            (CallKind::Send, _) => "the call took effect or it did not",
+            (CallKind::Send, _) => "the call may have taken effect",
             (CallKind::Change, _) => {
-                "the change is in memory and lasts once the partition is written anew, but the end of the process undoes it"
+                "the change is in memory and becomes durable once the partition is healed; if the process ends before, it is lost"
             }
-            (CallKind::HandOut, Effect::None) => "nothing was handed out",
-            (CallKind::HandOut, _) => "nothing was handed out, but the delivery may count after the end of the process",
-            (CallKind::Removal, Effect::None) => "nothing was removed or handed out",
-            (CallKind::Removal, _) => {
-                "nothing was handed out; the messages are there again once the partition is healed, but they may be gone if the \
-                 process ends before"
+            (CallKind::Receive, Effect::None) => "nothing was delivered",
+            (CallKind::Receive, _) => "nothing was delivered, but the delivery may count after the end of the process",
+            (CallKind::ReceiveAndDelete, Effect::None) => "nothing was removed or delivered",
+            (CallKind::ReceiveAndDelete, _) => {
+                "nothing was delivered; the messages are available again once the partition is healed, but may be lost if \
+                 the process ends before"
             }
         };
         let advice = match (error, kind, call) {
@@ -103,7 +103,7 @@ impl Shard {
             (AppendError::Late, _, CallKind::Send) => "make the call again, or send without a key",
             (AppendError::Late, ..) => "make the call again",
             (_, _, CallKind::Send) if effect == Effect::Unknown => {
-                "look for it once the partition is healed before you make the call again"
+                "once the partition is healed, look for it before you make the call again"
             }
             (_, _, CallKind::Change) => "look at the message once the partition is healed",
             _ => "make the call again once the partition is healed",
@@ -126,7 +126,7 @@ mod tests {
 
     use oxbus_model::{Effect, ErrorKind, PartitionId};
     use oxbus_store::Wait;
-    use oxbus_store::shard_log::{AppendError, Failure};
+    use oxbus_store::shard_log::{AppendError, LogFailure};
 
     use super::{CallKind, Shard};
 
@@ -134,17 +134,17 @@ mod tests {
         AppendError::Full,
         AppendError::Late,
         AppendError::Fenced { epoch: 2 },
-        AppendError::Unavailable(Failure::Closed),
-        AppendError::Unavailable(Failure::Io { errno: Some(5) }),
-        AppendError::Unknown(Failure::Silent),
-        AppendError::Unknown(Failure::Io { errno: Some(28) }),
+        AppendError::Unavailable(LogFailure::Closed),
+        AppendError::Unavailable(LogFailure::Io { errno: Some(5) }),
+        AppendError::Unknown(LogFailure::Silent),
+        AppendError::Unknown(LogFailure::Io { errno: Some(28) }),
     ];
 
     #[test]
-    fn an_entry_of_which_nobody_knows_has_an_unknown_effect_and_no_other_one_has() {
+    fn only_an_unconfirmed_entry_has_an_unknown_effect() {
         let shard = Shard::in_memory(PartitionId(3));
         for error in &ERRORS {
-            for call in [CallKind::Send, CallKind::HandOut, CallKind::Removal] {
+            for call in [CallKind::Send, CallKind::Receive, CallKind::ReceiveAndDelete] {
                 let known = !matches!(error, AppendError::Unknown(_));
                 let effect = if known { Effect::None } else { Effect::Unknown };
                 assert_eq!(
@@ -157,27 +157,31 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_keeps_the_error_of_the_system_and_so_does_the_health() {
+    fn call_error_and_health_keep_the_error_of_the_system() {
         let shard = Shard::in_memory(PartitionId(3));
-        let refusal = shard.fail_call(&ERRORS[4], CallKind::Send);
+        let error_of_call = shard.fail_call(&ERRORS[4], CallKind::Send);
         let later = shard
             .health()
             .check_send(PartitionId(3), &Wait::FOREVER)
             .expect_err("it failed");
-        for error in [refusal, later] {
+        for error in [error_of_call, later] {
             let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
             assert_eq!(source.and_then(io::Error::raw_os_error), Some(5), "{error:?}");
         }
     }
 
     #[test]
-    fn a_change_that_is_in_memory_is_never_said_to_have_had_no_effect() {
-        // A settlement that a full journal refused said that nothing was stored.
+    fn a_change_in_memory_is_never_reported_without_effect() {
+        // Regression: after a settlement that a full journal rejected, the error claimed that nothing was stored.
         let shard = Shard::in_memory(PartitionId(3));
         for error in &ERRORS {
-            let refusal = shard.call_error(error, CallKind::Change);
-            assert_eq!(refusal.effect(), Some(Effect::Unknown), "{error:?}");
-            assert!(!refusal.detail().contains("nothing was"), "{}", refusal.detail());
+            let error_of_call = shard.call_error(error, CallKind::Change);
+            assert_eq!(error_of_call.effect(), Some(Effect::Unknown), "{error:?}");
+            assert!(
+                !error_of_call.detail().contains("nothing was"),
+                "{}",
+                error_of_call.detail()
+            );
         }
         assert_eq!(
             shard.call_error(&ERRORS[0], CallKind::Change).kind(),

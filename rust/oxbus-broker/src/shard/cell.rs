@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A cell: one entity's part of one shard.
 //!
-//! Its methods are spread: claims and ticks are in `write/expiry.rs`, numbers in `write/arrivals.rs`, sorting into sessions
-//! in `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`; the turn of its schedule is in `activation`, and what
-//! it keeps of consumers and of origins in `reserved` and `origins`.
+//! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions in
+//! `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in `reserved`,
+//! and origins in `origins`.
 //!
 //! Holds always
 //! - `next_due` is never later than the earliest scheduled message;
-//! - a message is in the main store or in the dead-letter queue, never in both; on the way it is owned by the
-//!   one thread that won its settlement, for as long as it takes to rewrite its reason.
+//! - a message is in the main store or in the dead-letter queue, never in both; while it moves, it belongs to the thread that
+//!   won its settlement.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, PartitionId, Ticks, Timestamp};
-use oxbus_store::{CellStore, MessageStore, NumberedStore, Peeked, Phase, Removed, Restored};
+use oxbus_store::{
+    CellStore, MessagePhase, MessageStore, NumberedStore, PeekedMessage, RemovedMessage, RestoredMessage,
+};
 
 use super::activation::ActivationLock;
 use super::guarded::Guarded;
@@ -26,7 +28,7 @@ use super::journal::{EntityId, EntityState, Origin, StoredPhase};
 use super::reserved::ConsumerRecords;
 use super::{CellState, CellStateId, DeadLetters, History, SessionState, Sessions, Shard};
 
-/// What became ready when locks ended or a schedule came due.
+/// What became ready when locks ended or scheduled messages were activated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadyCounts {
     /// Messages ready in the entity.
@@ -38,7 +40,7 @@ pub struct ReadyCounts {
 }
 
 impl ReadyCounts {
-    /// Messages ready in one of the two queues.
+    /// Ready messages in one of the two queues.
     pub fn of(sub_queue: SubQueue, ready: usize) -> Self {
         let mut ended = Self::default();
         match sub_queue {
@@ -48,7 +50,7 @@ impl ReadyCounts {
         ended
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -59,29 +61,29 @@ impl ReadyCounts {
     }
 }
 
-/// What a cell keeps beside messages; fixed for the life of its entity.
+/// Features of a cell; fixed for the life of its entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellFeatures {
-    /// Copies of a message are dropped.
+    /// Duplicates are dropped.
     pub detects_duplicates: bool,
     /// Messages are received by session.
     pub requires_session: bool,
-    /// It keeps what waits for its time, for an entity that activates it: a topic.
+    /// Its scheduled messages are activated by its entity, a topic.
     pub fans_out: bool,
 }
 
-/// The settings of an entity by which its cells dispose of messages.
+/// How its entity's settings limit deliveries and handle expired messages.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// Deliveries allowed.
+pub struct DeliveryPolicy {
+    /// Maximum number of deliveries.
     pub max_delivery_count: u32,
     /// Expired messages go to the dead-letter queue.
     pub dead_letter_expired: bool,
-    /// One expired message of a session that is received from expires them all (B-209).
+    /// One expired message of a session expires all its ready messages when the session is received from (B-209).
     pub sessions_expire_whole: bool,
 }
 
-/// What only some cells have.
+/// Parts that only some cells use.
 struct CellExtras {
     history: Option<History>,
     sessions: Option<Sessions>,
@@ -120,23 +122,23 @@ pub struct Cell {
     pub(crate) main: CellStore,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) next_due: AtomicU64,
-    /// Who activates what is due.
+    /// Lets one thread at a time activate due messages.
     pub(super) activation: ActivationLock,
-    /// How far the journal knows that numbers may go.
+    /// The limit of its numbers that the journal knows.
     pub(crate) high_water_mark: SequenceHighWaterMark,
-    /// The identities of what came in, when copies are to be dropped.
+    /// Identities of earlier messages, with duplicate detection.
     history: Option<History>,
-    /// Who holds which session, when messages are received by session.
+    /// Present when messages are received by session.
     pub(crate) sessions: Option<Sessions>,
-    /// What is due is activated by its entity.
+    /// Due messages are activated by its entity.
     pub(crate) fans_out: bool,
-    /// Messages that were forwarded from other shards, and may be there still.
+    /// Origins of forwarded messages that may still be at their source.
     pub(super) origins: Guarded<BTreeSet<Origin>>,
-    /// The names of the rows of bulk loads that are here.
+    /// Names of the bulk-load rows attached here.
     attached: History,
-    /// What is kept of consumers.
+    /// Consumers stored in this cell.
     pub(super) consumers: Guarded<ConsumerRecords>,
-    /// Bytes of records appended since the last exact count, plus that count: an upper bound.
+    /// Upper bound: the last exact count plus the bytes of records appended since.
     stored_bytes_bound: AtomicU64,
 }
 
@@ -147,15 +149,15 @@ impl Cell {
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
-    /// A cell with the messages that recovery found, and the messages whose deliveries were used up when the process ended:
-    /// they are to be dead-lettered.
+    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when the process
+    /// ended, for dead-lettering.
     pub fn restore(
         shard: &Arc<Shard>,
         entity: (EntityId, &str),
         queues: EntityState,
         max_delivery_count: u32,
         features: CellFeatures,
-    ) -> (Self, Vec<Removed>) {
+    ) -> (Self, Vec<RemovedMessage>) {
         let state = |(id, (set_at, bytes)): (String, (Timestamp, Vec<u8>))| {
             let bytes = bytes.into();
             (id.into(), SessionState { bytes, set_at })
@@ -175,8 +177,8 @@ impl Cell {
         for (counter, message) in queues.dead_letters.into_messages() {
             let generation = message.generation;
             let phase = match message.phase {
-                StoredPhase::Deferred | StoredPhase::Fetched => Phase::Deferred,
-                StoredPhase::Ready | StoredPhase::Scheduled { .. } => Phase::Ready,
+                StoredPhase::Deferred | StoredPhase::Fetched => MessagePhase::Deferred,
+                StoredPhase::Ready | StoredPhase::Scheduled { .. } => MessagePhase::Ready,
             };
             state
                 .dead_letters
@@ -185,19 +187,19 @@ impl Cell {
         let mut exhausted = Vec::new();
         let restored = queues.main.into_messages().filter_map(|(counter, message)| {
             let phase = match message.phase {
-                // One that rests deferred stays, however often it was fetched: only a delivery that ends buries it.
+                // A deferred message stays, however often it was fetched: only a delivery that ends exhausts it.
                 StoredPhase::Ready | StoredPhase::Fetched if message.delivery_count >= max_delivery_count => {
                     exhausted.push(message.into_removed(counter));
                     return None;
                 }
-                StoredPhase::Ready => Phase::Ready,
-                StoredPhase::Deferred | StoredPhase::Fetched => Phase::Deferred,
+                StoredPhase::Ready => MessagePhase::Ready,
+                StoredPhase::Deferred | StoredPhase::Fetched => MessagePhase::Deferred,
                 StoredPhase::Scheduled { due } => {
                     state.schedule.add(due, counter);
-                    Phase::Scheduled
+                    MessagePhase::Scheduled
                 }
             };
-            Some(Restored {
+            Some(RestoredMessage {
                 phase,
                 generation: message.generation,
                 message: message.into_removed(counter),
@@ -242,39 +244,39 @@ impl Cell {
         }
     }
 
-    /// The entity it is part of.
+    /// Its entity.
     pub fn entity(&self) -> EntityId {
         self.entity
     }
 
-    /// The number to go on from after an unclean end.
+    /// The number to continue from after an unclean end.
     pub fn reserved_until(&self) -> Counter {
         self.high_water_mark.recorded()
     }
 
-    /// What a call that asks for `asked` gets.
+    /// The durability of a call: `asked`, or the default of the namespace.
     #[inline]
     pub fn durability(&self, asked: Option<Durability>) -> Durability {
         self.shard.durability(asked)
     }
 
-    /// The shard it is part of.
+    /// Its partition.
     pub fn partition(&self) -> PartitionId {
         self.shard.id()
     }
 
-    /// The names of the rows of bulk loads that are here.
+    /// Names of the bulk-load rows attached here.
     pub fn attached(&self) -> &History {
         &self.attached
     }
 
-    /// The identities of what came in, when copies are to be dropped.
+    /// Identities of earlier messages, with duplicate detection.
     #[inline]
     pub fn history(&self) -> Option<&History> {
         self.history.as_ref()
     }
 
-    /// The messages of the entity, or of its dead-letter queue.
+    /// The store of the entity or of its dead-letter queue.
     pub fn store(&self, sub_queue: SubQueue) -> &dyn MessageStore {
         match sub_queue {
             SubQueue::Main => &self.main,
@@ -282,21 +284,21 @@ impl Cell {
         }
     }
 
-    /// The messages of the entity, without a virtual call.
+    /// The store of the entity, without a virtual call.
     #[inline]
     pub fn main(&self) -> &CellStore {
         &self.main
     }
 
-    /// Bytes of all records of the cell plus what the store needs for them.
+    /// Bytes of all records and of the store's overhead.
     pub fn stored_bytes(&self) -> u64 {
         let records = self.main.counts().record_bytes + self.dead_letters.counts().record_bytes;
         records + self.overhead_bytes()
     }
 
-    /// Bytes that a snapshot of the cell has, about.
+    /// Approximate bytes of a snapshot of the cell.
     pub fn snapshot_bytes(&self) -> u64 {
-        /// What an event says of a message beside its bytes, and of an entity.
+        /// Bytes of an event beside the record, and of the events of an entity.
         const BESIDE: u64 = 48;
         let (main, dead) = (self.main.counts(), self.dead_letters.counts());
         let remembered = self.history.as_ref().map_or(0, History::bytes);
@@ -310,7 +312,7 @@ impl Cell {
         self.main.counts().messages() + self.dead_letters.counts().messages() == 0
     }
 
-    /// Bytes of slots, segments, maps, sessions and remembered identities beyond the records.
+    /// Bytes of slots, segments, maps, sessions and remembered identities, without the records.
     pub fn overhead_bytes(&self) -> u64 {
         let remembered = self.history.as_ref().map_or(0, History::bytes);
         let sessions = self.sessions.as_ref();
@@ -318,14 +320,14 @@ impl Cell {
         (self.main.overhead_bytes() + self.dead_letters.overhead_bytes() + remembered + sessions) as u64
     }
 
-    /// Bytes of all records and session states: what counts against the entity's size (B-211).
+    /// Bytes of all records and session states, which count against the entity's size limit (B-211).
     pub fn counted_bytes(&self) -> u64 {
         let records = self.main.counts().record_bytes + self.dead_letters.counts().record_bytes;
         records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
-    /// True when `bytes` more keep what counts within `max`. Asks for the `exact` count only near the bound, which
-    /// grows by `growth`: the most that counts in the end, with all copies of a topic.
+    /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added to the
+    /// bound: the bytes that count in the end, with all copies of a topic.
     #[inline]
     pub fn has_room(&self, bytes: u64, growth: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(growth, Ordering::Relaxed) + growth;
@@ -339,29 +341,29 @@ impl Cell {
         fits
     }
 
-    /// The earliest tick and the earliest wall time at which [`Cell::tick`] may have something to do.
+    /// The earliest tick and wall time at which [`Cell::tick`] may have work.
     pub fn next_event(&self) -> (Ticks, Timestamp) {
         let locks = self.main.next_expiry().min(self.dead_letters.next_expiry());
         let sessions = self.sessions.as_ref().map_or(Ticks::NEVER, Sessions::next_deadline);
         (locks.min(sessions), Timestamp(self.next_due.load(Ordering::SeqCst)))
     }
 
-    /// When a scheduled message comes due; `None` when there is no such message.
+    /// Due time of a scheduled message; `None` if there is no such message.
     pub(crate) fn due_of(&self, counter: Counter) -> Option<Timestamp> {
         self.peek_one(counter)
-            .filter(|message| message.phase == Phase::Scheduled)
+            .filter(|message| message.phase == MessagePhase::Scheduled)
             .map(|message| due_of(&message))
     }
 
-    /// True when a message of that number is there.
+    /// True if there is a message with that number.
     pub fn has(&self, sub_queue: SubQueue, counter: Counter) -> bool {
         let mut found = Vec::new();
         self.store(sub_queue).peek(counter, 1, &mut found);
         found.iter().any(|message| message.counter == counter)
     }
 
-    /// A message of the entity, whatever its phase.
-    pub(crate) fn peek_one(&self, counter: Counter) -> Option<Peeked> {
+    /// A message of the entity in any phase.
+    pub(crate) fn peek_one(&self, counter: Counter) -> Option<PeekedMessage> {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
         found.pop().filter(|message| message.counter == counter)
@@ -374,8 +376,8 @@ impl Drop for Cell {
     }
 }
 
-/// When a scheduled message comes due; its fields say so. Bytes that do not decode are due at once.
-pub(super) fn due_of(message: &Peeked) -> Timestamp {
+/// The due time in a scheduled message's fields; its enqueued time if the record does not decode.
+pub(super) fn due_of(message: &PeekedMessage) -> Timestamp {
     let record = message.record.load().ok();
     let fields = record
         .as_ref()

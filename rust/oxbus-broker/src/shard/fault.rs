@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be wrong with a shard, and the faults that tests inject.
+//! Faults of a shard, and the faults that tests inject.
 
 use std::time::Duration;
 
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::injected::DiskFault;
 
-/// What is wrong with a shard.
+/// A fault of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionFault {
     /// Its store does not answer.
     Unavailable,
     /// Its store takes no more operations for now.
     Busy,
-    /// Its store is full: it refuses sends and does the rest.
+    /// Its store is full: sends fail, everything else works.
     Full,
     /// A write or a sync of its store failed.
     Failed,
-    /// It is writing itself anew after a failure.
+    /// It is being rewritten after a failure.
     Healing,
     /// Its store is damaged.
     Damaged,
-    /// Another process may own it; this one does not.
+    /// It is not owned by this process, and may be by another.
     NotOwned,
-    /// Its store hangs, and calls wait for it. In memory, where only a test makes it so.
+    /// Its store hangs, and calls wait for it. Only injected, and only in memory.
     Stalled,
-    /// Its store has not answered for so long that nobody waits for it any more.
+    /// Its store did not answer for so long that calls no longer wait for it.
     Silent,
     /// A call panicked while it changed the shard.
     Panicked,
 }
 
-/// A fault that a test can ask for.
+/// A fault that a test injects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// Of the shard as a whole.
+    /// In the shard as a whole.
     Shard(PartitionFault),
-    /// Of its disk.
+    /// In its disk.
     Disk(DiskFault),
 }
 
@@ -58,7 +58,7 @@ impl InjectedFault {
         }
     }
 
-    /// The fault of that name.
+    /// Parses the name of a fault.
     pub fn parse(name: &str) -> Result<Self> {
         let unknown = || {
             let detail = format!("unknown fault; use {FAULT_NAMES}: `{name}`");
@@ -113,14 +113,14 @@ impl PartitionFault {
         }
     }
 
-    /// What it is, when nobody knows more.
+    /// Default text.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Unavailable => "the store does not answer",
             Self::Busy => "the store takes no more operations for now",
             Self::Full => "the store is full",
             Self::Failed => "the store failed",
-            Self::Healing => "the store is being written anew after a failure",
+            Self::Healing => "the store is being rewritten after a failure",
             Self::Damaged => "the store is damaged",
             Self::NotOwned => "the partition is not owned by this process",
             Self::Stalled => "the store hangs",
@@ -129,7 +129,7 @@ impl PartitionFault {
         }
     }
 
-    /// The state of a shard with this fault, in a word.
+    /// The shard's status with this fault.
     pub fn status(self) -> &'static str {
         match self {
             Self::Unavailable | Self::Busy | Self::Full | Self::Failed | Self::Stalled | Self::Silent => "faulted",
@@ -138,12 +138,12 @@ impl PartitionFault {
         }
     }
 
-    /// True when nothing can be received or settled.
+    /// True if nothing can be received or settled.
     pub(super) fn stops(self) -> bool {
         !matches!(self, Self::Busy | Self::Full)
     }
 
-    /// True when only another open can end it.
+    /// True if only the next open can end it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Damaged | Self::NotOwned | Self::Panicked)
     }

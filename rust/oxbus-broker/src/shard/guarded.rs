@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! State of a shard behind a lock. A call that panics while it has the lock takes the shard out of service.
+//! Shard state behind a lock. A call that panics while it holds the lock takes the shard out of service.
 //!
-//! Nobody knows whether such a call left the state whole, and no later call may build on it: not one that answers from it,
-//! and not a snapshot, which would outlast it. The journal is whole, because an entry stands in it or does not. So the next
-//! open makes the state anew. In memory there is no next open, and the shard stays out of service.
+//! The panic may have left the state inconsistent, so no later call may use it, and no snapshot may preserve it. The journal
+//! is consistent, because an entry is in it or not. The next open rebuilds the state from it. A shard in memory cannot be
+//! reopened and stays out of service.
 //!
-//! A thread that waits for the lock when that happens gets it. It was past its look at the health, and cannot tell.
+//! A thread that is already waiting for the lock at the panic still gets it: it has checked the health before.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -15,14 +15,14 @@ use oxbus_model::sync::whole;
 
 use super::ShardHealth;
 
-/// State of a shard, or of a cell of it.
+/// State of a shard or of a cell.
 #[derive(Debug, Default)]
 pub struct Guarded<T>(Mutex<T>);
 
-/// The state, until it is dropped.
+/// The locked state.
 #[derive(Debug)]
 pub struct StateGuard<'a, T> {
-    /// Let go of first: then the mutex knows whether a panic did it.
+    /// Dropped first, so that a panic has poisoned the mutex before `watch` looks.
     state: MutexGuard<'a, T>,
     watch: PanicWatch<'a, T>,
 }
@@ -36,7 +36,7 @@ struct PanicWatch<'a, T> {
 impl<T> Drop for PanicWatch<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // A mutex that is taken while the thread panics already, and let go of, is not poisoned by that.
+        // A mutex that is locked and unlocked during an unwind is not poisoned.
         if std::thread::panicking() && self.mutex.is_poisoned() {
             self.health.fail_panicked();
         }
@@ -49,13 +49,13 @@ impl<T> Guarded<T> {
         Self(Mutex::new(state))
     }
 
-    /// Takes the state of the shard whose health that is.
+    /// Locks the state of the shard with this health.
     #[inline]
     pub fn lock<'a>(&'a self, health: &'a ShardHealth) -> StateGuard<'a, T> {
         self.guard(whole(self.0.lock()), health)
     }
 
-    /// The same without a wait; `None` when another thread has it.
+    /// Locks without waiting; `None` if another thread holds the lock.
     pub fn try_lock<'a>(&'a self, health: &'a ShardHealth) -> Option<StateGuard<'a, T>> {
         match self.0.try_lock() {
             Ok(state) => Some(self.guard(state, health)),
@@ -75,7 +75,7 @@ impl<T> Guarded<T> {
 }
 
 impl<T: Clone> Guarded<T> {
-    /// A copy of the state. Nothing is changed, so a panic on the way does no harm.
+    /// A clone of the state. A panic in it does no harm, because nothing is changed.
     pub fn get_cloned(&self) -> T {
         whole(self.0.lock()).clone()
     }
@@ -98,7 +98,7 @@ impl<T> DerefMut for StateGuard<'_, T> {
 }
 
 impl<T> StateGuard<'_, T> {
-    /// Lets go of the state until a condition is notified, or for so long.
+    /// Unlocks until a condition is notified, at most for `longest`.
     #[must_use]
     pub fn wait_timeout(self, condition: &Condvar, longest: Duration) -> Self {
         let Self { state, watch } = self;
@@ -107,21 +107,21 @@ impl<T> StateGuard<'_, T> {
     }
 }
 
-/// A lock that many share who change a shard in more than one step, and one takes alone who may not look in between.
+/// Shared by writes that change a shard in several steps; locked exclusively by a snapshot, which must not see half a write.
 #[derive(Debug, Default)]
 pub struct SnapshotBarrier(RwLock<()>);
 
-/// Somebody is between two steps, until it is dropped.
+/// A write in progress; ends when it is dropped.
 #[derive(Debug)]
 pub struct BarrierGuard<'a> {
     _shared: RwLockReadGuard<'a, ()>,
     health: &'a ShardHealth,
-    /// The thread panicked before it came here: what is done while it unwinds is done to the end.
+    /// The thread was already panicking: a write during an unwind completes normally.
     was_panicking: bool,
 }
 
 impl SnapshotBarrier {
-    /// Begins to change the shard whose health that is.
+    /// Begins a write to the shard with this health.
     pub fn enter<'a>(&'a self, health: &'a ShardHealth) -> BarrierGuard<'a> {
         BarrierGuard {
             _shared: whole(self.0.read()),
@@ -130,7 +130,7 @@ impl SnapshotBarrier {
         }
     }
 
-    /// Waits until nobody is between two steps. It guards no state of its own.
+    /// Waits until no write is in progress and blocks new ones until the guard is dropped.
     pub fn wait_until_idle(&self) -> RwLockWriteGuard<'_, ()> {
         whole(self.0.write())
     }
@@ -154,32 +154,32 @@ mod tests {
     use crate::shard::PartitionFault;
 
     #[test]
-    fn a_panic_with_the_state_takes_the_shard_out_of_service() {
+    fn a_panic_while_locked_takes_the_shard_out_of_service() {
         let (health, guarded) = (ShardHealth::in_memory(PartitionId(0)), Guarded::new(1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             *guarded.lock(&health) += 1;
             assert_eq!(health.fault(), None);
             let _guard = guarded.lock(&health);
-            panic!("asked for by the test");
+            panic!("injected by the test");
         }));
         assert!(panicked.is_err());
         assert_eq!(health.fault(), Some(PartitionFault::Panicked));
         assert_eq!(
             (guarded.get_cloned(), *guarded.lock(&health)),
             (2, 2),
-            "nobody waits for ever"
+            "no later lock blocks"
         );
         assert!(guarded.try_lock(&health).is_some());
     }
 
     #[test]
-    fn a_panic_between_two_steps_takes_the_shard_out_of_service() {
+    fn a_panic_during_a_write_takes_the_shard_out_of_service() {
         let (health, barrier) = (ShardHealth::in_memory(PartitionId(0)), SnapshotBarrier::default());
         drop(barrier.enter(&health));
         assert_eq!(health.fault(), None);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _entered = barrier.enter(&health);
-            panic!("asked for by the test");
+            panic!("injected by the test");
         }));
         assert!(panicked.is_err());
         assert_eq!(health.fault(), Some(PartitionFault::Panicked));
@@ -187,9 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_to_the_end_while_a_thread_unwinds_does_no_harm() {
-        struct Leaves<'a>(&'a Guarded<u32>, &'a SnapshotBarrier, &'a ShardHealth);
-        impl Drop for Leaves<'_> {
+    fn a_write_that_completes_during_an_unwind_does_no_harm() {
+        struct WriteOnDrop<'a>(&'a Guarded<u32>, &'a SnapshotBarrier, &'a ShardHealth);
+        impl Drop for WriteOnDrop<'_> {
             fn drop(&mut self) {
                 let _entered = self.1.enter(self.2);
                 *self.0.lock(self.2) += 1;
@@ -201,15 +201,15 @@ mod tests {
             SnapshotBarrier::default(),
         );
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _leaves = Leaves(&guarded, &barrier, &health);
-            panic!("asked for by the test");
+            let _write = WriteOnDrop(&guarded, &barrier, &health);
+            panic!("injected by the test");
         }));
         assert!(panicked.is_err());
         assert_eq!((guarded.get_cloned(), health.fault()), (1, None));
     }
 
     #[test]
-    fn a_shard_that_a_panic_took_out_of_service_stays_so() {
+    fn a_panicked_shard_stays_out_of_service() {
         let health = ShardHealth::in_memory(PartitionId(0));
         health.fail_panicked();
         health.heal();

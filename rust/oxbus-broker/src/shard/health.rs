@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a shard works, what stops it, and the faults that tests put into it.
+//! Health of a shard: its current fault, and the checks that calls make.
 //!
 //! ```text
-//! Healthy ─► Faulted(why) ─► Healing ─► Healthy    Offline: damaged, another process's, or a call panicked; until the next open
+//! Healthy ─► Faulted(why) ─► Healing ─► Healthy    Offline until the next open: damaged, not owned, or a call panicked
 //! ```
 //!
-//! A healthy shard costs one load of one byte per operation.
+//! On a healthy shard a check costs one load of one byte.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -25,33 +25,33 @@ const WAITING: u8 = 0x80;
 /// Health of one shard.
 #[derive(Debug)]
 pub struct ShardHealth {
-    /// Whose it is.
+    /// Its partition.
     partition: PartitionId,
-    /// 0, or 1 + fault, with the top bit while operations are still let through.
+    /// 0, or 1 + fault; the top bit is set until `after` operations have passed.
     state: AtomicU8,
-    /// Operations to let through before the fault begins.
+    /// Operations left before an injected fault begins.
     after: AtomicU64,
-    /// More about the fault. It is replaced as a whole, and with it the fault, so it is whole after a panic.
+    /// Details of the fault. It is replaced together with the fault, so it is consistent after a panic.
     reason: Mutex<FaultReason>,
-    /// The next open finds what the shard holds.
+    /// The next open finds the messages again.
     is_durable: bool,
-    /// Notified when a fault ends, for those who wait for a store that hangs.
+    /// Notified when a fault ends.
     ended: Condvar,
     /// Sends that may wait for the store.
     in_flight: AtomicU32,
 }
 
-/// More about a fault.
+/// Details of a fault.
 #[derive(Debug, Default)]
 pub struct FaultReason {
-    /// Empty when the fault's name says all.
+    /// Empty if the fault's default text is enough.
     text: String,
-    /// What made it.
+    /// The error that caused it.
     source: Option<Source>,
 }
 
 impl FaultReason {
-    /// A reason that another error made, if one did.
+    /// A reason with the error that caused it, if any.
     pub fn of(text: String, source: Option<Source>) -> Self {
         Self { text, source }
     }
@@ -63,11 +63,11 @@ impl From<String> for FaultReason {
     }
 }
 
-/// A send that may wait for the store, until it is dropped.
+/// A send that may wait for the store; ends when it is dropped.
 #[derive(Debug)]
 pub struct InFlightSend<'a> {
     health: &'a ShardHealth,
-    /// The thread panicked before it came here: what is sent while it unwinds is sent to the end.
+    /// The thread was already panicking: a send during an unwind completes normally.
     was_panicking: bool,
 }
 
@@ -75,17 +75,17 @@ impl Drop for InFlightSend<'_> {
     fn drop(&mut self) {
         self.health.in_flight.fetch_sub(1, Ordering::Release);
         if std::thread::panicking() && !self.was_panicking {
-            // Its numbers are neither messages nor given up, and the journal may have it.
+            // Its numbers are neither published nor given up, and the journal may have its entry.
             self.health.fail_panicked();
         }
     }
 }
 
-/// Between two questions whether to leave.
+/// Interval between checks whether the caller still waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl ShardHealth {
-    /// Of a shard that ends with the process.
+    /// Health of a shard in memory.
     pub fn in_memory(partition: PartitionId) -> Self {
         Self {
             partition,
@@ -98,7 +98,7 @@ impl ShardHealth {
         }
     }
 
-    /// Of a shard that the next open finds again.
+    /// Health of a shard with a journal.
     pub fn durable(partition: PartitionId) -> Self {
         Self {
             is_durable: true,
@@ -110,26 +110,26 @@ impl ShardHealth {
     pub fn stopped(partition: PartitionId, fault: PartitionFault, reason: FaultReason) -> Self {
         let health = Self::durable(partition);
         health.set(1 + fault as u8, reason);
-        // That another process owns it is as its opener wanted it.
+        // The opener chose the owned partitions, so this is no fault to log.
         if fault != PartitionFault::NotOwned {
-            health.tell(None, Some(fault));
+            health.log_change(None, Some(fault));
         }
         health
     }
 
-    /// Makes the shard fail after that many operations that reach it.
+    /// Makes the shard fail after that many operations.
     pub fn inject(&self, fault: PartitionFault, after: u64) {
         let waiting = if after > 0 { WAITING } else { 0 };
         self.after.store(after, Ordering::SeqCst);
         self.change((1 + fault as u8) | waiting, FaultReason::default());
     }
 
-    /// Takes the shard out of service. A shard that is offline stays so.
+    /// Takes the shard out of service. A shard that is offline stays offline.
     pub fn fail(&self, fault: PartitionFault, reason: impl Into<FaultReason>) {
         self.change(1 + fault as u8, reason.into());
     }
 
-    /// Takes the shard out of service because a call panicked while it changed it.
+    /// Takes the shard out of service after a panic in a call that changed it.
     #[cold]
     pub(super) fn fail_panicked(&self) {
         let text = PartitionFault::Panicked.text();
@@ -140,30 +140,30 @@ impl ShardHealth {
         };
         self.fail(
             PartitionFault::Panicked,
-            format!("{text}, and nobody knows whether it is whole; {advice}"),
+            format!("{text}, so its state may be inconsistent; {advice}"),
         );
-        // Who waits for a store that hangs need not.
+        // Calls that wait for a stalled store fail now.
         self.ended.notify_all();
     }
 
-    /// Ends the fault, unless only another open can.
+    /// Ends the fault, unless only the next open can.
     pub fn heal(&self) {
         self.change(HEALTHY, FaultReason::default());
         self.ended.notify_all();
     }
 
-    /// Sets the state and says so.
+    /// Sets the state and logs the change.
     fn change(&self, state: u8, reason: FaultReason) {
         let before = self.set(state, reason);
         let after = if state & WAITING == 0 { fault_of(state) } else { None };
         if !before.is_some_and(PartitionFault::is_final) {
-            self.tell(before, after);
+            self.log_change(before, after);
         }
     }
 
-    /// Sets the state, unless only another open can end the fault; which one was on before.
+    /// Sets the state, unless the current fault is final. Returns the previous fault.
     fn set(&self, state: u8, reason: FaultReason) -> Option<PartitionFault> {
-        let mut held = self.held_reason();
+        let mut held = self.lock_reason();
         let before = self.fault();
         if !before.is_some_and(PartitionFault::is_final) {
             *held = reason;
@@ -172,13 +172,13 @@ impl ShardHealth {
         before
     }
 
-    /// Says that the shard went out of service, or came back.
+    /// Logs that the shard went out of service or came back.
     #[cold]
-    fn tell(&self, before: Option<PartitionFault>, after: Option<PartitionFault>) {
+    fn log_change(&self, before: Option<PartitionFault>, after: Option<PartitionFault>) {
         let partition = self.partition.0;
         match (before, after) {
             (Some(_), None) => event!(PARTITION_HEALED, partition),
-            // A try to heal says itself what became of it.
+            // Healing logs its own outcome.
             (None, None)
             | (_, Some(PartitionFault::Healing))
             | (Some(PartitionFault::Healing), Some(PartitionFault::Failed)) => {}
@@ -191,7 +191,7 @@ impl ShardHealth {
         }
     }
 
-    /// Notes that somebody waited for the store as long as anybody does. `is_watched` says that it is found out when it answers.
+    /// Notes that a call waited for the store up to the limit. `is_watched` means that an answer of the store will be noticed.
     pub(super) fn mark_unresponsive(&self, is_watched: bool) {
         let fault = self.fault();
         if fault == Some(PartitionFault::Stalled) || (fault.is_none() && is_watched) {
@@ -200,7 +200,7 @@ impl ShardHealth {
         }
     }
 
-    /// Counts a send that may wait for the store; refuses it when too many do.
+    /// Counts a send that may wait for the store; fails if there are too many.
     pub fn enter(&self, partition: PartitionId) -> Result<InFlightSend<'_>> {
         let in_flight = InFlightSend {
             health: self,
@@ -216,23 +216,23 @@ impl ShardHealth {
         Err(Error::new(ErrorKind::ServerBusy, detail))
     }
 
-    fn held_reason(&self) -> MutexGuard<'_, FaultReason> {
+    fn lock_reason(&self) -> MutexGuard<'_, FaultReason> {
         whole(self.reason.lock())
     }
 
-    /// The fault that is on; does not count as an operation.
+    /// The current fault; does not count as an operation.
     pub fn fault(&self) -> Option<PartitionFault> {
         let state = self.state.load(Ordering::Acquire);
         if state & WAITING != 0 { None } else { fault_of(state) }
     }
 
-    /// What is wrong, for people; `None` when nothing is.
+    /// The current fault in words.
     pub fn reason(&self) -> Option<String> {
         self.fault().map(|fault| self.reason_of(fault))
     }
 
     fn reason_of(&self, fault: PartitionFault) -> String {
-        let reason = self.held_reason();
+        let reason = self.lock_reason();
         if reason.text.is_empty() {
             fault.text().to_owned()
         } else {
@@ -240,9 +240,9 @@ impl ShardHealth {
         }
     }
 
-    /// What made the fault.
+    /// The error that caused the fault.
     pub(crate) fn source(&self) -> Option<Source> {
-        self.held_reason().source.clone()
+        self.lock_reason().source.clone()
     }
 
     /// True when receives and settlements work.
@@ -251,9 +251,9 @@ impl ShardHealth {
         self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(PartitionFault::stops)
     }
 
-    /// Counts an operation and returns the fault it meets.
+    /// Counts an operation and returns the fault that it meets.
     #[inline]
-    fn meet(&self) -> Option<PartitionFault> {
+    fn count_operation(&self) -> Option<PartitionFault> {
         let state = self.state.load(Ordering::Acquire);
         if state == HEALTHY {
             return None;
@@ -265,26 +265,26 @@ impl ShardHealth {
             if left.is_ok() {
                 return None;
             }
-            // Unless the fault was ended meanwhile.
+            // The fault may have ended since.
             let begun = state & !WAITING;
             let changed = self
                 .state
                 .compare_exchange(state, begun, Ordering::SeqCst, Ordering::SeqCst);
             if changed.is_ok() {
-                self.tell(None, fault_of(begun));
+                self.log_change(None, fault_of(begun));
             }
         }
         fault_of(state & !WAITING)
     }
 
-    /// Refuses a send that the fault forbids.
+    /// Fails if the current fault forbids sends.
     #[inline]
     pub fn check_send(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
-        match self.meet() {
+        match self.count_operation() {
             None => Ok(()),
             Some(PartitionFault::Stalled) => {
                 let _in_flight = self.enter(partition)?;
-                self.wait_out(partition, wait)?;
+                self.wait_while_stalled(partition, wait)?;
                 self.fault()
                     .map_or(Ok(()), |fault| Err(self.refuse_send(fault, partition)))
             }
@@ -292,10 +292,10 @@ impl ShardHealth {
         }
     }
 
-    /// Waits until a store that hangs answers; an error when the caller leaves, or cannot wait. Nothing has happened then.
+    /// Waits until a stalled store answers. Fails without effect once `wait` is over, or if it has no end.
     #[cold]
-    fn wait_out(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
-        let mut guard = self.held_reason();
+    fn wait_while_stalled(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
+        let mut guard = self.lock_reason();
         while self.fault() == Some(PartitionFault::Stalled) {
             if !wait.has_end() {
                 drop(guard);
@@ -303,15 +303,15 @@ impl ShardHealth {
             }
             let waited = self.ended.wait_timeout(guard, POLL_INTERVAL);
             drop(whole(waited));
-            // With no guard: who is asked may call Python.
+            // Without the guard: `is_over` may call Python.
             if wait.is_over() {
                 let detail = format!(
-                    "the store did not answer in time and nothing has happened; make the call again once it is healed, or send without a \
+                    "the store did not answer in time and nothing changed; make the call again once it is healed, or send without a \
                      key: partition={partition}"
                 );
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
-            guard = self.held_reason();
+            guard = self.lock_reason();
         }
         Ok(())
     }
@@ -335,7 +335,7 @@ impl ShardHealth {
                 ErrorKind::PartitionUnavailable,
                 "send from the process that owns it, or without a key",
             ),
-            PartitionFault::Panicked => (ErrorKind::PartitionUnavailable, "send without a key meanwhile"),
+            PartitionFault::Panicked => (ErrorKind::PartitionUnavailable, "send without a key"),
             PartitionFault::Unavailable
             | PartitionFault::Failed
             | PartitionFault::Healing
@@ -349,12 +349,12 @@ impl ShardHealth {
         Error::new(kind, format!("{reason}; {advice}: partition={partition}")).with_shared_source(self.source())
     }
 
-    /// Refuses a settlement, or a fetch by number, that the fault forbids.
+    /// Fails if the current fault forbids settlements and fetches by number.
     #[inline]
     pub fn check_serves(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
-        let mut met = self.meet();
+        let mut met = self.count_operation();
         if met == Some(PartitionFault::Stalled) {
-            self.wait_out(partition, wait)?;
+            self.wait_while_stalled(partition, wait)?;
             met = self.fault();
         }
         match met {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far the numbers of a cell may go: told to its journal before they are shown (docs/decisions/0010).
+//! The high-water mark of a cell's numbers. The journal has it before numbers become visible (docs/decisions/0010).
 //!
-//! The journal is told anew long before the numbers that it knows of are used up, so that telling is synced by the time it
-//! counts and nobody waits for it. Only who comes with more messages than that, or first of all, waits for a sync.
+//! A new mark is appended long before the numbers below the current one run out, so it is usually synced in time and nobody
+//! waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
 //!
 //! Holds always
 //! - `recorded` is in the journal, in the entry `recorded_at`;
-//! - numbers below `covered` may be shown once the entry `covered_at` is synced; `covered <= recorded`;
-//! - all of it changes under the journal's order, so it rises with the entries.
+//! - numbers below `covered` may become visible once the entry `covered_at` is synced; `covered <= recorded`;
+//! - all fields change under the append guard, so they rise with the entries.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,17 +24,17 @@ pub(crate) struct SequenceHighWaterMark {
     covered_at: AtomicU64,
 }
 
-/// How far to tell the journal.
+/// How many numbers a new mark reserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NumberReserve {
-    /// To the numbers that are used now: nobody goes on in this process.
+    /// None beyond those in use: this process assigns no more.
     Exact,
-    /// As far as it is usual.
+    /// The usual reserve.
     Ahead,
 }
 
 impl SequenceHighWaterMark {
-    /// That of a cell whose journal was read: what it knows is synced.
+    /// The mark of a cell that was read from its journal, where it is synced.
     pub(crate) fn restored(recorded: Counter) -> Self {
         Self {
             recorded: recorded.0.into(),
@@ -43,12 +43,12 @@ impl SequenceHighWaterMark {
         }
     }
 
-    /// The number to go on from after an unclean end.
+    /// The number to continue from after an unclean end.
     pub(crate) fn recorded(&self) -> Counter {
         Counter(self.recorded.load(Ordering::Relaxed))
     }
 
-    /// What an entry is to tell that uses the numbers before `end`; under the journal's order, as the next one.
+    /// The mark to put into an entry that uses the numbers before `end`; `None` if none is due. Call under the append guard.
     pub(crate) fn next_mark(&self, end: u64, reserve: NumberReserve) -> Option<Counter> {
         let recorded = self.recorded.load(Ordering::Relaxed);
         let (low, ahead) = match reserve {
@@ -58,11 +58,11 @@ impl SequenceHighWaterMark {
         (recorded < end + low).then_some(Counter(end + ahead))
     }
 
-    /// Notes that the entry `lsn` uses the numbers before `end`, and what it tells.
+    /// Notes that the entry `lsn` uses the numbers before `end` and contains `mark`. Call under the append guard.
     pub(crate) fn advance(&self, end: u64, mark: Option<Counter>, lsn: Lsn) {
         let before = self.recorded.load(Ordering::Relaxed);
         if end > self.covered.load(Ordering::Relaxed) && end <= before {
-            // Told by an entry before this one.
+            // An earlier entry has the mark.
             self.covered.store(before, Ordering::Relaxed);
             self.covered_at
                 .store(self.recorded_at.load(Ordering::Relaxed), Ordering::Release);
@@ -76,7 +76,7 @@ impl SequenceHighWaterMark {
         }
     }
 
-    /// The entry that is to be synced before the numbers of an entry that was noted are shown.
+    /// The entry to be synced before the noted numbers may become visible.
     pub(crate) fn covered_at(&self) -> Lsn {
         Lsn(self.covered_at.load(Ordering::Acquire))
     }
@@ -86,37 +86,37 @@ impl SequenceHighWaterMark {
 mod tests {
     use super::*;
 
-    /// Uses `count` numbers with the entry `lsn`.
+    /// Uses `count` numbers in the entry `lsn`.
     fn use_numbers(mark: &SequenceHighWaterMark, next: &mut u64, count: u64, lsn: u64) -> bool {
         *next += count;
         let next_mark = mark.next_mark(*next, NumberReserve::Ahead);
         mark.advance(*next, next_mark, Lsn(lsn));
         assert!(mark.recorded().0 >= *next, "the journal knows the numbers of the entry");
-        assert!(mark.recorded().0 <= *next + NUMBERS_AHEAD, "and not too many");
+        assert!(mark.recorded().0 <= *next + NUMBERS_AHEAD, "but not too many");
         next_mark.is_some()
     }
 
     #[test]
-    fn the_first_entry_waits_for_itself_and_later_ones_for_earlier_ones() {
+    fn the_first_entry_waits_for_its_own_mark_and_later_ones_for_an_earlier_mark() {
         let (mark, mut next) = (SequenceHighWaterMark::default(), 0);
         assert!(use_numbers(&mark, &mut next, 10, 1));
         assert_eq!(mark.covered_at(), Lsn(1));
-        // Enough is told.
+        // The first mark is enough.
         assert!(!use_numbers(&mark, &mut next, 10, 2));
         assert_eq!(mark.covered_at(), Lsn(1));
-        // Told again, long before it is needed: the first entry will do.
+        // A new mark, early: the first one still covers the numbers.
         assert!(use_numbers(&mark, &mut next, 10_000, 3));
         assert_eq!(mark.covered_at(), Lsn(1));
-        // Beyond what the first one told: now the third is needed.
+        // Beyond the first mark: the third entry is needed.
         assert!(use_numbers(&mark, &mut next, 10_000, 4));
         assert_eq!(mark.covered_at(), Lsn(3));
-        // More than was told.
+        // More numbers than the reserve.
         assert!(use_numbers(&mark, &mut next, NUMBERS_AHEAD + 1, 5));
         assert_eq!(mark.covered_at(), Lsn(5));
     }
 
     #[test]
-    fn what_was_read_from_a_journal_is_waited_for_by_nobody() {
+    fn a_restored_mark_needs_no_wait() {
         let (mark, mut next) = (SequenceHighWaterMark::restored(Counter(100)), 50);
         assert!(use_numbers(&mark, &mut next, 50, 7));
         assert_eq!(mark.covered_at(), Lsn(0));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_more_to_come_no_number_is_set_aside() {
+    fn an_exact_mark_reserves_nothing() {
         let mark = SequenceHighWaterMark::restored(Counter(100));
         assert_eq!(mark.next_mark(150, NumberReserve::Exact), Some(Counter(150)));
         mark.advance(150, Some(Counter(150)), Lsn(9));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The identities of messages that came in: a copy that comes within the window is dropped (B-218 … B-231).
+//! Duplicate detection: the identities of messages that arrived within the window (B-218 … B-231).
 //!
-//! A message that is on its way to the disk holds its identity without being remembered yet. Who brings a copy meanwhile
-//! waits until that is decided: if the first one fails, the copy is the message.
+//! The identity of a message is *pending* until the message is stored. A copy that arrives in that time waits for the result:
+//! if the first message fails, the copy takes its place.
 //!
 //! Holds always
-//! - an identity is in `order` once for each time it is remembered, and under way for one admission at most;
-//! - who holds identities under way waits for nobody's, so no two wait for each other.
+//! - an identity is in `by_age` once for each time it is remembered, and pending for one admission at most;
+//! - a call that holds pending identities waits for no other call's, so there is no deadlock.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
@@ -21,10 +21,10 @@ use oxbus_store::Wait;
 use super::Shard;
 use super::guarded::{Guarded, StateGuard};
 
-/// Room for so few is not worth giving back.
+/// Collections below this size are not shrunk.
 const SPARE_MIN: usize = 64;
 
-/// Between two questions whether to leave.
+/// Interval between checks whether the caller still waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The identities of one cell.
@@ -32,15 +32,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct History {
     shard: Arc<Shard>,
     seen: Guarded<KnownIdentities>,
-    /// Notified when something under way was decided.
+    /// Notified when a pending identity was remembered or dropped.
     decided: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct KnownIdentities {
     known: HashMap<Identity, IdentityState, BuildHasherDefault<PassThroughHasher>>,
-    /// What is remembered, oldest first.
-    order: VecDeque<(Timestamp, Identity)>,
+    /// Remembered identities, oldest first.
+    by_age: VecDeque<(Timestamp, Identity)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ enum IdentityState {
     Since(Timestamp),
 }
 
-/// An identity is a keyed hash already.
+/// An identity is already a hash.
 #[derive(Debug, Default)]
 struct PassThroughHasher(u64);
 
@@ -69,29 +69,29 @@ impl Hasher for PassThroughHasher {
     }
 }
 
-/// Which messages of a call are new. Their identities are under way until it is kept, or dropped: then they never came.
+/// Which messages of a call are new. Their identities are pending until `remember`; dropping it forgets them.
 #[derive(Debug)]
 pub struct Admission<'a> {
     history: &'a History,
-    /// By the position of the message.
+    /// By position of the message: true if it is new.
     fresh: Vec<bool>,
-    /// Of the new ones that have one, in order.
+    /// Identities of the new messages, in order.
     identities: Vec<Identity>,
     at: Timestamp,
     is_remembered: Cell<bool>,
 }
 
 impl History {
-    /// What was remembered in a cell of that shard when the journal was read.
+    /// The history of a cell as read from the journal.
     pub fn restore(shard: &Arc<Shard>, remembered: impl Iterator<Item = (Identity, Timestamp)>) -> Self {
-        let mut order: VecDeque<_> = remembered.map(|(identity, since)| (since, identity)).collect();
-        order.make_contiguous().sort_unstable();
-        let known = order
+        let mut by_age: VecDeque<_> = remembered.map(|(identity, since)| (since, identity)).collect();
+        by_age.make_contiguous().sort_unstable();
+        let known = by_age
             .iter()
             .map(|(since, identity)| (*identity, IdentityState::Since(*since)));
         let seen = KnownIdentities {
             known: known.collect(),
-            order,
+            by_age,
         };
         Self {
             shard: Arc::clone(shard),
@@ -104,9 +104,9 @@ impl History {
         self.seen.lock(&self.shard.health)
     }
 
-    /// Tells which messages are new at `now`, and keeps their identities from others. `None` stands for a message without
-    /// an identity, which is always new. Of equal ones the first is. An error when the caller leaves the wait for a copy
-    /// that is on its way to a store which does not answer.
+    /// Finds out which messages are new at `now` and makes their identities pending. `None` is a message without an identity,
+    /// which is always new. Of equal identities in one call only the first is new. Fails once `wait` is over while another call
+    /// has one of the identities pending.
     pub fn admit(
         &self,
         identities: &[Option<Identity>],
@@ -118,10 +118,10 @@ impl History {
         guarded.forget(now, window_ms);
         while guarded.has_pending(identities) {
             drop(guarded.wait_timeout(&self.decided, POLL_INTERVAL));
-            // With no guard: who is asked may call Python.
+            // Without the guard: `is_over` may call Python.
             if wait.is_over() {
-                let detail = "the store did not answer in time and nothing was stored: a copy of the message is on its way there; send \
-                              it again with the same message id";
+                let detail = "the store did not answer in time and nothing was stored: an earlier copy of the message is still being \
+                              stored; send it again with the same message id";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             guarded = self.guard();
@@ -148,44 +148,44 @@ impl History {
         })
     }
 
-    /// True when an identity is remembered, whatever the time.
+    /// True if an identity is remembered, even beyond its window.
     pub fn contains(&self, identity: Identity) -> bool {
         matches!(self.guard().known.get(&identity), Some(IdentityState::Since(_)))
     }
 
-    /// Forgets what was seen a window ago, and gives back the memory.
+    /// Forgets identities older than the window and frees memory.
     pub fn forget(&self, now: Timestamp, window_ms: u64) {
         let mut seen = self.guard();
         seen.forget(now, window_ms);
-        let (known, order) = (seen.known.len(), seen.order.len());
+        let (known, by_age) = (seen.known.len(), seen.by_age.len());
         if seen.known.capacity() > 4 * known.max(SPARE_MIN) {
             seen.known.shrink_to(2 * known);
         }
-        if seen.order.capacity() > 4 * order.max(SPARE_MIN) {
-            seen.order.shrink_to(2 * order);
+        if seen.by_age.capacity() > 4 * by_age.max(SPARE_MIN) {
+            seen.by_age.shrink_to(2 * by_age);
         }
     }
 
-    /// All that is remembered, with the time since when; more of it may be over.
+    /// All remembered identities with their times, including some beyond the window.
     pub fn remembered(&self) -> Vec<(Timestamp, Identity)> {
-        self.guard().order.iter().copied().collect()
+        self.guard().by_age.iter().copied().collect()
     }
 
-    /// Bytes it takes.
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         let seen = self.guard();
         seen.known.capacity() * (size_of::<(Identity, IdentityState)>() + 1)
-            + seen.order.capacity() * size_of::<(Timestamp, Identity)>()
+            + seen.by_age.capacity() * size_of::<(Timestamp, Identity)>()
     }
 }
 
 impl KnownIdentities {
-    /// Forgets what was seen a window ago.
+    /// Forgets identities older than the window.
     fn forget(&mut self, now: Timestamp, window_ms: u64) {
-        while let Some((since, identity)) = self.order.front().copied()
+        while let Some((since, identity)) = self.by_age.front().copied()
             && since.plus_ms(window_ms) <= now
         {
-            self.order.pop_front();
+            self.by_age.pop_front();
             if self.known.get(&identity) == Some(&IdentityState::Since(since)) {
                 self.known.remove(&identity);
             }
@@ -199,32 +199,32 @@ impl KnownIdentities {
 }
 
 impl Admission<'_> {
-    /// By the position of each message: true when it is new.
+    /// By position of the message: true if it is new.
     pub fn fresh(&self) -> &[bool] {
         &self.fresh
     }
 
-    /// The identities of the new ones, to be journaled with them.
+    /// Identities of the new messages.
     pub fn identities(&self) -> &[Identity] {
         &self.identities
     }
 
-    /// The same, each with the time when it came.
+    /// The same with their times.
     pub fn dated(&self) -> Vec<(Timestamp, Identity)> {
         self.identities.iter().map(|identity| (self.at, *identity)).collect()
     }
 
-    /// Remembers the identities: the messages are stored.
+    /// Remembers the identities. Call once the messages are stored.
     pub fn remember(&self) {
         if self.is_remembered.replace(true) || self.identities.is_empty() {
             return;
         }
         let mut seen = self.history.guard();
-        // A clock that was set back must not have later ones forgotten sooner.
-        let since = seen.order.back().map_or(self.at, |(last, _)| self.at.max(*last));
+        // After the clock was set back, times must still rise.
+        let since = seen.by_age.back().map_or(self.at, |(last, _)| self.at.max(*last));
         for identity in &self.identities {
             seen.known.insert(*identity, IdentityState::Since(since));
-            seen.order.push_back((since, *identity));
+            seen.by_age.push_back((since, *identity));
         }
         drop(seen);
         self.history.decided.notify_all();
@@ -258,7 +258,7 @@ mod tests {
     fn admit(history: &History, number: u128, now: u64) -> bool {
         let admission = history
             .admit(&[Some(Identity(number))], Timestamp(now), 100, &Wait::FOREVER)
-            .expect("decided");
+            .expect("nothing is pending");
         admission.remember();
         admission.fresh()[0]
     }
@@ -275,37 +275,37 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back() {
+    fn memory_is_freed() {
         let history = of(std::iter::empty());
         for number in 0..10_000 {
             assert!(admit(&history, number, 0));
         }
         let most = history.bytes();
         history.forget(Timestamp(99), 100);
-        assert_eq!(history.bytes(), most, "all are known still");
+        assert_eq!(history.bytes(), most, "all are still known");
         history.forget(Timestamp(100), 100);
         assert!(history.bytes() < most / 20, "{} of {most}", history.bytes());
     }
 
     #[test]
-    fn what_is_not_kept_never_came() {
+    fn a_dropped_admission_leaves_no_trace() {
         let history = of(std::iter::empty());
         let identities = [Some(Identity(1)), None, Some(Identity(1)), None];
         let admission = history
             .admit(&identities, Timestamp(0), 100, &Wait::FOREVER)
-            .expect("decided");
+            .expect("nothing is pending");
         assert_eq!(admission.fresh(), [true, true, false, true]);
         drop(admission);
         assert!(admit(&history, 1, 0));
     }
 
     #[test]
-    fn a_copy_waits_for_what_is_under_way() {
+    fn a_copy_waits_for_a_pending_identity() {
         for fails in [false, true] {
             let history = of(std::iter::empty());
             let first = history
                 .admit(&[Some(Identity(1))], Timestamp(0), 100, &Wait::FOREVER)
-                .expect("decided");
+                .expect("nothing is pending");
             std::thread::scope(|scope| {
                 let copy = scope.spawn(|| admit(&history, 1, 1));
                 assert!(!copy.is_finished());
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_is_known_after_a_restart() {
+    fn remembered_identities_survive_a_restart() {
         let history = of(std::iter::empty());
         for number in 0..10 {
             assert!(admit(&history, number, 10 * number as u64));

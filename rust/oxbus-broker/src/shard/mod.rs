@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A shard: one broker over one store. Shard *i* holds partition *i* of every partitioned entity of a namespace.
 //!
-//! Claim, settle and append go straight to the lock-free stores of the cells. The shard's mutex guards what
-//! is sparse or must move in one step: dead-letter queues and schedules. This is the state of a shard and of its cells. What
-//! changes it in a durable namespace goes through `crate::write`, the journal first or second; `snapshot` writes all of it
-//! down, now and then.
+//! Claims, settlements and appends go straight to the lock-free stores of the cells.
+//! The shard's mutex guards dead-letter queues and schedules: they are sparse, or change together with a store.
+//! This module is the state of a shard and of its cells. In a durable namespace `crate::write` changes it, together with the
+//! journal; `snapshot` writes all of it down from time to time.
 //!
 //! Holds always
-//! - a call that panics while it has a lock of the shard takes it out of service until the next open (`guarded`);
-//! - the mutex is never held across a wake-up, a wait for a commit, or a call out of the stores and the journal's append;
-//! - order of the mutexes: units of work, the shard's, then the journal's order;
-//! - an event is journaled after its effect is in the stores, except for what comes in, and for what a unit does
+//! - a call that panics while it holds a lock of the shard takes the shard out of service until the next open (`guarded`);
+//! - the mutex is never held across a notification, a wait for a commit, or a call other than into the stores and the append
+//!   to the journal;
+//! - mutex order: the snapshot barrier, the shard's mutex, the append guard;
+//! - an event is journaled after its effect is in the stores. Exceptions are arriving messages and atomic writes
 //!   (transactions, receive-and-delete, fetches by number): number, event, commit, then the store. So a snapshot that waits
-//!   for reserved numbers and for units knows every event before it.
+//!   for reserved numbers and for the barrier knows every event before it.
 
 mod activation;
 mod call_error;
@@ -46,7 +47,7 @@ use std::sync::{Arc, Mutex};
 use crate::clock::Stopwatch;
 use crate::memory::MemoryBudget;
 pub use call_error::CallKind;
-pub use cell::{Cell, CellFeatures, ReadyCounts, Rules};
+pub use cell::{Cell, CellFeatures, DeliveryPolicy, ReadyCounts};
 pub use dead_letter::DeadLetters;
 pub use fault::{InjectedFault, PartitionFault};
 use guarded::{BarrierGuard, Guarded, SnapshotBarrier, StateGuard};
@@ -65,34 +66,34 @@ pub struct Shard {
     id: PartitionId,
     health: ShardHealth,
     cells: Guarded<Vec<Option<CellState>>>,
-    /// `None` in memory, and when the store could not be opened.
+    /// `None` in memory, and if the store could not be opened.
     journal: Option<Journal>,
-    /// Held by whoever writes a snapshot. After a panic nothing is amiss: a snapshot that was not written to its end is not kept.
+    /// Held while a snapshot is written. It is valid after a panic: an incomplete snapshot is discarded.
     snapshot_mutex: Mutex<()>,
-    /// No snapshot is written any more.
+    /// No more snapshots are written.
     closed: AtomicBool,
-    /// Shared by units of work that are written and have not had their effect; a snapshot takes it alone for a moment.
+    /// Shared by writes that are journaled but have not taken effect; a snapshot locks it exclusively for a moment.
     snapshot_barrier: SnapshotBarrier,
-    /// What sinks of staged sends committed last.
+    /// The latest intent of each sink.
     sinks: Guarded<BTreeMap<String, Intent>>,
-    /// Whether what comes in stays on disk.
+    /// Decides whether arriving messages are spilled.
     pub(crate) memory: Arc<MemoryBudget>,
-    /// Some cell has messages in `unspilled`.
+    /// Some cell has `unspilled` dead letters.
     pub(crate) has_unspilled: AtomicBool,
 }
 
 /// The part of a cell that the shard's mutex guards.
 #[derive(Debug, Default)]
 pub struct CellState {
-    /// Messages of the dead-letter queue, under the numbers they had (B-265).
+    /// The dead-letter queue. Messages keep their numbers (B-265).
     pub dead_letters: OrderedStore,
     /// Scheduled messages by due time.
     pub schedule: Schedule,
-    /// Messages of the dead-letter queue that leave memory once they are synced.
+    /// Dead letters to spill once they are synced.
     pub(crate) unspilled: Vec<spill::UnspilledDeadLetter>,
 }
 
-/// Names the state of one cell inside its shard.
+/// Identifies the state of one cell in its shard.
 #[derive(Debug, Clone, Copy)]
 pub struct CellStateId(usize);
 
@@ -130,23 +131,23 @@ impl Shard {
         }
     }
 
-    /// Which partition it holds.
+    /// Its partition.
     pub fn id(&self) -> PartitionId {
         self.id
     }
 
-    /// Whether it works.
+    /// Its health.
     pub fn health(&self) -> &ShardHealth {
         &self.health
     }
 
-    /// Notes that somebody waited for the store as long as anybody does: from now on nobody does.
+    /// Marks the store unresponsive after a wait reached the limit. Later calls do not wait.
     pub fn mark_unresponsive(&self) {
         self.health.mark_unresponsive(self.journal.is_some());
     }
 
-    /// Lets no snapshot be written from now on: the cells are about to go, and the directory may get another owner. Waits
-    /// for one that is being written, unless the store is out of service: that one gives up before it counts.
+    /// Stops snapshots: the cells are about to go, and the directory may get another owner. Waits for a snapshot in progress,
+    /// unless the store is out of service: that snapshot is discarded.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
@@ -164,7 +165,7 @@ impl Shard {
         self.journal.as_ref()
     }
 
-    /// What a call that asks for `asked` gets.
+    /// The durability of a call: `asked`, or the default of the namespace.
     pub fn durability(&self, asked: Option<Durability>) -> Durability {
         match &self.journal {
             None => Durability::Memory,
@@ -184,7 +185,7 @@ impl Shard {
             .map_err(|error| self.entry_failed(pending, &error, call))
     }
 
-    /// Runs a wait for the journal; one that is slow is logged.
+    /// Runs a wait for the journal and logs it if it is slow.
     #[inline]
     pub(crate) fn timed<R>(&self, call: CallKind, wait: impl FnOnce() -> R) -> R {
         let slow_ms = self.journal.as_ref().map_or(0, Journal::slow_call_ms);
@@ -200,9 +201,9 @@ impl Shard {
         done
     }
 
-    /// The error of an entry that did not reach its level. A store that failed is out of service.
+    /// The error of an entry that did not reach its level. Takes the shard out of service if the store failed.
     pub(crate) fn entry_failed(&self, pending: &PendingEntry, error: &AppendError, call: CallKind) -> Error {
-        // Under the order no other log takes the place: who learns late that one failed leaves the next in service.
+        // The append guard keeps the log from being replaced. An error of an earlier log leaves the current one in service.
         let append_guard = self
             .journal
             .as_ref()
@@ -213,7 +214,7 @@ impl Shard {
         self.call_error(error, call)
     }
 
-    /// Waits until all entries so far, whoever wrote them, are as safe as a call asks.
+    /// Waits until all entries so far have the given durability.
     pub(crate) fn await_all(&self, durability: Durability, call: CallKind, wait: &Wait<'_>) -> Result<()> {
         let Some(last) = self.last_pending() else {
             return Ok(());
@@ -221,12 +222,12 @@ impl Shard {
         self.wait_until(&last, durability, call, wait)
     }
 
-    /// The last entry that was appended, to be waited for; `None` without a journal.
+    /// The last appended entry; `None` without a journal.
     pub(crate) fn last_pending(&self) -> Option<PendingEntry> {
         Some(self.journal.as_ref()?.last())
     }
 
-    /// Keeps snapshots from looking while a write is journaled and has not had its effect.
+    /// Blocks snapshots while a write is journaled and has not taken effect.
     pub(crate) fn hold_off_snapshots(&self) -> BarrierGuard<'_> {
         self.snapshot_barrier.enter(&self.health)
     }
@@ -235,11 +236,11 @@ impl Shard {
         self.cells.lock(&self.health)
     }
 
-    /// Panics in the middle of a step.
+    /// Panics while it holds the lock.
     #[cfg(test)]
     pub(crate) fn panic_while_locked(&self) {
         let _cells = self.lock_cells();
-        panic!("asked for by the test");
+        panic!("injected by the test");
     }
 
     fn add_cell(&self, state: CellState) -> CellStateId {
@@ -254,17 +255,13 @@ impl Shard {
 
     fn remove_cell(&self, no: CellStateId) {
         let state = self.lock_cells()[no.0].take();
-        // Dropped outside the guard: it may hold many messages.
+        // Dropped without the lock: it may hold many messages.
         drop(state);
     }
 
-    /// Runs one step on the guarded state of a cell.
+    /// Runs `step` on the state of a cell under the shard's mutex.
     pub(crate) fn with_cell_state<R>(&self, no: CellStateId, step: impl FnOnce(&mut CellState) -> R) -> R {
         let mut cells = self.lock_cells();
-        step(
-            cells[no.0]
-                .as_mut()
-                .expect("a cell removes its state only when it is dropped"),
-        )
+        step(cells[no.0].as_mut().expect("only dropping the cell removes its state"))
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that came from other shards: told apart from those that did not, so that none comes twice.
+//! Origins of messages that were forwarded from other shards. They prevent duplicates.
 //!
-//! A message is forwarded to another shard in three steps: it is stored here with its origin, it is removed there, the origin
-//! is forgotten here. Who finds a message there whose origin is known here goes on with the second step.
+//! Forwarding to another shard takes three steps: store the message here with its origin, remove it at the source, forget the
+//! origin here. A retry that finds the origin here continues with the second step.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ impl Cell {
         self.origins.lock(&self.shard.health)
     }
 
-    /// The origins of messages that may be there still.
+    /// Origins of messages that may still be at their source.
     pub fn origins(&self) -> Vec<Origin> {
         self.lock_origins().iter().copied().collect()
     }
@@ -25,7 +25,7 @@ impl Cell {
         self.lock_origins().contains(origin)
     }
 
-    /// Notes origins, or forgets them: their messages have left there, or did not come.
+    /// Adds origins. With `is_over`, removes them: their messages have left the source, or did not arrive.
     pub(crate) fn note_origins(&self, is_over: bool, origins: &[Origin]) {
         if is_over {
             self.lock_origins().retain(|origin| !origins.contains(origin));

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages in the hands of a reservation, and what is kept of the consumers whose reservations they are.
+//! Messages of reservations, and the consumers that own the reservations.
 //!
-//! The hold of a reservation on a message has no end of its own: the reservation has. It is not in the journal, because the
-//! reservation is, and takes its messages again when the directory is opened. What it charges is.
+//! The lock of a reserved message has no deadline; its reservation has one. The lock is not journaled, because the reservation
+//! is: it locks its messages again when the directory is opened. Charged deliveries are journaled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
-use oxbus_store::{Claimed, Hold, LockKey, LockLost, Outcome, Settled};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, LockLost, Outcome, SettleResult};
 
 use super::journal::ConsumerRecord;
 use super::{Cell, ReadyCounts};
 
-/// How messages are held that leave for good once the journal says so: no delivery, nothing charged if they stay.
-pub const REMOVAL_LOCK: Hold = Hold::Lock { deadline: Ticks::NEVER };
+/// Lock of messages that are removed once the journal has the removal. It is no delivery, so nothing is charged if they stay.
+pub const REMOVAL_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
-/// How a reservation holds its messages.
-pub const RESERVATION_LOCK: Hold = Hold::Lock { deadline: Ticks::NEVER };
+/// Lock of reserved messages.
+pub const RESERVATION_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
-/// A message in the hands of a reservation.
+/// A message locked by a reservation.
 #[derive(Debug, Clone, Copy)]
 pub struct ReservedMessage {
-    /// The hold.
+    /// The lock.
     pub key: LockKey,
     /// Deliveries charged so far.
     pub delivery_count: u32,
@@ -31,8 +31,8 @@ pub struct ReservedMessage {
     pub bytes: u32,
 }
 
-impl From<&Claimed> for ReservedMessage {
-    fn from(claimed: &Claimed) -> Self {
+impl From<&ClaimedMessage> for ReservedMessage {
+    fn from(claimed: &ClaimedMessage) -> Self {
         Self {
             key: claimed.key,
             delivery_count: claimed.delivery_count,
@@ -45,7 +45,7 @@ impl From<&Claimed> for ReservedMessage {
 pub(super) type ConsumerRecords = BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>;
 
 impl Cell {
-    /// Ends holds that were never used, nothing charged; how many messages are ready by it.
+    /// Releases unused locks without charging a delivery. Returns how many messages became ready.
     pub fn release_all<'a>(
         &self,
         sub_queue: SubQueue,
@@ -57,24 +57,24 @@ impl Cell {
             .count()
     }
 
-    /// Ends a hold of which the journal says nothing, nothing charged; what is ready by it. An error when it is over.
+    /// Releases a lock that is not in the journal, without charging a delivery. Returns what became ready.
     pub fn release_lock(&self, sub_queue: SubQueue, key: LockKey, ticks: Ticks) -> Result<ReadyCounts, LockLost> {
         let settled = self.store(sub_queue).settle(key, Outcome::Release, ticks)?;
-        let ready = usize::from(matches!(settled, Settled::Ready));
+        let ready = usize::from(matches!(settled, SettleResult::Ready));
         Ok(ReadyCounts::of(sub_queue, ready))
     }
 
-    /// What is kept of the consumers that have their place here.
+    /// The consumers stored in this cell.
     pub fn consumers(&self) -> BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>> {
         self.consumers.get_cloned()
     }
 
-    /// True when consumers are to be kept.
+    /// True if consumers are persisted.
     pub fn persists_consumers(&self) -> bool {
         self.shard.journal().is_some()
     }
 
-    /// Keeps a consumer in memory. Calls for one consumer follow each other.
+    /// Stores a consumer in memory. Calls for one consumer are serialised by the caller.
     pub(crate) fn store_consumer(&self, consumer: (SubQueue, Arc<str>), record: Arc<ConsumerRecord>) {
         let mut consumers = self.consumers.lock(&self.shard.health);
         consumers.insert(consumer, record);

@@ -10,17 +10,17 @@ use oxbus_model::{Counter, Timestamp};
 pub struct Schedule(BTreeSet<(Timestamp, Counter)>);
 
 impl Schedule {
-    /// Notes that a message becomes active at `due`.
+    /// Adds a message that becomes active at `due`.
     pub fn add(&mut self, due: Timestamp, counter: Counter) {
         self.0.insert((due, counter));
     }
 
-    /// Forgets a message. False when it was not there.
+    /// Removes a message. False if it was not there.
     pub fn remove(&mut self, due: Timestamp, counter: Counter) -> bool {
         self.0.remove(&(due, counter))
     }
 
-    /// How many messages wait for their time.
+    /// Number of scheduled messages.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -30,7 +30,7 @@ impl Schedule {
         self.0.first().map_or(Timestamp::NEVER, |&(due, _)| due)
     }
 
-    /// Takes the earliest message that is due, with its time.
+    /// Removes and returns the earliest due message and its due time.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Counter)> {
         self.0.first().filter(|(due, _)| *due <= now)?;
         self.0.pop_first()

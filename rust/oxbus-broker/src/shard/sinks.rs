@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the sinks of staged sends committed last, for those that are at home in this shard.
+//! The latest intents of the sinks whose home is this shard.
 //!
-//! A sink's latest intent is replaced as a whole, in the journal and here, by whoever has the turn of that sink. A snapshot
-//! does not look in between.
+//! The holder of a sink's commit slot replaces its intent as a whole, in the journal and here. A snapshot never sees one
+//! without the other.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ impl Shard {
         self.sinks.lock(&self.health)
     }
 
-    /// What a sink committed last.
+    /// The latest intent of a sink.
     pub fn intent(&self, sink: &str) -> Option<Intent> {
         self.sinks().get(sink).cloned()
     }
 
-    /// What all sinks committed last.
+    /// The latest intents of all sinks.
     pub fn intents(&self) -> Vec<(String, Intent)> {
         let sinks = self.sinks();
         sinks
@@ -32,25 +32,25 @@ impl Shard {
             .collect()
     }
 
-    /// When the oldest commit was decided that is not published yet.
+    /// When the oldest unpublished batch was decided.
     pub(crate) fn unpublished_since(&self) -> Option<Timestamp> {
         let sinks = self.sinks();
         let undone = sinks.values().filter(|intent| !intent.is_done);
         undone.map(|intent| intent.at).min()
     }
 
-    /// Takes over what the journal tells.
+    /// Restores the intents that the journal has.
     pub(crate) fn restore_intents(&self, sinks: BTreeMap<String, Intent>) {
         *self.sinks() = sinks;
     }
 
-    /// Forgets sinks that have not committed for long.
+    /// Forgets sinks that have not committed for a long time.
     pub(crate) fn forget_sinks(&self, now: Timestamp) {
         self.sinks()
             .retain(|_, intent| !intent.is_done || intent.at.plus_ms(SINK_MS) > now);
     }
 
-    /// Replaces what is known of a sink.
+    /// Replaces the intent of a sink.
     pub(crate) fn set_intent(&self, sink: &str, intent: Intent) {
         self.sinks().insert(sink.to_owned(), intent);
     }

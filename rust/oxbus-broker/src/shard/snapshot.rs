@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All messages of a shard, written down while threads go on.
+//! Snapshots of a shard, written while threads go on.
 //!
-//! The journal's order is held for a moment: the last entry is noted, and the numbers given out so far. Once all of those
-//! are settled, every effect of every entry up to the noted one is in the stores, so a walk over them finds it, and more:
-//! what happens during the walk may be in it or not. Every event can happen twice (`journal::image`), so that does no harm.
-//! Of an entity the queue is walked first and its dead-letter queue second: a message that moves is seen.
+//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once these numbers are decided, the
+//! stores have every effect of every entry up to the noted one. A walk over them finds all of these, and perhaps some later
+//! ones: events are idempotent (`journal::shard_state`), so that does no harm. The walk visits the queue of an entity before
+//! its dead-letter queue, so it does not miss a message that moves.
 //!
-//! A shard that failed heals by the same walk: its log has ended, so no number is given out meanwhile. What was not
-//! acknowledged is not in the stores, and what was is.
+//! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores hold
+//! exactly what was acknowledged.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -21,7 +21,7 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
-use oxbus_store::{NumberedStore, Peeked, Phase};
+use oxbus_store::{MessagePhase, NumberedStore, PeekedMessage};
 
 use super::journal::push_intent;
 use super::journal::{EntityId, Intent, JournalEvent, SEEN_MAX, StoredPhase};
@@ -29,7 +29,7 @@ use super::{Cell, FaultReason, History, PartitionFault, SessionState, Sessions, 
 
 /// Bytes of a chunk; one message may make it longer.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Messages looked at in one call.
+/// Messages read in one call.
 const PAGE: usize = 64;
 
 /// Keeps a cell alive.
@@ -38,23 +38,23 @@ pub trait CellHandle {
     fn cell(&self) -> &Cell;
 }
 
-/// A cell and how far its numbers go at the noted entry.
+/// A cell and the numbers that it had reserved at the noted entry.
 struct NotedCell<C> {
     cell: C,
     /// The next number.
     next: Counter,
-    /// The number to go on from after an unclean end.
+    /// The number to continue from after an unclean end.
     reserved_until: Counter,
 }
 
-/// Bytes that a snapshot of cells has, about.
+/// Approximate bytes of a snapshot of cells.
 pub fn snapshot_bytes<C: CellHandle>(cells: &[C]) -> u64 {
     cells.iter().map(|cell| cell.cell().snapshot_bytes()).sum()
 }
 
 impl Shard {
-    /// Writes a snapshot and lets go of the journal before it. `cells` lists the cells of this shard. `closing` says
-    /// that no number will be given out any more, so that the next open goes on without a gap.
+    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` means that no more
+    /// numbers will be assigned, so the next open continues without a gap.
     pub fn write_snapshot<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _snapshot_guard = whole(self.snapshot_mutex.lock());
@@ -62,7 +62,7 @@ impl Shard {
             return Ok(());
         }
         let unsaved = journal.unsaved_bytes();
-        // No unit of work is half-way: what the noted entry says is in the stores.
+        // No write is in progress: the stores have every effect up to the noted entry.
         let units = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let at = append_guard.last();
@@ -73,7 +73,7 @@ impl Shard {
         self.wait_numbers_decided(&noted)
             .map_err(|error| self.snapshot_failed(error))?;
         let mut chunks = SnapshotChunks::over(&noted, self.intents());
-        // What is remembered may be younger than the noted entry: its message must not be lost when the snapshot stays.
+        // The walk may see messages of later entries. They must be synced before the snapshot counts.
         let mut with_end = std::iter::from_fn(|| {
             chunks
                 .next()
@@ -93,9 +93,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Goes on after a failure: writes everything that was acknowledged into a new journal. `new_log` makes it from
-    /// the messages it is given. Nothing is done unless it `is_needed`, asked when nobody else heals or saves: a healthy
-    /// shard is not taken out of service by who came late.
+    /// Recovers from a failure: writes everything that was acknowledged into a new journal, which `new_log` creates from the given
+    /// chunks. `is_needed` is asked while no other heal or snapshot runs, so that a late call does not take a healthy shard out of
+    /// service.
     pub fn heal<C: CellHandle>(
         &self,
         is_needed: impl FnOnce() -> bool,
@@ -109,8 +109,8 @@ impl Shard {
         }
         let reason = || FaultReason::of(self.health.reason().unwrap_or_default(), self.health.source());
         self.health.fail(PartitionFault::Healing, reason());
-        // The log has ended: nothing is appended any more, so the order need not be held, and numbers stand still. A unit of
-        // work that was committed before has its effect first.
+        // The failed log takes no entries, so the numbers stand still without the append guard. Writes that were committed before
+        // take effect first.
         let units = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let noted = note(cells(), false);
@@ -134,17 +134,17 @@ impl Shard {
         }
     }
 
-    /// What must hold before a snapshot that is written counts, beside a log that goes on.
+    /// Checks that a complete snapshot counts: the log is synced, and the shard neither panicked nor closed.
     fn check_complete(&self, log: Option<&dyn ShardLog>) -> io::Result<()> {
         log.map_or(Ok(()), sync_all)?;
         self.check_not_panicked()?;
         if log.is_some() && self.is_closed() {
-            return Err(io::Error::other("the namespace was closed meanwhile"));
+            return Err(io::Error::other("the namespace was closed"));
         }
         Ok(())
     }
 
-    /// Refuses to write down what a call left that panicked.
+    /// Fails after a panic, which may have left inconsistent state.
     fn check_not_panicked(&self) -> io::Result<()> {
         if self.health.fault() == Some(PartitionFault::Panicked) {
             return Err(io::Error::other("a call panicked while it changed the partition"));
@@ -152,12 +152,12 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until every number that was given out is a message or given up. A log that fails lets everybody give up; after a
-    /// panic nobody may.
+    /// Waits until every reserved number is published or given up. If the log fails, its callers give theirs up; after a panic they
+    /// may not.
     fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
         for NotedCell { cell, next, .. } in noted {
-            while !cell.cell().main().is_settled(*next) {
+            while !cell.cell().main().is_decided(*next) {
                 self.check_not_panicked()?;
                 std::thread::park_timeout(pause);
                 pause = (pause * 2).min(Duration::from_millis(20));
@@ -167,7 +167,7 @@ impl Shard {
     }
 
     fn snapshot_failed(&self, error: io::Error) -> Error {
-        // One that gives way to the end of the namespace has not failed.
+        // A snapshot that is cut short by a close has not failed.
         if !self.is_closed() {
             event!(SNAPSHOT_FAILED, partition = self.id.0, cause = %error);
         }
@@ -176,7 +176,7 @@ impl Shard {
 
     fn snapshot_error(&self, error: io::Error) -> Error {
         let detail = format!(
-            "the messages of the partition could not be written anew ({error}); see to its disk and try again: partition={}",
+            "the messages of the partition could not be rewritten ({error}); check its disk and try again: partition={}",
             self.id
         );
         Error::new(ErrorKind::PartitionUnavailable, detail)
@@ -211,17 +211,17 @@ fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<NotedCell<C>> {
 
 /// The messages of cells as chunks of events.
 struct SnapshotChunks<'a, C> {
-    /// What sinks committed last.
+    /// The latest intents.
     sinks: Vec<(String, Intent)>,
     left: VecDeque<&'a NotedCell<C>>,
-    /// Where the cell at hand goes on.
+    /// Where the current cell continues.
     at: Option<(&'a Cell, SubQueue, Counter)>,
-    /// What it remembers and did not give out yet.
+    /// Identities of the current cell still to be written.
     remembered: VecDeque<(Timestamp, Identity)>,
-    /// The states of its sessions, likewise.
+    /// Session states of the current cell still to be written.
     states: Vec<(Arc<str>, SessionState)>,
-    page: VecDeque<Peeked>,
-    /// Bytes given out so far.
+    page: VecDeque<PeekedMessage>,
+    /// Bytes written so far.
     bytes: u64,
 }
 
@@ -238,7 +238,7 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
         }
     }
 
-    /// Adds one message, or goes on to the next page, sub-queue or cell. False at the end.
+    /// Writes one message, or moves on to the next page, sub-queue or cell. False at the end.
     fn step(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
         if let Some((sink, intent)) = self.sinks.pop() {
             push_intent(&sink, intent, &mut chunk.bytes);
@@ -318,19 +318,19 @@ impl<C: CellHandle> Iterator for SnapshotChunks<'_, C> {
     }
 }
 
-fn push_message(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Chunk) -> io::Result<()> {
+fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, chunk: &mut Chunk) -> io::Result<()> {
     let record = message.record.load()?;
     let phase = match message.phase {
-        Phase::Ready | Phase::Cached | Phase::Locked => StoredPhase::Ready,
-        Phase::Deferred => StoredPhase::Deferred,
-        Phase::DeferredLocked => StoredPhase::Fetched,
-        Phase::Scheduled => StoredPhase::Scheduled {
+        MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => StoredPhase::Ready,
+        MessagePhase::Deferred => StoredPhase::Deferred,
+        MessagePhase::DeferredLocked => StoredPhase::Fetched,
+        MessagePhase::Scheduled => StoredPhase::Scheduled {
             due: super::cell::due_of(message),
         },
     };
-    // A delivery under way counts as ended; a deferred message was charged at its fetch. What is on the move was not
-    // delivered.
-    let charge = u32::from(message.phase == Phase::Locked && message.is_delivered);
+    // A delivery in progress counts as ended. A deferred message was charged at its fetch. A locked message that is not delivered
+    // is not charged.
+    let charge = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,
         counter: message.counter,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that stay on disk: where they are, and reading them back.
+//! Spilled messages: where their records are on disk, and how they are read back.
 //!
-//! A message stays where the journal wrote it, once that is synced: what a failed sync loses must still be in memory.
-//! A snapshot that holds it takes over (`snapshot`), so old files are let go of.
+//! A record stays where the journal wrote it, once that is synced: until then a failed sync may lose it.
+//! A snapshot copies the record (`snapshot`), so that old files can be removed.
 
 use std::io;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, Source};
-use oxbus_store::extent::Place;
-use oxbus_store::{NeighbourReader, Record, Stored, Wait};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::{CoalescingReader, Record, StoredRecord, Wait};
 
 use super::journal::{EventReader, JournalEvent, PendingEntry, RecordChange};
 use super::{CallKind, Cell, CellState, FaultReason, PartitionFault, Shard};
 use crate::memory::SPILL_BYTES_MIN;
 
-/// Where in `entry` a part of it stands.
+/// The offset of `part` in `entry`.
 pub(crate) fn offset_in(entry: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr() - entry.as_ptr().addr()
 }
 
-/// Where the messages that an entry brings in, or into the dead-letter queue, stand, in order.
-pub(crate) fn record_locations(entry: &[u8], location: &Place) -> Vec<Place> {
+/// Locations of the messages that an entry adds to an entity or to its dead-letter queue, in order.
+pub(crate) fn record_locations(entry: &[u8], location: &ExtentLocation) -> Vec<ExtentLocation> {
     let at = |bytes: &[u8]| location.plus(offset_in(entry, bytes));
     let mut record_locations = Vec::new();
     for (_, event) in EventReader::of(entry).flatten() {
@@ -47,12 +47,12 @@ pub(crate) fn record_locations(entry: &[u8], location: &Place) -> Vec<Place> {
 }
 
 impl Shard {
-    /// The error of a message that could not be read back; the shard is out of service.
+    /// The error of a message that could not be read back. Takes the shard out of service.
     #[cold]
     pub(super) fn unreadable(&self, error: io::Error) -> Error {
         let id = self.id();
         let reason = format!("a message could not be read back: {error}");
-        // What was not written so will not become so by trying again.
+        // Invalid data does not become valid by a retry.
         let fault = match error.kind() {
             io::ErrorKind::InvalidData => PartitionFault::Damaged,
             _ => PartitionFault::Failed,
@@ -60,29 +60,28 @@ impl Shard {
         let source: Source = Arc::new(error);
         self.health
             .fail(fault, FaultReason::of(reason.clone(), Some(Arc::clone(&source))));
-        let detail = format!("{reason}; see to the disk, then open the namespace again or salvage it: partition={id}");
+        let detail = format!("{reason}; check the disk, then open the namespace again or salvage it: partition={id}");
         Error::new(ErrorKind::PartitionUnavailable, detail)
             .with_effect(Effect::None)
             .with_shared_source(Some(source))
     }
 }
 
-/// A message that came into the dead-letter queue, and where its bytes stand in the journal: it leaves memory once they
-/// are synced there.
+/// A dead letter that is spilled once its entry is synced.
 #[derive(Debug)]
 pub(crate) struct UnspilledDeadLetter {
     counter: Counter,
     record: Record,
     pending: PendingEntry,
-    location: Place,
+    location: ExtentLocation,
 }
 
 impl UnspilledDeadLetter {
-    /// `None` when it is to stay in memory.
+    /// `None` if it stays in memory.
     pub(crate) fn of(
         shard: &Shard,
         counter: Counter,
-        record: &Stored,
+        record: &StoredRecord,
         entry: &[u8],
         pending: &PendingEntry,
     ) -> Option<Self> {
@@ -100,7 +99,7 @@ impl UnspilledDeadLetter {
 }
 
 impl CellState {
-    /// Takes messages out of memory that are synced; true when others wait for it. Who changed one meanwhile keeps it.
+    /// Spills synced messages; true if others remain. A message whose record changed since stays in memory.
     fn spill_dead_letters(&mut self) -> bool {
         let synced = self.unspilled.extract_if(.., |unspilled| unspilled.pending.is_synced());
         for UnspilledDeadLetter {
@@ -117,7 +116,7 @@ impl CellState {
 }
 
 impl Shard {
-    /// Takes messages of the dead-letter queues out of memory that are synced by now. Waits for nothing.
+    /// Spills dead letters that are synced by now, without waiting.
     pub fn spill_dead_letters(&self) {
         if !self.has_unspilled.swap(false, Ordering::AcqRel) {
             return;
@@ -131,13 +130,13 @@ impl Shard {
         }
     }
 
-    /// True while messages of dead-letter queues are to leave memory.
+    /// True while dead letters are to be spilled.
     pub(crate) fn has_unspilled(&self) -> bool {
         self.has_unspilled.load(Ordering::Acquire)
     }
 
-    /// Has messages that a call dead-lettered leave memory before the call ends, so that calls do not fill it: waits for
-    /// the sync of the last one. They stay in memory when that fails, and the shard is out of service.
+    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync of the last
+    /// one. If that fails, they stay in memory and the shard is out of service.
     pub(crate) fn spill_dead_letters_after(&self, last: &PendingEntry, wait: &Wait<'_>) {
         if self.has_unspilled() {
             let _ = self.wait_until(last, Durability::Fsync, CallKind::Change, wait);
@@ -145,7 +144,7 @@ impl Shard {
         }
     }
 
-    /// Keeps them in memory: the log they were written to is no longer in use.
+    /// Keeps dead letters in memory: their log was replaced.
     pub(super) fn keep_dead_letters_in_memory(&self) {
         for state in self.lock_cells().iter_mut().flatten() {
             state.unspilled.clear();
@@ -154,28 +153,28 @@ impl Shard {
 }
 
 impl Cell {
-    /// The bytes of a message, wherever they are.
+    /// The record of a message, in memory or read from disk.
     #[inline]
-    pub fn load(&self, stored: &Stored) -> Result<Record> {
+    pub fn load(&self, stored: &StoredRecord) -> Result<Record> {
         match stored.in_memory() {
             Some(record) => Ok(record.clone()),
             None => stored.load().map_err(|error| self.shard.unreadable(error)),
         }
     }
 
-    /// Shows the bytes of messages, in order: those that stand side by side on disk are read in one go.
+    /// Passes the records of messages to `show`, in order. Adjacent records are read together.
     pub fn load_each<'a>(
         &self,
-        messages: impl Iterator<Item = &'a Stored>,
-        reader: &mut NeighbourReader,
+        messages: impl Iterator<Item = &'a StoredRecord>,
+        reader: &mut CoalescingReader,
         show: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         reader.read(messages, |error| self.shard.unreadable(error), show)
     }
 
-    /// Brings the bytes of a message into memory.
+    /// Loads the record of a message into memory.
     #[inline]
-    pub fn load_in_place(&self, stored: &mut Stored) -> Result<()> {
+    pub fn load_in_place(&self, stored: &mut StoredRecord) -> Result<()> {
         if stored.in_memory().is_none() {
             *stored = self.load(stored)?.into();
         }

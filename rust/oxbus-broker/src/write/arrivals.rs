@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that come in: the numbers they get, their events, and their way into the stores.
+//! Arriving messages: their numbers, their events, and their publication in the stores.
 //!
 //! Holds always
 //! - operations take numbers in their order, here and in the journal, so both agree without a list of numbers;
@@ -8,8 +8,8 @@
 use std::sync::atomic::Ordering;
 
 use oxbus_model::{Counter, Timestamp};
-use oxbus_store::extent::Place;
-use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, RemovedMessage, StoredRecord};
 use smallvec::{SmallVec, smallvec};
 
 use super::shard_write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
@@ -17,17 +17,17 @@ use crate::memory::SPILL_BYTES_MIN;
 use crate::shard::Cell;
 use crate::shard::journal::{FanOutCopy, JournalEvent, Ranges, RecordChange, push_append};
 
-/// Bytes of an event, at most, beside those of its message: for a buffer that need not grow.
+/// Upper limit of the bytes of an event besides its message, for the capacity of a buffer.
 const EVENT_BYTES: usize = 64;
 
 /// Consecutive numbers in one cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CellNumbers {
-    /// The first that is not taken.
+    /// The first that is still free.
     pub(super) next: Counter,
-    /// How many there are in all.
+    /// How many were reserved in all.
     pub(super) count: usize,
-    /// How far numbers go from now on, when the journal has to know that.
+    /// The new high-water mark, if one is due.
     pub(super) mark: Option<Counter>,
 }
 
@@ -40,28 +40,28 @@ impl CellNumbers {
     }
 }
 
-/// Numbers by the position of their cell.
+/// Numbers by position of the cell.
 pub(super) type NumbersByCell = SmallVec<[CellNumbers; 1]>;
 
-/// Where messages stand in the journal that are to stay there, in the order of their events.
-type SpillLocations = std::vec::IntoIter<Place>;
+/// Locations in the journal of messages to be spilled, in the order of their events.
+type SpillLocations = std::vec::IntoIter<ExtentLocation>;
 
-/// The bytes of a message that comes in.
+/// The bytes of an arriving message.
 fn bytes_of(message: &NewMessage) -> &[u8] {
-    message.record.in_memory().expect("what comes in is in memory")
+    message.record.in_memory().expect("an arriving message is in memory")
 }
 
 impl ShardWrite<'_> {
-    /// The numbers that its messages get if they get the next ones.
+    /// The numbers for its messages, starting at the next number of each cell.
     pub(super) fn next_numbers(&self) -> NumbersByCell {
-        let none = |cell: &&Cell| CellNumbers {
+        let numbers_of = |cell: &&Cell| CellNumbers {
             next: cell.main.next(),
             count: 0,
             mark: None,
         };
         let mut numbers: NumbersByCell = match &self.cells[..] {
-            [cell] => NumbersByCell::from_buf([none(cell)]),
-            cells => cells.iter().map(none).collect(),
+            [cell] => NumbersByCell::from_buf([numbers_of(cell)]),
+            cells => cells.iter().map(numbers_of).collect(),
         };
         for operation in &self.operations {
             match operation {
@@ -83,26 +83,26 @@ impl ShardWrite<'_> {
         numbers
     }
 
-    /// Reserves as many numbers. Under the journal's order they are the ones that were next.
+    /// Reserves these numbers. Under the append guard they are still the next ones.
     pub(super) fn reserve(&self, numbers: &mut NumbersByCell) {
         for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
             let first = cell.main.reserve(numbers.count);
             debug_assert!(
                 cell.shard.journal().is_none() || first.0 + numbers.count as u64 == numbers.next.0,
-                "numbers are given out under the journal's order, and each has its event"
+                "numbers are assigned under the append guard, and each has its event"
             );
             numbers.next = first;
         }
     }
 
-    /// Gives the numbers up: no message will have them.
+    /// Gives up the numbers.
     pub(super) fn give_up(&self, numbers: &NumbersByCell) {
         for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
             cell.main.give_up(numbers.next, numbers.count);
         }
     }
 
-    /// Bytes of the events of what comes in, about.
+    /// Approximate bytes of the events of arriving messages.
     pub(super) fn arriving_bytes(&self) -> usize {
         let of = |operation: &WriteOperation<'_>| match operation {
             WriteOperation::Append(messages) => messages.iter().map(|it| it.record.len() + EVENT_BYTES).sum(),
@@ -123,7 +123,7 @@ impl ShardWrite<'_> {
         self.operations.iter().map(of).sum()
     }
 
-    /// Adds the events of what comes in under these numbers.
+    /// Writes the events of arriving messages under these numbers.
     pub(super) fn encode_arrivals(&self, numbers: &mut NumbersByCell, entry: &mut Vec<u8>) {
         let now = self.moment.now;
         for operation in &self.operations {
@@ -198,14 +198,14 @@ impl ShardWrite<'_> {
         }
     }
 
-    /// Puts what came in where it belongs, under its numbers; how many are ready in the first cell.
-    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, locations: Option<Vec<Place>>) -> usize {
+    /// Publishes the messages under their numbers. Returns how many are ready in the first cell.
+    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, locations: Option<Vec<ExtentLocation>>) -> usize {
         let operations = &mut *self.operations;
         for operation in operations.iter() {
             match operation {
-                // Before the messages: a snapshot that has them must know their identities.
+                // First: a snapshot that has the messages must have their identities.
                 WriteOperation::Seen(_, admission) | WriteOperation::Attached(_, admission) => admission.remember(),
-                // Before it has its new place: a snapshot that sees the new number settled does not see the old one.
+                // Before the publication: a snapshot that sees the new number decided must not see the old one.
                 WriteOperation::Activate { cell, counter, .. } => {
                     cell.main.take_scheduled(*counter);
                 }
@@ -221,7 +221,7 @@ impl ShardWrite<'_> {
                     ready += messages.len();
                     let first = numbers[0].take(messages.len());
                     for message in messages.iter_mut() {
-                        leave_on_disk(message, &mut locations);
+                        spill(message, &mut locations);
                     }
                     self.cells[0].main.publish(first, messages, now);
                 }
@@ -231,8 +231,8 @@ impl ShardWrite<'_> {
                     ..
                 } => {
                     ready += 1;
-                    let mut message = message.take().unwrap_or_else(nothing);
-                    leave_on_disk(&mut message, &mut locations);
+                    let mut message = message.take().unwrap_or_else(empty_message);
+                    spill(&mut message, &mut locations);
                     cell.main.publish(numbers[0].take(1), &mut vec![message], now);
                 }
                 WriteOperation::Schedule {
@@ -242,8 +242,8 @@ impl ShardWrite<'_> {
                     message,
                 } => {
                     let counter = counter.unwrap_or_else(|| numbers[*to].take(1));
-                    let mut message = std::mem::replace(message, nothing());
-                    leave_on_disk(&mut message, &mut locations);
+                    let mut message = std::mem::replace(message, empty_message());
+                    spill(&mut message, &mut locations);
                     self.cells[*to].publish_scheduled(counter, *due, message, now);
                 }
                 WriteOperation::FanOut { fans, .. } => {
@@ -255,7 +255,7 @@ impl ShardWrite<'_> {
                 } => {
                     // It stays in memory.
                     locations.as_mut().map(Iterator::next);
-                    let message = std::mem::replace(message, nothing());
+                    let message = std::mem::replace(message, empty_message());
                     self.cells[*to].publish_dead_letter(numbers[*to].take(1), message, now);
                 }
                 _ => {}
@@ -265,20 +265,20 @@ impl ShardWrite<'_> {
     }
 }
 
-/// In place of a message that was moved out.
-fn nothing() -> NewMessage {
+/// Replaces a message that was moved out.
+fn empty_message() -> NewMessage {
     NewMessage {
         record: Record::from_slice(&[]).into(),
         expires_at: Timestamp::NEVER,
     }
 }
 
-/// Leaves a message where the journal has it, when messages are to stay there and it is worth it.
-fn leave_on_disk(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
+/// Replaces a message by its location in the journal, if messages are spilled and it is large enough.
+fn spill(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
     if let Some(location) = locations.as_mut().and_then(Iterator::next)
         && message.record.len() >= SPILL_BYTES_MIN
     {
-        message.record = Stored::on_disk(message.record.len(), location);
+        message.record = StoredRecord::on_disk(message.record.len(), location);
     }
 }
 
@@ -296,7 +296,7 @@ fn publish_copies(
             record: record.into(),
             expires_at: Timestamp::NEVER,
         };
-        leave_on_disk(&mut message, locations);
+        spill(&mut message, locations);
         for (to, expires_at) in copies {
             let record = message.record.clone();
             batches[to].push(NewMessage { record, expires_at });
@@ -319,7 +319,7 @@ impl Cell {
     }
 
     fn publish_dead_letter(&self, counter: Counter, message: NewMessage, now: Timestamp) {
-        let removed = Removed {
+        let removed = RemovedMessage {
             counter,
             record: message.record,
             delivery_count: 0,
@@ -331,15 +331,15 @@ impl Cell {
         self.main.give_up(counter, 1);
     }
 
-    /// Takes numbers of a topic or a schedule for messages that come in. Each is used, or given up.
+    /// Reserves numbers of a topic or a schedule for arriving messages. Each must be published or given up.
     pub fn take_numbers(&self, count: usize) -> Counter {
-        // Under the order: what the journal is told of numbers covers all that were taken before.
+        // Under the append guard: the next high-water mark covers all numbers that are reserved now.
         let journal = self.shard.journal();
         let _append_guard = journal.map(|journal| journal.lock_for_append(self.shard.health()));
         self.main.reserve(count)
     }
 
-    /// Gives numbers up that no message has.
+    /// Gives up reserved numbers.
     pub fn give_up_numbers(&self, first: Counter, count: usize) {
         self.main.give_up(first, count);
     }

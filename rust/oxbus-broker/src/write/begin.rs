@@ -3,7 +3,7 @@
 
 use oxbus_model::Moment;
 use oxbus_model::options::Durability;
-use oxbus_store::shard_log::{AppendError, Room};
+use oxbus_store::shard_log::{AppendError, SpaceClass};
 use oxbus_store::{Outcome, Wait};
 
 use super::cell_records;
@@ -16,13 +16,13 @@ use crate::shard::high_water_mark::NumberReserve;
 use crate::shard::journal::{Intent, Journal, JournalEvent, PendingEntry, push_intent};
 use crate::shard::{CallKind, SessionLost, Shard};
 
-/// Bytes of a mark of how far numbers go, at most.
+/// Upper limit of the bytes of a high-water mark.
 const MARK_BYTES: usize = 32;
 
-/// Appends an entry that uses no numbers; what to wait for. `None` in memory.
+/// Appends an entry that uses no numbers. `None` in memory.
 pub(super) fn append(
     shard: &Shard,
-    room: Room,
+    room: SpaceClass,
     entry: &[u8],
     wait: &Wait<'_>,
 ) -> Result<Option<PendingEntry>, AppendError> {
@@ -36,10 +36,10 @@ pub(super) fn append(
 }
 
 impl Shard {
-    /// Starts a write. Its entry is in the journal after this, or in its buffer, and nobody has waited for a disk while they
-    /// held a lock. Callers over several shards begin all writes before they finish the first: their syncs run side by side.
+    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A call over
+    /// several shards begins all writes before it finishes the first, so that their syncs run in parallel.
     ///
-    /// An error leaves messages that come in where they were.
+    /// After an error arriving messages are still in the write.
     pub fn begin<'w, 'a>(
         &'a self,
         write: &'w mut ShardWrite<'a>,
@@ -61,7 +61,7 @@ impl<'a> Ticket<'_, 'a> {
         }
     }
 
-    /// Without a journal there is nothing to wait for: a write takes effect here, unless it is atomic.
+    /// Without a journal a write takes effect here, unless it is atomic.
     fn start_in_memory(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
         if self.write.is_atomic {
             self.pin()?;
@@ -79,18 +79,18 @@ impl<'a> Ticket<'_, 'a> {
         Ok(())
     }
 
-    /// Starts a write that has all its effect now.
+    /// Starts a write that takes effect now.
     fn start_journaled(&mut self, wait: &Wait<'_>) -> Result<(), WriteError> {
         let mut entry = Vec::new();
         self.settle_all(Some(&mut entry), wait)?;
         self.append_settled(&entry, wait)
     }
 
-    /// Starts a write of which something takes effect behind the wait.
+    /// Starts a write of which a part takes effect after the wait.
     fn start_later(&mut self, journal: &'a Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, is_atomic) = (self.shard, self.write.is_atomic);
         let arrives = self.write.arrives() || is_atomic;
-        if arrives || self.write.room() == Room::Adds {
+        if arrives || self.write.room() == SpaceClass::Adds {
             self.in_flight = Some(shard.health().enter(shard.id())?);
         }
         if is_atomic {
@@ -111,17 +111,17 @@ impl<'a> Ticket<'_, 'a> {
         self.guards.get_or_insert_default()
     }
 
-    /// Appends the events of what has had its effect already.
+    /// Appends the events of operations that have taken effect.
     fn append_settled(&mut self, entry: &[u8], wait: &Wait<'_>) -> Result<(), WriteError> {
         if entry.is_empty() {
             return Ok(());
         }
         let appended = append(self.shard, self.write.room(), entry, wait);
-        self.pending = appended.map_err(|error| self.shard.fail_call(&error, self.write.call()))?;
+        self.pending = appended.map_err(|error| self.shard.fail_call(&error, self.write.call_kind()))?;
         Ok(())
     }
 
-    /// Takes all locks and checks all sessions of an atomic write, and holds snapshots off until it has its effect.
+    /// Pins all locks and checks all sessions of an atomic write, and holds off snapshots until it takes effect.
     fn pin(&mut self) -> Result<(), WriteError> {
         let (pins, snapshot_hold) = (PinnedLocks::pin_all(self.write)?, self.shard.hold_off_snapshots());
         let guards = self.guards();
@@ -135,7 +135,7 @@ impl<'a> Ticket<'_, 'a> {
         Ok(())
     }
 
-    /// Lets the operations take effect that do so before they are journaled, and adds their events.
+    /// Applies the operations that take effect before they are journaled, and writes their events.
     fn settle_all(&mut self, mut entry: Option<&mut Vec<u8>>, wait: &Wait<'_>) -> Result<(), WriteError> {
         let ticks = self.write.moment.ticks;
         for operation in &mut self.write.operations {
@@ -165,7 +165,7 @@ impl<'a> Ticket<'_, 'a> {
         Ok(())
     }
 
-    /// Gives messages numbers and appends all events in one step.
+    /// Assigns numbers and appends all events under the append guard.
     fn append_arriving(&mut self, journal: &Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, write) = (self.shard, &mut *self.write);
         let mut others = Vec::new();
@@ -198,13 +198,13 @@ impl<'a> Ticket<'_, 'a> {
         write.encode_arrivals(&mut numbers, &mut entry);
         entry.append(&mut others);
         if entry.is_empty() {
-            // No subscription wants the messages (B-344).
+            // No subscription selects the messages (B-344).
             return Ok(());
         }
         let appended = append_guard.append(room, &entry, wait);
         let pending = appended.map_err(|error| shard.fail_call(&error, CallKind::Send))?;
         for (cell, numbers) in write.cells.iter().zip(&numbers) {
-            // Each number has its event, so the next one is behind them all.
+            // Each number has its event, so `next` is now after all of them.
             cell.high_water_mark.advance(numbers.next.0, numbers.mark, pending.lsn);
         }
         write.reserve(&mut numbers);
@@ -220,36 +220,36 @@ impl<'a> Ticket<'_, 'a> {
 }
 
 impl ShardWrite<'_> {
-    /// Whether its entry needs room that a full disk does not have.
-    fn room(&self) -> Room {
+    /// Whether its entry adds messages, which a full disk rejects.
+    fn room(&self) -> SpaceClass {
         let adds = self.operations.iter().any(|operation| match operation {
             WriteOperation::SessionState { state, .. } => state.is_some(),
-            WriteOperation::Consumer { room, .. } | WriteOperation::Intent { room, .. } => *room == Room::Adds,
-            // The message leaves its cell with the same entry.
+            WriteOperation::Consumer { room, .. } | WriteOperation::Intent { room, .. } => *room == SpaceClass::Adds,
+            // The same entry removes the message from its cell.
             WriteOperation::Activate { message: None, .. } => false,
             other => other.arrives(),
         });
-        if adds { Room::Adds } else { Room::Frees }
+        if adds { SpaceClass::Adds } else { SpaceClass::Frees }
     }
 
-    /// What its errors say about its effect.
-    pub(super) fn call(&self) -> CallKind {
+    /// The kind of call, for errors.
+    pub(super) fn call_kind(&self) -> CallKind {
         match self.operations.first() {
             Some(WriteOperation::HandOut {
                 then: DeliveryEffect::Delivered(_),
                 ..
-            }) => CallKind::HandOut,
+            }) => CallKind::Receive,
             Some(WriteOperation::Remove {
                 removal: Removal::Received(_),
                 ..
-            }) => CallKind::Removal,
+            }) => CallKind::ReceiveAndDelete,
             Some(WriteOperation::Intent { .. }) => CallKind::Send,
             _ if self.is_atomic || self.arrives() => CallKind::Send,
             _ => CallKind::Change,
         }
     }
 
-    /// Adds the events of session states that change with an atomic write.
+    /// Writes the events of session states that change with an atomic write.
     fn encode_states(&self, entry: &mut Vec<u8>) {
         for operation in &self.operations {
             if let WriteOperation::SessionState { cell, accepted, state } = operation {
@@ -260,7 +260,7 @@ impl ShardWrite<'_> {
 }
 
 impl WriteOperation<'_> {
-    /// Takes effect in memory and adds its event, or appends it where both are one step: what to wait for then.
+    /// Applies an operation and writes its event, or appends it if both must be one step. Returns the entry to wait for.
     fn change(
         &mut self,
         shard: &Shard,
@@ -286,7 +286,7 @@ impl WriteOperation<'_> {
                 return cell_records::set_state(cell, accepted, state.take(), moment, wait);
             }
             WriteOperation::Intent { sink, intent, room } => {
-                if *room == Room::Frees {
+                if *room == SpaceClass::Frees {
                     shard.set_intent(sink, Intent::clone(intent));
                 }
                 if let Some(entry) = entry {
@@ -302,7 +302,7 @@ impl WriteOperation<'_> {
         Ok(None)
     }
 
-    /// Adds the event of an operation that no store decides, and notes it where that comes first.
+    /// Writes the event of an operation that no store decides. Origins and consumers are stored first.
     fn encode_other(&mut self, entry: &mut Vec<u8>) {
         match self {
             Self::HandOut {

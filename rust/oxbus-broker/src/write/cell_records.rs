@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a cell keeps beside messages: session states, consumers and origins.
+//! Writes of what a cell stores besides messages: session states, consumers and origins.
 
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use super::begin::append;
 use super::error::WriteError;
 use crate::shard::journal::{ConsumerRecord, JournalEvent, Origin, PendingEntry};
 use crate::shard::{AcceptedSession, CallKind, Cell, SessionLost, SessionState};
 
-/// Adds the event of a session state.
+/// Writes the event of a session state.
 pub(super) fn state_event(
     cell: &Cell,
     accepted: &AcceptedSession,
@@ -29,7 +29,7 @@ pub(super) fn state_event(
     event.encode(cell.entity, entry);
 }
 
-/// Sets the state of a session that the caller holds; what to wait for.
+/// Sets the state of a session that the caller holds. Returns the entry to wait for.
 pub(super) fn set_state(
     cell: &Cell,
     accepted: &Arc<AcceptedSession>,
@@ -42,8 +42,12 @@ pub(super) fn set_state(
     if cell.shard.journal().is_some() {
         state_event(cell, accepted, state.as_ref(), moment.now, &mut entry);
     }
-    let room = if state.is_some() { Room::Adds } else { Room::Frees };
-    // Under the index's mutex: a snapshot that knows the event finds the state.
+    let room = if state.is_some() {
+        SpaceClass::Adds
+    } else {
+        SpaceClass::Frees
+    };
+    // Under the index's mutex: a snapshot that covers the event finds the state.
     let mut index = sessions.index();
     index.state(accepted, moment.ticks)?;
     let pending =
@@ -52,7 +56,7 @@ pub(super) fn set_state(
     Ok(pending)
 }
 
-/// Replaces the record of a consumer, and adds its event. In memory nothing is kept.
+/// Replaces the record of a consumer and writes its event.
 pub(super) fn store_consumer(
     cell: &Cell,
     sub_queue: SubQueue,
@@ -61,7 +65,7 @@ pub(super) fn store_consumer(
     entry: &mut Vec<u8>,
 ) {
     let record: Arc<ConsumerRecord> = Arc::new(std::mem::take(record));
-    // Kept first: a snapshot that knows the event finds it.
+    // Stored first: a snapshot that covers the event finds it.
     cell.store_consumer((sub_queue, Arc::clone(name)), Arc::clone(&record));
     let event = JournalEvent::Consumer {
         sub_queue,
@@ -71,7 +75,7 @@ pub(super) fn store_consumer(
     event.encode(cell.entity, entry);
 }
 
-/// Notes where messages came from, or that they have left there, and adds the event.
+/// Adds or removes origins and writes the event.
 pub(super) fn note_origins(cell: &Cell, is_over: bool, origins: &[Origin], entry: &mut Vec<u8>) {
     if origins.is_empty() {
         return;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that move to the dead-letter queue of their cell: settled so by their receiver, or by the system.
+//! Dead-lettering by the receiver or by the system.
 //!
-//! A message moves under the shard's mutex, the append of its event included: nobody sees it in both places or in neither,
-//! and a snapshot that knows the event finds it.
+//! A message moves to the dead-letter queue of its cell under the shard's mutex, which is held during the append of the event.
+//! So nobody sees it in both places or in neither, and a snapshot that covers the event finds it.
 
 use std::sync::atomic::Ordering;
 
 use oxbus_log::event;
 use oxbus_model::{ErrorKind, Ticks};
 use oxbus_store::shard_log::AppendError;
-use oxbus_store::{LockKey, MessageStore, Outcome, Record, Removed, Settled, Stored, Wait};
+use oxbus_store::{LockKey, MessageStore, Outcome, Record, RemovedMessage, SettleResult, StoredRecord, Wait};
 
 use super::begin::append;
 use super::error::WriteError;
@@ -18,14 +18,14 @@ use crate::shard::journal::{JournalEvent, PendingEntry, RecordChange};
 use crate::shard::spill::UnspilledDeadLetter;
 use crate::shard::{CallKind, Cell, CellState};
 
-/// Why the system dead-letters a message, in the service's words (B-267).
+/// Why the system dead-letters a message, in the words of Service Bus (B-267).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadLetterReason {
-    /// Its deliveries are used up.
+    /// It was delivered the maximum number of times.
     DeliveriesExhausted,
-    /// Its time to live is over.
+    /// It expired.
     Expired,
-    /// Its entity is received by session, and it has none (B-185).
+    /// Its entity requires sessions, and it has no session id (B-185).
     SessionIdNull,
 }
 
@@ -40,7 +40,7 @@ impl DeadLetterReason {
 }
 
 impl Cell {
-    /// Moves a locked message to the dead-letter queue with `record` in place of its bytes. What to wait for.
+    /// Moves a locked message to the dead-letter queue and replaces its record. Returns the entry to wait for.
     pub(super) fn dead_letter_locked(
         &self,
         key: LockKey,
@@ -49,35 +49,35 @@ impl Cell {
         wait: &Wait<'_>,
     ) -> Result<Option<PendingEntry>, WriteError> {
         self.shard.with_cell_state(self.cell_state, |state| {
-            let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
-                unreachable!("remove removes");
+            let SettleResult::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
+                unreachable!("`Remove` always returns the message");
             };
             let put = self.put_into_dead_letters(state, &message, record.clone(), wait);
             put.map_err(|error| self.shard.fail_call(&error, CallKind::Change).into())
         })
     }
 
-    /// Puts messages that left the main store into the dead-letter queue with the system's reason. Returns how many.
+    /// Dead-letters messages that were removed from the main store. Returns how many.
     pub(crate) fn dead_letter_removed(
         &self,
-        messages: Vec<Removed>,
+        messages: Vec<RemovedMessage>,
         reason: DeadLetterReason,
         wait: &Wait<'_>,
     ) -> usize {
         if messages.is_empty() {
             return 0;
         }
-        let mark = |message: Removed| {
-            // One that cannot be read back stays what the journal says: the shard is out of service.
+        let mark = |message: RemovedMessage| {
+            // A message that cannot be read back stays in the journal as it was. The shard is out of service.
             let record = self.load(&message.record).ok()?;
             Some((mark(record, message.delivery_count, reason), message))
         };
-        let marked: Vec<(Record, Removed)> = messages.into_iter().filter_map(mark).collect();
+        let marked: Vec<(Record, RemovedMessage)> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
         self.shard.with_cell_state(self.cell_state, |state| {
             for (record, message) in marked {
-                // Not waited for: until it is on disk the next open buries the message again. A failure takes the shard
-                // out of service.
+                // Not awaited: if the entry is lost, the next open dead-letters the message again. A failure takes the shard out of
+                // service.
                 if let Err(error) = self.put_into_dead_letters(state, &message, record, wait) {
                     self.shard.report_failure(&error);
                 }
@@ -93,25 +93,24 @@ impl Cell {
         count
     }
 
-    /// Stores a message that left the main store in the dead-letter queue, with `record` in place of its bytes, and appends
-    /// its event; what to wait for.
+    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry to wait for.
     fn put_into_dead_letters(
         &self,
         state: &mut CellState,
-        message: &Removed,
+        message: &RemovedMessage,
         record: Record,
         wait: &Wait<'_>,
     ) -> Result<Option<PendingEntry>, AppendError> {
         let entry = self.dead_letter_entry(message, &record);
-        let (counter, record) = (message.counter, Stored::from(record));
-        let message = Removed {
+        let (counter, record) = (message.counter, StoredRecord::from(record));
+        let message = RemovedMessage {
             record: record.clone(),
             ..*message
         };
         let stored = state.dead_letters.insert(message);
         debug_assert!(stored, "a number is in one place at a time");
         let Some(entry) = entry else { return Ok(None) };
-        let pending = append(&self.shard, oxbus_store::shard_log::Room::Frees, &entry, wait)?;
+        let pending = append(&self.shard, oxbus_store::shard_log::SpaceClass::Frees, &entry, wait)?;
         let unspilled = pending
             .as_ref()
             .and_then(|pending| UnspilledDeadLetter::of(&self.shard, counter, &record, &entry, pending));
@@ -122,10 +121,9 @@ impl Cell {
         Ok(pending)
     }
 
-    fn dead_letter_entry(&self, message: &Removed, record: &Record) -> Option<Vec<u8>> {
+    fn dead_letter_entry(&self, message: &RemovedMessage, record: &Record) -> Option<Vec<u8>> {
         let journal = self.shard.journal()?;
-        // A message that is to leave memory is read back from the entry, so that holds all of it; unless a full disk has no
-        // room for that.
+        // To be spilled, a message must be in its entry as a whole. On a full disk there is no space for that.
         let leaves_memory = self.shard.memory.is_under_pressure() && !journal.is_full();
         let record = if leaves_memory {
             RecordChange::Whole(record)
@@ -145,7 +143,7 @@ impl Cell {
     }
 }
 
-/// The record of a message with the system's reason.
+/// The record of a message with the reason added.
 fn mark(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record {
     let description = match reason {
         DeadLetterReason::DeliveriesExhausted => {
@@ -157,7 +155,7 @@ fn mark(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record
         }
     };
     let marked = with_dead_letter(&record, Some(reason.name()), Some(&description), &[]);
-    // Bytes that do not decode are kept as they are: better without a reason than gone.
+    // Corrupt bytes are kept without a reason.
     debug_assert!(
         !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
         "only corrupt bytes fail"

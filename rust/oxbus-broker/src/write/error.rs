@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why a write did not happen, or may not have.
+//! Errors of writes.
 
 use oxbus_model::{Counter, Effect, Error};
 use oxbus_store::LockLost;
@@ -7,41 +7,41 @@ use oxbus_store::shard_log::Lsn;
 
 use crate::shard::SessionLost;
 
-/// An entry that may reach the journal after its caller has left.
+/// An entry that may reach the journal after its caller has stopped waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnconfirmedEntry {
-    /// The epoch under which it was written.
+    /// The epoch in which it was appended.
     pub epoch: u64,
     /// Its number.
     pub lsn: Lsn,
 }
 
-/// Why a write did not happen, or may not have.
+/// A write that failed, or may have failed.
 #[derive(Debug)]
 pub struct WriteError {
     /// The reason.
     pub cause: Cause,
-    /// With [`Effect::None`] the write is as it was and may go elsewhere.
+    /// With [`Effect::None`] the write is unchanged and may go to another shard.
     pub effect: Effect,
-    /// The entry, when the store did not answer in time. Fenced it never counts, and the write may go elsewhere too.
+    /// The entry, if the store did not answer in time. Once it is fenced, the write may go to another shard too.
     pub unconfirmed: Option<UnconfirmedEntry>,
 }
 
-/// The reason of a failed write.
+/// Why a write failed.
 #[derive(Debug)]
 pub enum Cause {
-    /// The lock of the settlement at that position is over.
+    /// The lock of the settlement at this position is lost.
     LockLost(usize),
-    /// A session is not its receiver's any more.
+    /// A session lock is lost.
     SessionLost,
     /// These messages are not scheduled.
     NotScheduled(Vec<Counter>),
-    /// The shard did not take it.
+    /// The shard rejected it.
     Refused(Error),
 }
 
 impl WriteError {
-    /// Nothing happened.
+    /// An error without effect.
     pub(super) fn none(cause: Cause) -> Self {
         Self {
             cause,
@@ -50,12 +50,12 @@ impl WriteError {
         }
     }
 
-    /// Nothing was stored: the write may go elsewhere.
+    /// True if nothing was stored, so that the write may go elsewhere.
     pub fn is_definite(&self) -> bool {
         self.effect == Effect::None
     }
 
-    /// The error for the caller. `lost` makes it for a lock, a session or a schedule that is over.
+    /// The error for the caller. `lost` makes it for a lost lock or session and for a message that is not scheduled.
     pub fn or_lost(self, lost: impl FnOnce(&Cause) -> Error) -> Error {
         match self.cause {
             Cause::Refused(error) => error,
@@ -64,7 +64,7 @@ impl WriteError {
     }
 }
 
-/// Nothing happened, unless the error says otherwise.
+/// Without effect, unless the error says otherwise.
 impl From<Error> for WriteError {
     fn from(error: Error) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl From<SessionLost> for WriteError {
     }
 }
 
-/// For writes without locks, sessions and schedules of their callers.
+/// For writes that have no locks, sessions or scheduled messages.
 impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
         error.or_lost(|cause| unreachable!("the write has no lock, session or schedule to lose: {cause:?}"))

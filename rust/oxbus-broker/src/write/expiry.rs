@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What ends by itself: messages whose time is over, locks, sessions and reservations; and schedules that come due.
+//! Expiry of messages, locks, sessions and reservations, and activation of scheduled messages.
 //!
-//! None of it is waited for, but for deferred messages that somebody asked for. What is lost with the process happens again:
-//! a message expires again, the locks of a process that is gone have ended, and a reservation is live again and lapses again.
+//! The entries are not awaited, except for deferred messages that a caller asked for. If the process ends before an entry is
+//! written, the same happens again: a message expires again, locks end with the process, and a reservation expires again.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Removed, Settled, Wait};
+use oxbus_store::{
+    ClaimMode, ClaimedMessage, LockKey, MessageStore, NewMessage, Outcome, RemovedMessage, SettleResult, Wait,
+};
 
 use super::DeadLetterReason;
 use super::error::WriteError;
 use super::shard_write::{DeliveryEffect, LockEnd, Removal, ShardWrite, WriteOperation};
 use super::ticket::{CommittedWrite, Ticket};
 use crate::shard::journal::DeliveryRecord;
-use crate::shard::{CallKind, Cell, ReadyCounts, ReservedMessage, Rules};
+use crate::shard::{CallKind, Cell, DeliveryPolicy, ReadyCounts, ReservedMessage};
 
-/// A write that asks for no time: its operations have none in their events.
+/// For writes whose events contain no time.
 const NO_MOMENT: Moment = Moment {
     now: Timestamp(0),
     ticks: Ticks(0),
 };
 
 impl Cell {
-    /// Writes one operation without a wait for its entry. A failure takes the shard out of service.
+    /// Writes one operation without waiting for its entry. A failure takes the shard out of service.
     pub(crate) fn write_unawaited<'a>(
         &'a self,
         operation: WriteOperation<'a>,
@@ -35,7 +37,7 @@ impl Cell {
             .map(Ticket::detach)
     }
 
-    /// Ends a lock without a wait for its entry: if that is lost, the delivery counts as one that ended with the process.
+    /// Ends a lock without waiting for its entry. If that is lost, the delivery counts as one that ended with the process.
     pub(crate) fn settle_unawaited(
         &self,
         sub_queue: SubQueue,
@@ -50,15 +52,15 @@ impl Cell {
         Ok(ticket.detach().ended)
     }
 
-    /// Takes ready messages; those whose time is over are dropped, or dead-lettered when `dead_letter_expired`.
-    /// Returns how many were taken and how many were dead-lettered.
+    /// Claims ready messages. Expired ones are removed, or dead-lettered with `dead_letter_expired`.
+    /// Returns how many were claimed and how many were dead-lettered.
     pub fn claim_or_expire(
         &self,
         sub_queue: SubQueue,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> (usize, usize) {
         let mut expired = Vec::new();
@@ -72,14 +74,14 @@ impl Cell {
         )
     }
 
-    /// Takes those of the given messages that are ready. Returns how many were dead-lettered because their time is over.
+    /// Claims those of the given messages that are ready. Returns how many expired ones were dead-lettered.
     pub fn claim_these_or_expire(
         &self,
         sub_queue: SubQueue,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
@@ -88,8 +90,8 @@ impl Cell {
         self.remove_expired(sub_queue, expired, dead_letter_expired, wait)
     }
 
-    /// Ends those of the given messages that are deferred, that nobody holds and whose time is over, as those that expire
-    /// while they wait. Returns how many were dead-lettered.
+    /// Removes or dead-letters those of the given messages that are deferred, unlocked and expired. Returns how many were
+    /// dead-lettered.
     pub fn expire_deferred(
         &self,
         sub_queue: SubQueue,
@@ -104,17 +106,17 @@ impl Cell {
             return 0;
         }
         let dead_lettered = self.remove_expired(sub_queue, expired, dead_letter_expired, wait);
-        // Waited for: nobody looks by himself after a crash. A failure takes the shard out of service.
+        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out of service.
         let _ = self.shard.await_all(Durability::Os, CallKind::Change, wait);
         dead_lettered
     }
 
-    /// Drops messages whose time is over, or dead-letters them. Returns how many were dead-lettered.
+    /// Removes expired messages, or dead-letters them. Returns how many were dead-lettered.
     #[inline]
     pub(super) fn remove_expired(
         &self,
         sub_queue: SubQueue,
-        expired: Vec<Removed>,
+        expired: Vec<RemovedMessage>,
         dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
@@ -128,7 +130,7 @@ impl Cell {
     fn remove_all_expired(
         &self,
         sub_queue: SubQueue,
-        expired: Vec<Removed>,
+        expired: Vec<RemovedMessage>,
         dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
@@ -138,7 +140,7 @@ impl Cell {
         let gone = expired.iter().map(|message| message.counter).collect();
         let removal = Removal::AlreadyRemoved(gone);
         let cell = self;
-        // Not waited for: if it is lost, the messages expire again.
+        // Not awaited: if the entry is lost, the messages expire again.
         let _ = self.write_unawaited(
             WriteOperation::Remove {
                 cell,
@@ -150,13 +152,13 @@ impl Cell {
         0
     }
 
-    /// Ends the locks that are over and activates what is due.
-    pub fn tick(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+    /// Ends expired locks and activates due messages.
+    pub fn tick(&self, moment: Moment, policy: DeliveryPolicy, wait: &Wait<'_>) -> ReadyCounts {
         let Moment { now, ticks } = moment;
         let mut ended = ReadyCounts::default();
         if self.main.next_expiry() <= ticks {
             let mut exhausted = Vec::new();
-            ended.main += self.main.expire(ticks, rules.max_delivery_count, &mut exhausted);
+            ended.main += self.main.expire(ticks, policy.max_delivery_count, &mut exhausted);
             let reason = DeadLetterReason::DeliveriesExhausted;
             ended.dead_letters += self.dead_letter_removed(exhausted, reason, wait);
         }
@@ -166,11 +168,11 @@ impl Cell {
         if self.has_due(now) && !self.fans_out {
             ended.main += self.activate_due(now, wait);
         }
-        ended.and(self.expire_sessions(moment, rules, wait))
+        ended.and(self.expire_sessions(moment, policy, wait))
     }
 
-    /// Appends the messages that are due as if they were sent at their due time: new number, new enqueued time, and
-    /// the time to live counts from there, however late somebody looks. Returns how many are active.
+    /// Appends due messages as if they were sent at their due time: with a new number, a new enqueued time, and a time to live that
+    /// starts there, even if they are activated late. Returns how many are ready.
     fn activate_due(&self, now: Timestamp, wait: &Wait<'_>) -> usize {
         let mut activated = 0;
         self.for_each_due(now, |due_at, counter| -> Result<(), WriteError> {
@@ -180,7 +182,7 @@ impl Cell {
         activated
     }
 
-    /// Activates one message; how many are ready by that: none when it was cancelled.
+    /// Activates one message. Returns how many are ready: none if it was cancelled.
     fn activate(&self, due: Timestamp, counter: Counter, wait: &Wait<'_>) -> Result<usize, WriteError> {
         let Some((record, lives)) = self.scheduled(counter)? else {
             return Ok(0);
@@ -198,8 +200,7 @@ impl Cell {
         Ok(ticket.finish(wait)?.ready)
     }
 
-    /// Ends the locks of a reservation that is over: each is charged a delivery, and a message that has none left is
-    /// dead-lettered.
+    /// Ends the locks of an expired reservation. Each is charged a delivery, and exhausted messages are dead-lettered.
     pub fn expire_reservation(
         &self,
         sub_queue: SubQueue,
@@ -216,13 +217,13 @@ impl Cell {
                 replacement: None,
             };
             match self.store(sub_queue).settle(reserved.key, outcome, ticks) {
-                Ok(Settled::Exhausted(message)) => exhausted.push(message),
+                Ok(SettleResult::Exhausted(message)) => exhausted.push(message),
                 Ok(_) => ready.push(*reserved),
                 Err(_) => {}
             }
         }
         if !ready.is_empty() {
-            // Not waited for: if it is lost, the reservation is live again and lapses again.
+            // Not awaited: if the entry is lost, the reservation expires again.
             let _ = self.write_unawaited(self.charge_operation(sub_queue, &ready), wait);
         }
         let reason = DeadLetterReason::DeliveriesExhausted;
@@ -230,8 +231,8 @@ impl Cell {
         ReadyCounts::of(sub_queue, ready.len()).and(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
-    /// Charges a delivery to locks that stay. A message that has none left is dead-lettered and leaves `held`. Write the
-    /// operation and wait for it, so that the delivery counts whatever becomes of the holder.
+    /// Charges a delivery to locks that stay. Exhausted messages are dead-lettered and removed from `held`. Write the returned
+    /// operation and wait for it, so that the delivery counts even if the process ends.
     pub fn charge(
         &self,
         sub_queue: SubQueue,
@@ -259,7 +260,7 @@ impl Cell {
         (ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), charged)
     }
 
-    /// The operation of a delivery that was charged to messages.
+    /// The operation that charges a delivery to messages.
     pub fn charge_operation(&self, sub_queue: SubQueue, held: &[ReservedMessage]) -> WriteOperation<'_> {
         let charged = |reserved: &ReservedMessage| DeliveryRecord {
             counter: reserved.key.counter,

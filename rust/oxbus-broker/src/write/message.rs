@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message as the store keeps it, with what a write has to know of it.
+//! An encoded message, with the fields that a write needs.
 
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, PartitionId, Result, Timestamp};
@@ -7,15 +7,15 @@ use oxbus_store::Record;
 
 use crate::record::encode_sized;
 
-/// A message on its way into an entity. Its bytes are made once and shared by all copies.
+/// A message on its way into an entity. It is encoded once, and all copies share its bytes.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
     pub(crate) record: Record,
-    /// The partition of its key; `None` when it may go to any, and in a batch, which is routed as a whole.
+    /// The partition of its key. `None` without a key, and in a batch, which is routed as a whole.
     pub(crate) partition: Option<PartitionId>,
-    /// What its copies have in common, where the entity that it goes to drops copies.
+    /// Its identity, if the destination detects duplicates.
     pub(crate) identity: Option<Identity>,
-    /// When it becomes active, if that is not at once.
+    /// When it becomes active, if not at once.
     pub(crate) due: Option<Timestamp>,
     pub(crate) time_to_live_ms: Option<u64>,
 }
@@ -33,7 +33,7 @@ impl EncodedMessage {
         }
     }
 
-    /// A message of which the bytes were kept.
+    /// A message from an encoded record.
     pub(crate) fn of_record(record: Record) -> Result<Self> {
         let fields = Fields::decode(&record)?;
         let (time_to_live_ms, due) = (fields.time_to_live_ms, fields.scheduled_enqueue_time);
@@ -52,13 +52,13 @@ impl EncodedMessage {
         self.record.len()
     }
 
-    /// The partition that its key chooses; `None` without a key.
+    /// The partition of its key; `None` without a key.
     pub fn partition(&self) -> Option<PartitionId> {
         self.partition
     }
 }
 
-/// Refuses a message of `bytes` encoded bytes where at most `max` are taken.
+/// Fails if a message exceeds `max` encoded bytes.
 pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
     if bytes <= max {
         return Ok(());

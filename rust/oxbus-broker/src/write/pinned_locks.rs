@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Locks that end with an atomic write, all or none (B-306 … B-330).
 //!
-//! Before the write is journaled, each lock gets a key that only the write knows, and no end of its own. So nobody can settle
-//! its message on the way, and nothing can fail once the journal has the write. A write that fails gives the locks back,
-//! with the ends that they had.
+//! Before the write is journaled, each lock gets a key that only the write knows, and no deadline. So nobody else can settle its
+//! message, and nothing can fail once the write is in the journal. A write that fails restores the keys and deadlines.
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
-use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, Removed, Settled, Wait};
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, RemovedMessage, SettleResult, Wait};
 
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
@@ -16,20 +15,20 @@ use super::shard_write::{DeadLetterInput, Removal, ShardWrite, WriteOperation};
 use crate::shard::journal::{JournalEvent, RecordChange};
 use crate::shard::{Cell, ReadyCounts};
 
-/// A lock in the hands of a write.
+/// A lock pinned by a write.
 #[derive(Debug)]
 pub(super) struct PinnedLock<'a> {
     cell: &'a Cell,
     sub_queue: SubQueue,
-    /// The key that its receiver has.
+    /// The receiver's key.
     before: LockKey,
-    /// Its key until the write is over.
+    /// The key while it is pinned.
     key: LockKey,
-    /// The end that it had.
+    /// The original deadline.
     deadline: Ticks,
 }
 
-/// All locks that end with a write, by the order of their operations.
+/// All locks that end with a write, in the order of their operations.
 #[derive(Debug, Default)]
 pub(super) struct PinnedLocks<'a> {
     locks: Vec<PinnedLock<'a>>,
@@ -37,7 +36,7 @@ pub(super) struct PinnedLocks<'a> {
 }
 
 impl Drop for PinnedLocks<'_> {
-    /// The write failed: its receivers have the locks again.
+    /// Restores the locks after a failed write.
     fn drop(&mut self) {
         for lock in self.locks.drain(..) {
             let store = lock.cell.store(lock.sub_queue);
@@ -48,7 +47,7 @@ impl Drop for PinnedLocks<'_> {
 }
 
 impl<'a> PinnedLocks<'a> {
-    /// Pins the locks of all settlements; none when one of them is lost.
+    /// Pins the locks of all settlements; none if one of them is lost.
     pub(super) fn pin_all(write: &ShardWrite<'a>) -> Result<Self, WriteError> {
         let mut pins = Self {
             locks: Vec::new(),
@@ -66,7 +65,7 @@ impl<'a> PinnedLocks<'a> {
         Ok(pins)
     }
 
-    /// Adds the events of the settlements.
+    /// Writes the events of the settlements.
     pub(super) fn encode(&self, write: &ShardWrite<'_>, entry: &mut Vec<u8>) -> Result<(), WriteError> {
         let settlements = write.operations.iter().filter(|it| lock_of(it).is_some());
         for (position, (operation, lock)) in settlements.zip(&self.locks).enumerate() {
@@ -78,7 +77,7 @@ impl<'a> PinnedLocks<'a> {
         Ok(())
     }
 
-    /// Ends the locks: the journal has the write. What became ready, by settlement.
+    /// Ends the locks once the write is in the journal. Returns what became ready, by settlement.
     pub(super) fn end(&mut self, write: &mut ShardWrite<'_>, wait: &Wait<'_>) -> Vec<ReadyCounts> {
         let ticks = self.ticks;
         let settlements = write.operations.iter_mut().filter(|it| lock_of(it).is_some());
@@ -149,7 +148,7 @@ impl<'a> PinnedLock<'a> {
         Ok(())
     }
 
-    /// Ends the lock as the operation says; what became ready.
+    /// Ends the lock as the operation requires. Returns what became ready.
     fn end(self, operation: &mut WriteOperation<'_>, ticks: Ticks, wait: &Wait<'_>) -> ReadyCounts {
         let Self {
             cell, sub_queue, key, ..
@@ -161,14 +160,14 @@ impl<'a> PinnedLock<'a> {
                 ..
             } => {
                 ended.dead_letters = 1;
-                // In one step: nobody sees it in neither place.
+                // Under one lock, so that the message is always visible in one of the queues.
                 cell.shard.with_cell_state(cell.cell_state, |state| {
                     let settled = cell.main.settle(key, Outcome::Remove, ticks)?;
-                    if let Settled::Removed(message) = settled {
+                    if let SettleResult::Removed(message) = settled {
                         let record = record.clone().into();
-                        state.dead_letters.insert(Removed { record, ..message });
+                        state.dead_letters.insert(RemovedMessage { record, ..message });
                     }
-                    Ok(Settled::Completed)
+                    Ok(SettleResult::Completed)
                 })
             }
             WriteOperation::Return { outcome, .. } => {
@@ -179,12 +178,12 @@ impl<'a> PinnedLock<'a> {
         };
         debug_assert!(settled.is_ok(), "nobody else knows the key");
         match settled {
-            Ok(Settled::Exhausted(message)) => {
+            Ok(SettleResult::Exhausted(message)) => {
                 ended.dead_letters =
                     cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             }
-            Ok(Settled::Ready) => ended = ReadyCounts::of(sub_queue, 1),
-            Ok(Settled::Completed | Settled::Deferred | Settled::Removed(_)) | Err(LockLost) => {}
+            Ok(SettleResult::Ready) => ended = ReadyCounts::of(sub_queue, 1),
+            Ok(SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_)) | Err(LockLost) => {}
         }
         ended
     }

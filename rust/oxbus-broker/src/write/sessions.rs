@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sessions of a cell at work: sorting messages in, handing them out, and ends of sessions.
+//! Moving messages into sessions, receiving from sessions, and ends of sessions.
 
 use std::sync::Arc;
 
@@ -7,32 +7,34 @@ use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, MessageStore, Outcome, Removed, Wait};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, MessageStore, Outcome, RemovedMessage, Wait};
 
 use super::DeadLetterReason;
 use crate::shard::sessions::SessionWakeUps;
-use crate::shard::{AcceptedSession, Cell, ReadyCounts, Rules, SessionEnd, SessionLost, SessionReceive, Sessions};
+use crate::shard::{
+    AcceptedSession, Cell, DeliveryPolicy, ReadyCounts, SessionEnd, SessionLost, SessionReceive, Sessions,
+};
 
-/// Messages sorted in at once.
+/// Messages moved into sessions at once.
 const FILL_BATCH: usize = 64;
 
 impl Cell {
-    /// Its sessions, when its entity requires them.
+    /// Its sessions, if its entity requires them.
     #[inline]
     pub fn sessions(&self) -> Option<&Sessions> {
         self.sessions.as_ref()
     }
 
-    /// Sorts what became ready into its sessions and tells their holders.
-    pub fn fill_sessions(&self, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+    /// Moves ready messages into their sessions and notifies the holders.
+    pub fn fill_sessions(&self, now: Timestamp, policy: DeliveryPolicy, wait: &Wait<'_>) -> ReadyCounts {
         let Some(sessions) = &self.sessions else {
             return ReadyCounts::default();
         };
         let _intake = sessions.intake();
-        self.fill_sessions_locked(sessions, now, rules, wait)
+        self.fill_sessions_locked(sessions, now, policy, wait)
     }
 
-    /// Puts what is ready in all sessions back into the store's own order: it is not received by session any more.
+    /// Returns the ready messages of all sessions to the store, when the entity no longer delivers them by session.
     pub fn empty_sessions(&self) {
         let Some(sessions) = &self.sessions else { return };
         let _intake = sessions.intake();
@@ -40,16 +42,22 @@ impl Cell {
         self.main.release_cached(&keys);
     }
 
-    /// The same for who has `intake`.
-    fn fill_sessions_locked(&self, sessions: &Sessions, now: Timestamp, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+    /// `fill_sessions` for a caller that has locked `intake`.
+    fn fill_sessions_locked(
+        &self,
+        sessions: &Sessions,
+        now: Timestamp,
+        policy: DeliveryPolicy,
+        wait: &Wait<'_>,
+    ) -> ReadyCounts {
         let mut ended = ReadyCounts::default();
         let mut claims = Vec::new();
         loop {
             let (taken, dead_lettered) = self.claim_or_expire(
                 SubQueue::Main,
                 FILL_BATCH,
-                Hold::Cache,
-                (now, rules.dead_letter_expired),
+                ClaimMode::Cache,
+                (now, policy.dead_letter_expired),
                 &mut claims,
                 wait,
             );
@@ -57,10 +65,10 @@ impl Cell {
             if taken == 0 {
                 return ended;
             }
-            // Read before the index is locked: they may be on disk.
-            let read = |claimed: &Claimed| self.load(&claimed.record);
+            // Loaded before the index is locked: records may be on disk.
+            let read = |claimed: &ClaimedMessage| self.load(&claimed.record);
             let Ok(records) = claims.iter().map(read).collect::<Result<Vec<_>, _>>() else {
-                // The shard is out of service. They are sorted in when it is healed.
+                // The shard is out of service. The messages are moved once it is healed.
                 let keys: Vec<LockKey> = claims.iter().map(|claimed| claimed.key).collect();
                 self.main.release_cached(&keys);
                 return ended;
@@ -77,7 +85,7 @@ impl Cell {
             drop(index);
             ended.sessions += wake_ups.available;
             for holder in wake_ups.holders {
-                // All: a receiver may be used by several threads, and who is rung does not know of the other messages.
+                // All waiters: several threads may use one receiver, and the one that wakes may not take all messages.
                 holder.wait_queue().notify_all();
             }
             let reason = DeadLetterReason::SessionIdNull;
@@ -85,18 +93,18 @@ impl Cell {
         }
     }
 
-    /// Takes ready messages out of their sessions, for who has taken hold of them.
+    /// Removes ready messages from their sessions after the caller claimed them.
     pub(crate) fn withdraw_from_sessions(&self, keys: impl Iterator<Item = LockKey>) {
         if let Some(sessions) = &self.sessions {
             sessions.index().withdraw(&keys.collect());
         }
     }
 
-    /// Takes messages that are put aside out of the store.
-    fn remove_claimed(&self, messages: Vec<Claimed>) -> Vec<Removed> {
-        let remove_claimed = |message: Claimed| {
-            self.main.hand_out(message.key, Hold::Take)?;
-            Some(Removed {
+    /// Removes claimed messages from the store.
+    fn remove_claimed(&self, messages: Vec<ClaimedMessage>) -> Vec<RemovedMessage> {
+        let remove_claimed = |message: ClaimedMessage| {
+            self.main.hand_out(message.key, ClaimMode::Take)?;
+            Some(RemovedMessage {
                 counter: message.key.counter,
                 record: message.record,
                 delivery_count: message.delivery_count,
@@ -107,26 +115,31 @@ impl Cell {
         messages.into_iter().filter_map(remove_claimed).collect()
     }
 
-    /// Drops messages whose time is over, or buries them. Returns how many were buried.
-    pub(crate) fn dispose_expired(&self, expired: Vec<Claimed>, rules: Rules, wait: &Wait<'_>) -> usize {
+    /// Removes expired messages, or dead-letters them. Returns how many were dead-lettered.
+    pub(crate) fn dispose_expired(
+        &self,
+        expired: Vec<ClaimedMessage>,
+        policy: DeliveryPolicy,
+        wait: &Wait<'_>,
+    ) -> usize {
         if expired.is_empty() {
             return 0;
         }
         self.remove_expired(
             SubQueue::Main,
             self.remove_claimed(expired),
-            rules.dead_letter_expired,
+            policy.dead_letter_expired,
             wait,
         )
     }
 
-    /// Locks the session that waits longest.
+    /// Locks the session that has waited longest.
     pub fn accept_next(
         &self,
         owner: &str,
         deadline: Ticks,
         now: Timestamp,
-        rules: Rules,
+        policy: DeliveryPolicy,
         wait: &Wait<'_>,
     ) -> (Option<Arc<AcceptedSession>>, ReadyCounts) {
         let Some(sessions) = &self.sessions else {
@@ -138,19 +151,19 @@ impl Cell {
         sessions.note_deadline(&index);
         drop(index);
         let ended = ReadyCounts {
-            dead_letters: self.dispose_expired(expired, rules, wait),
+            dead_letters: self.dispose_expired(expired, policy, wait),
             ..ReadyCounts::default()
         };
         (accepted, ended)
     }
 
-    /// Takes ready messages of a session that the caller holds, in order.
+    /// Receives ready messages of a session that the caller holds, in order.
     pub fn receive_from_session(
         &self,
         accepted: &Arc<AcceptedSession>,
         take: SessionReceive,
-        rules: Rules,
-        out: &mut Vec<Claimed>,
+        policy: DeliveryPolicy,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> Result<ReadyCounts, SessionLost> {
         let sessions = self.sessions.as_ref().ok_or(SessionLost)?;
@@ -158,36 +171,36 @@ impl Cell {
         let mut expired = Vec::new();
         let mut index = sessions.index();
         while out.len() < take.max {
-            let whole = rules.sessions_expire_whole;
+            let whole = policy.sessions_expire_whole;
             let Some(mut message) = index.pop(accepted, now, ticks, whole, &mut expired)? else {
                 break;
             };
-            // Gone when somebody purged it.
+            // A purge may have removed it.
             let Some(key) = self.main.hand_out(message.key, take.hold) else {
                 continue;
             };
             message.key = key;
             message.deadline = Ticks::OPEN_END;
-            // What is on its way out for good is the session's no more.
-            if matches!(take.hold, Hold::Lock { deadline } if deadline < Ticks::NEVER) {
+            // A message that is received and deleted no longer belongs to the session.
+            if matches!(take.hold, ClaimMode::Lock { deadline } if deadline < Ticks::NEVER) {
                 index.lock(accepted, &message, ticks)?;
             }
             out.push(message);
         }
         drop(index);
         Ok(ReadyCounts {
-            dead_letters: self.dispose_expired(expired, rules, wait),
+            dead_letters: self.dispose_expired(expired, policy, wait),
             ..ReadyCounts::default()
         })
     }
 
-    /// Takes a session from its holder. Its messages go back. What is closed after its lock has lapsed has lapsed.
+    /// Ends a session for its holder and returns its messages. A close after the lock has expired counts as an expiry.
     pub fn end_session(
         &self,
         accepted: &Arc<AcceptedSession>,
         end: SessionEnd,
         moment: Moment,
-        rules: Rules,
+        policy: DeliveryPolicy,
         wait: &Wait<'_>,
     ) -> ReadyCounts {
         let Some(sessions) = &self.sessions else {
@@ -210,54 +223,60 @@ impl Cell {
             );
         }
         keys.map_or_else(ReadyCounts::default, |keys| {
-            self.return_messages(sessions, accepted, (end, keys), moment, rules, wait)
+            self.return_messages(sessions, accepted, (end, keys), moment, policy, wait)
         })
     }
 
-    /// Notes the end of a unit of work in a session. What its holder had goes back if he left meanwhile.
-    pub fn unpin(&self, accepted: &Arc<AcceptedSession>, moment: Moment, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+    /// Removes a pin from a session. If its holder has left, the last unpin returns the holder's messages.
+    pub fn unpin(
+        &self,
+        accepted: &Arc<AcceptedSession>,
+        moment: Moment,
+        policy: DeliveryPolicy,
+        wait: &Wait<'_>,
+    ) -> ReadyCounts {
         let Some(sessions) = &self.sessions else {
             return ReadyCounts::default();
         };
         let _intake = sessions.intake();
         let left = sessions.index().unpin(accepted);
         left.map_or_else(ReadyCounts::default, |(end, keys)| {
-            self.return_messages(sessions, accepted, (end, keys), moment, rules, wait)
+            self.return_messages(sessions, accepted, (end, keys), moment, policy, wait)
         })
     }
 
-    /// Gives back what the holder of a session had, for who has `intake`.
+    /// Returns the locked messages of a session, for a caller that has locked `intake`.
     fn return_messages(
         &self,
         sessions: &Sessions,
         accepted: &AcceptedSession,
         (end, keys): (SessionEnd, Vec<LockKey>),
         moment: Moment,
-        rules: Rules,
+        policy: DeliveryPolicy,
         wait: &Wait<'_>,
     ) -> ReadyCounts {
         let mut ended = ReadyCounts::default();
         for key in keys {
             let outcome = match end {
                 SessionEnd::Expired => Outcome::Abandon {
-                    max_delivery_count: rules.max_delivery_count,
+                    max_delivery_count: policy.max_delivery_count,
                     replacement: None,
                 },
                 SessionEnd::Closed => Outcome::Release,
             };
-            // Not waited for: if it is lost, the delivery counts as one that ended with the process.
+            // Not awaited: if the entry is lost, the delivery counts as one that ended with the process.
             if let Ok(one) = self.settle_unawaited(SubQueue::Main, key, outcome, moment, wait) {
                 ended.dead_letters += one.dead_letters;
             }
         }
-        let filled = self.fill_sessions_locked(sessions, moment.now, rules, wait);
+        let filled = self.fill_sessions_locked(sessions, moment.now, policy, wait);
         ended.dead_letters += filled.dead_letters;
         ended.sessions = filled.sessions + usize::from(sessions.index().finish_end(accepted));
         ended
     }
 
-    /// Ends the sessions whose locks are over.
-    pub(super) fn expire_sessions(&self, moment: Moment, rules: Rules, wait: &Wait<'_>) -> ReadyCounts {
+    /// Ends the sessions whose locks have expired.
+    pub(super) fn expire_sessions(&self, moment: Moment, policy: DeliveryPolicy, wait: &Wait<'_>) -> ReadyCounts {
         let mut ended = ReadyCounts::default();
         let Some(sessions) = &self.sessions else { return ended };
         if sessions.next_deadline() > moment.ticks {
@@ -265,7 +284,7 @@ impl Cell {
         }
         let expired = sessions.index().expired(moment.ticks);
         for accepted in expired {
-            let one = self.end_session(&accepted, SessionEnd::Expired, moment, rules, wait);
+            let one = self.end_session(&accepted, SessionEnd::Expired, moment, policy, wait);
             ended.dead_letters += one.dead_letters;
             ended.sessions += one.sessions;
         }

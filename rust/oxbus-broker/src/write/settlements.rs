@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of what the shard has: they take effect in memory first, then the journal gets them.
+//! Settlements and removals: they take effect in memory first and are journaled then.
 //!
-//! The store decides who wins a settlement. The winner journals it. In the other order a snapshot could cover a removal whose
-//! message is still stored, and settled messages would return. An abandoned message needs no event: its delivery was counted
-//! when it was handed out.
+//! The store decides which settlement of a message wins, and the winner is journaled. In the other order a snapshot could cover
+//! a removal whose message is still stored, and a settled message would return. An abandon without new properties needs no
+//! event: the delivery was counted when it began.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Settled, Wait};
+use oxbus_store::{LockKey, LockLost, MessagePhase, MessageStore, Outcome, PeekedMessage, SettleResult, Wait};
 
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
@@ -16,7 +16,7 @@ use super::ticket::CommittedWrite;
 use crate::shard::journal::{JournalEvent, Ranges, RecordChange};
 use crate::shard::{Cell, ReadyCounts};
 
-/// Adds the event of messages that leave.
+/// Writes the event of removed messages.
 pub(super) fn removed(
     cell: &Cell,
     sub_queue: SubQueue,
@@ -27,7 +27,7 @@ pub(super) fn removed(
     JournalEvent::Remove { sub_queue, counters }.encode(cell.entity, entry);
 }
 
-/// Adds the event of a message that stays, encoded while its lock holds: only its holder knows the message.
+/// Writes the event of a message that stays. Call it while the lock holds, so that the message cannot change.
 pub(super) fn event_of(
     cell: &Cell,
     sub_queue: SubQueue,
@@ -41,11 +41,11 @@ pub(super) fn event_of(
         Outcome::Defer { replacement } => (replacement.as_ref(), true, false),
         Outcome::Release | Outcome::Complete | Outcome::Remove => (None, false, false),
     };
-    let mut found: Vec<Peeked> = Vec::new();
+    let mut found: Vec<PeekedMessage> = Vec::new();
     cell.store(sub_queue).peek(key.counter, 1, &mut found);
     let message = found.pop().filter(|message| message.counter == key.counter);
     let message = message.ok_or(LockLost)?;
-    let fetched = message.phase == Phase::DeferredLocked;
+    let fetched = message.phase == MessagePhase::DeferredLocked;
     let event = JournalEvent::Return {
         sub_queue,
         counter: key.counter,
@@ -61,7 +61,7 @@ pub(super) fn event_of(
     Ok(())
 }
 
-/// Ends a lock of a message that stays. One whose deliveries are used up goes to the dead-letter queue instead.
+/// Ends a lock of a message that stays. An exhausted message is dead-lettered instead.
 pub(super) fn settle_return(
     (cell, sub_queue, key): (&Cell, SubQueue, LockKey),
     outcome: Outcome,
@@ -75,13 +75,13 @@ pub(super) fn settle_return(
         event_of(cell, sub_queue, key, &outcome, &mut event)?;
     }
     match cell.store(sub_queue).settle(key, outcome, ticks)? {
-        Settled::Exhausted(message) => {
+        SettleResult::Exhausted(message) => {
             done.ended.dead_letters =
                 cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             return Ok(());
         }
-        Settled::Ready => done.ended = ReadyCounts::of(sub_queue, 1),
-        Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
+        SettleResult::Ready => done.ended = ReadyCounts::of(sub_queue, 1),
+        SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
     }
     if let Some(entry) = entry {
         entry.append(&mut event);
@@ -89,7 +89,7 @@ pub(super) fn settle_return(
     Ok(())
 }
 
-/// Lets messages leave that leave before the journal says so, and adds the event of those that left.
+/// Applies a removal, unless it takes effect after the wait, and writes its event.
 #[inline]
 pub(super) fn settle_remove(
     cell: &Cell,
@@ -136,7 +136,7 @@ pub(super) fn settle_remove(
     Ok(())
 }
 
-/// Removes scheduled messages: all of `counters`, or none when some are not scheduled (B-238).
+/// Cancels scheduled messages: all of `counters`, or none if one is not scheduled (B-238).
 fn cancel(cell: &Cell, counters: &[Counter]) -> Result<(), WriteError> {
     cell.shard.with_cell_state(cell.cell_state, |state| {
         let mut missing = Vec::new();

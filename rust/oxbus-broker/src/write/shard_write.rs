@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a call changes in one shard, as a plain value: a list of operations on cells, in the order of their events.
+//! A write to one shard as a plain value: a list of operations on cells, in the order of their events.
 //!
-//! Messages that come in name their cells by position, because they get numbers there. All other operations name the cell
-//! itself. A write says nothing about how it is journaled, waited for or undone: that is `begin` and `ticket`.
+//! Operations of arriving messages name their cells by position, because messages get numbers there. All other operations
+//! reference the cell. How a write is journaled, awaited or undone is up to `begin` and `ticket`.
 
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
-use oxbus_store::shard_log::Room;
-use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, Removed, Wait};
+use oxbus_store::shard_log::SpaceClass;
+use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, RemovedMessage, Wait};
 use smallvec::{SmallVec, smallvec};
 
 use super::DeadLetterReason;
@@ -24,167 +24,167 @@ use crate::shard::{AcceptedSession, Admission, Cell, SessionState};
 pub struct FanOutRecord {
     /// Its bytes.
     pub record: Record,
-    /// The position of each cell, and when the copy there expires.
+    /// By copy: the position of its cell, and when it expires.
     pub copies: SmallVec<[(usize, Timestamp); 1]>,
 }
 
 /// How a lock ends.
 #[derive(Debug)]
 pub enum LockEnd {
-    /// In the store that has the message.
+    /// Settled in its store.
     Outcome(Outcome),
-    /// The message goes to the dead-letter queue with this record.
+    /// Moved to the dead-letter queue with this record.
     DeadLetter(Record),
 }
 
-/// Which messages leave, and when.
+/// Messages to remove, and when they are removed.
 #[derive(Debug)]
 pub enum Removal<'a> {
-    /// Those whose locks hold. They leave before the journal says so.
+    /// Those whose locks hold, before the journal has the entry.
     Completed(&'a [LockKey]),
-    /// The one whose lock holds.
+    /// One whose lock holds, before the journal has the entry.
     One(LockKey),
-    /// Locked ones. They leave once the journal says so.
+    /// Locked ones, once the journal has the entry.
     Received(Vec<LockKey>),
-    /// Scheduled ones, all or none.
+    /// Scheduled ones, all or none, before the journal has the entry.
     Cancelled(&'a [Counter]),
-    /// Those that have left already.
+    /// Those that were removed already.
     AlreadyRemoved(Ranges),
 }
 
-/// What comes into a dead-letter queue.
+/// Messages for a dead-letter queue.
 #[derive(Debug)]
 pub enum DeadLetterInput {
     /// A locked message, with this record.
     Moved(LockKey, Record),
-    /// Messages that have left the main queue, each with an entry of its own.
-    Removed(Vec<Removed>, DeadLetterReason),
-    /// A new message, in the cell at this position.
+    /// Messages removed from the main queue, each with an entry of its own.
+    Removed(Vec<RemovedMessage>, DeadLetterReason),
+    /// A new message in the cell at this position.
     New(usize, NewMessage),
 }
 
-/// What the delivery of handed-out messages does to their locks once the journal has it.
+/// What happens to the locks of delivered messages once the journal has the entry.
 #[derive(Debug)]
 pub enum DeliveryEffect {
-    /// They hold already. Deferred messages that were fetched are charged now, and their locks get the end given here.
+    /// Their locks hold already. The fetched deferred messages listed here are charged, and get these deadlines.
     Delivered(Vec<(LockKey, Ticks)>),
-    /// A delivery was charged to locks that stay.
+    /// They stay; a delivery was charged to them.
     Charged,
 }
 
 /// One operation of a write.
 #[derive(Debug)]
 pub enum WriteOperation<'a> {
-    /// Messages come into the first cell under consecutive numbers.
+    /// Messages arrive in the first cell under consecutive numbers.
     Append(Vec<NewMessage>),
-    /// A message comes in that waits for its time, under the number that was taken for it or the next one.
+    /// A scheduled message arrives under a reserved number or the next one.
     Schedule {
-        /// The position of its cell.
+        /// Position of its cell.
         to: usize,
-        /// Its number, if that was taken before.
+        /// Its number, if one was reserved.
         counter: Option<Counter>,
-        /// Its time.
+        /// Its due time.
         due: Timestamp,
         /// The message.
         message: NewMessage,
     },
-    /// Records come in, each into several cells.
+    /// Records arrive, each in several cells.
     FanOut {
-        /// The entity of the cell the write is made by; copies name their own.
+        /// Entity of the coordinating cell; copies have their own.
         of: EntityId,
         /// The records, in order.
         fans: Vec<FanOutRecord>,
     },
-    /// A scheduled message is due: it gets a new number in its cell, the first one, or goes out as copies.
+    /// A scheduled message is activated: it gets a new number in the first cell, or goes out as copies.
     Activate {
-        /// Where it waited.
+        /// The cell where it is scheduled.
         cell: &'a Cell,
-        /// Its number until now.
+        /// Its number so far.
         counter: Counter,
         /// The message, if it stays in the cell.
         message: Option<NewMessage>,
     },
-    /// Messages went out under locks.
+    /// Messages are delivered under locks.
     HandOut {
-        /// Where.
+        /// Their cell.
         cell: &'a Cell,
-        /// From which queue of it.
+        /// Their queue.
         sub_queue: SubQueue,
-        /// Which.
+        /// The deliveries.
         messages: Vec<DeliveryRecord>,
-        /// What becomes of their locks.
+        /// What happens to their locks.
         then: DeliveryEffect,
     },
     /// A lock ends and the message stays: abandoned, deferred or released.
     Return {
-        /// Where.
+        /// Its cell.
         cell: &'a Cell,
-        /// In which queue of it.
+        /// Its queue.
         sub_queue: SubQueue,
-        /// Which lock.
+        /// The lock.
         key: LockKey,
-        /// How.
+        /// How it ends.
         outcome: Outcome,
     },
-    /// Messages leave.
+    /// Messages are removed.
     Remove {
-        /// Where.
+        /// Their cell.
         cell: &'a Cell,
-        /// From which queue of it.
+        /// Their queue.
         sub_queue: SubQueue,
-        /// Which, and when.
+        /// The messages.
         removal: Removal<'a>,
     },
-    /// Messages come into the dead-letter queue.
+    /// Messages are dead-lettered.
     DeadLetter {
-        /// Where.
+        /// Their cell.
         cell: &'a Cell,
-        /// Which.
+        /// The messages.
         dead_letter: DeadLetterInput,
     },
-    /// Identities of messages that come in are remembered.
+    /// Identities of arriving messages are remembered.
     Seen(&'a Cell, &'a Admission<'a>),
-    /// The name of rows that are attached is remembered.
+    /// The name of attached rows is remembered.
     Attached(&'a Cell, &'a Admission<'a>),
-    /// Messages came from other shards; or they have left there.
+    /// Messages arrive from other shards, or were removed there.
     Arrived {
-        /// Where they came to.
+        /// The cell where they arrive.
         cell: &'a Cell,
-        /// They have left there.
+        /// They were removed at their source.
         is_over: bool,
-        /// Which.
+        /// Their origins.
         origins: Vec<Origin>,
     },
     /// The state of a session changes.
     SessionState {
-        /// Where.
+        /// Its cell.
         cell: &'a Cell,
-        /// Which session.
+        /// The session.
         accepted: Arc<AcceptedSession>,
-        /// The state from then on.
+        /// The new state.
         state: Option<SessionState>,
     },
     /// The record of a consumer is replaced.
     Consumer {
-        /// Where.
+        /// Its cell.
         cell: &'a Cell,
-        /// Of which queue of it.
+        /// Its queue.
         sub_queue: SubQueue,
-        /// Which consumer.
+        /// Its name.
         name: Arc<str>,
-        /// Its record from then on.
+        /// The new record.
         record: Box<ConsumerRecord>,
-        /// Whether the record adds something.
-        room: Room,
+        /// Whether the record adds data.
+        room: SpaceClass,
     },
-    /// A batch of staged sends is committed, or what is known of it changes.
+    /// An intent is decided or changes.
     Intent {
-        /// By which sink.
+        /// Its sink.
         sink: &'a str,
-        /// What it is from then on.
+        /// The new intent.
         intent: Box<Intent>,
-        /// Whether this decides the batch: then it counts once the journal has it.
-        room: Room,
+        /// `Adds` decides the batch, which counts once the journal has it.
+        room: SpaceClass,
     },
 }
 
@@ -211,7 +211,7 @@ impl<'a> WriteOperation<'a> {
         }
     }
 
-    /// True when it changes something in memory once the journal has it.
+    /// True if it changes memory after the journal has it.
     #[inline]
     pub(super) fn changes_later(&self) -> bool {
         match self {
@@ -219,7 +219,9 @@ impl<'a> WriteOperation<'a> {
                 removal: Removal::Received(_),
                 ..
             }
-            | Self::Intent { room: Room::Adds, .. } => true,
+            | Self::Intent {
+                room: SpaceClass::Adds, ..
+            } => true,
             Self::HandOut {
                 then: DeliveryEffect::Delivered(fetched),
                 ..
@@ -228,7 +230,7 @@ impl<'a> WriteOperation<'a> {
         }
     }
 
-    /// True for messages that come in: they take effect once the journal has them.
+    /// True for arriving messages, which are published after the journal has them.
     #[inline]
     pub(super) fn arrives(&self) -> bool {
         matches!(
@@ -245,24 +247,24 @@ impl<'a> WriteOperation<'a> {
     }
 }
 
-/// What changes in one shard with one entry of its journal.
+/// Changes of one shard in one entry of its journal.
 #[derive(Debug)]
 pub struct ShardWrite<'a> {
-    /// The cells in which messages get numbers, by position.
+    /// Cells in which messages get numbers, by position.
     pub(super) cells: SmallVec<[&'a Cell; 1]>,
     pub(super) operations: SmallVec<[WriteOperation<'a>; 1]>,
     pub(super) moment: Moment,
-    /// Something of it takes effect once the journal has it.
+    /// A part takes effect after the journal has the entry.
     pub(super) takes_effect_later: bool,
-    /// All locks hold and all sessions are their receivers', or nothing happens.
+    /// Nothing happens unless all locks and sessions hold.
     pub(super) is_atomic: bool,
-    /// No numbers are set aside beyond those of the messages, and none is shown before the caller has synced them: nobody
-    /// goes on in this process, or it is not open yet.
+    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns no more
+    /// numbers, or has not opened the namespace yet.
     pub(super) exact_numbers: bool,
 }
 
 impl<'a> ShardWrite<'a> {
-    /// One operation on what the shard has.
+    /// A write of one operation that adds no messages.
     #[inline]
     pub fn of(operation: WriteOperation<'a>, moment: Moment) -> Self {
         Self {
@@ -275,7 +277,7 @@ impl<'a> ShardWrite<'a> {
         }
     }
 
-    /// Nothing yet into these cells.
+    /// An empty write for messages that arrive in these cells.
     pub fn into_cells(cells: impl IntoIterator<Item = &'a Cell>, moment: Moment) -> Self {
         Self {
             cells: cells.into_iter().collect(),
@@ -287,7 +289,7 @@ impl<'a> ShardWrite<'a> {
         }
     }
 
-    /// Makes space for so many operations.
+    /// Reserves capacity for operations.
     pub fn reserve_operations(&mut self, count: usize) {
         self.operations.reserve(count);
     }
@@ -297,7 +299,7 @@ impl<'a> ShardWrite<'a> {
         self.operations.push(operation);
     }
 
-    /// Adds records for cells of this write. It is made by the cell `coordinator`; copies name their own.
+    /// Adds records for cells of this write, made by the cell `coordinator`; copies have their own cells.
     pub(crate) fn push_fans(&mut self, coordinator: &'a Cell, fans: Vec<FanOutRecord>) {
         if fans.is_empty() {
             return;
@@ -309,7 +311,7 @@ impl<'a> ShardWrite<'a> {
             let of = coordinator.entity;
             return self.push(WriteOperation::FanOut { of, fans });
         }
-        // Shorter, and read back faster.
+        // An `Append` is shorter and replayed faster.
         let message = |FanOutRecord { record, copies }| NewMessage {
             record: record.into(),
             expires_at: copies[0].1,
@@ -322,46 +324,46 @@ impl<'a> ShardWrite<'a> {
         self.cells[position]
     }
 
-    /// Makes a cell one of those whose numbers the journal has to know.
+    /// Adds a cell whose numbers the journal must know.
     pub fn add_cell(&mut self, cell: &'a Cell) {
         if !self.cells.iter().any(|known| std::ptr::eq(*known, cell)) {
             self.cells.push(cell);
         }
     }
 
-    /// All of it happens, or nothing: locks and sessions that are lost refuse it.
+    /// Makes it atomic: it fails without effect if a lock or session is lost.
     pub fn set_atomic(&mut self) {
         self.is_atomic = true;
     }
 
-    /// Sets no numbers aside.
+    /// Reserves no numbers beyond those of its messages.
     pub fn set_exact_numbers(&mut self, exact: bool) {
         self.exact_numbers = exact;
     }
 
-    /// Sends its messages to this cell, and not to the one that did not take them.
+    /// Redirects its messages to another cell after the first one rejected them.
     pub fn redirect(&mut self, cell: &'a Cell) {
         debug_assert!(self.cells.len() < 2, "messages for several cells stay in their shard");
         self.cells.clear();
         self.cells.push(cell);
     }
 
-    /// True when messages come in, or came to a topic of which no subscription wants them.
+    /// True if messages arrive, or arrived at a topic where no subscription selects them.
     #[inline]
     pub(super) fn arrives(&self) -> bool {
         debug_assert!(
             !self.cells.is_empty() || !self.operations.iter().any(WriteOperation::arrives),
-            "what comes in has a cell"
+            "an arriving message has a cell"
         );
         !self.cells.is_empty()
     }
 
-    /// True when messages come in and nothing else changes, as with most sends.
+    /// True if messages arrive and nothing else changes, as with most sends.
     pub(super) fn only_arrives(&self) -> bool {
         matches!(&self.operations[..], [operation] if operation.arrives())
     }
 
-    /// Begins the write in the shard of a cell.
+    /// Begins the write in the shard of `cell`.
     pub fn begin<'w>(
         &'w mut self,
         cell: &'a Cell,
@@ -371,7 +373,7 @@ impl<'a> ShardWrite<'a> {
         cell.shard.begin(self, level, wait)
     }
 
-    /// Begins and finishes the write in the shard of a cell.
+    /// Begins and finishes the write in the shard of `cell`.
     #[inline]
     pub fn commit(&mut self, cell: &'a Cell, level: Durability, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
         if cell.shard.journal().is_none()
@@ -384,7 +386,7 @@ impl<'a> ShardWrite<'a> {
         ticket.finish(wait)
     }
 
-    /// Most writes in memory are one of these two, and one step in the store; `None` for others.
+    /// Fast path for the two most common writes in memory, which are one step in the store; `None` for others.
     #[inline]
     fn commit_in_memory(&mut self) -> Option<Result<CommittedWrite, WriteError>> {
         let [operation] = &mut *self.operations else {

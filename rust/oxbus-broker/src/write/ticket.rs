@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The second half of a write: the wait for its entry, and what takes effect behind it.
+//! The second half of a write: the wait for its entry, and what takes effect after it.
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect};
-use oxbus_store::extent::Place;
-use oxbus_store::shard_log::{AppendError, Failure};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::shard_log::{AppendError, LogFailure};
 use oxbus_store::{LockKey, Wait};
 
 use super::arrivals::NumbersByCell;
@@ -19,36 +19,36 @@ use crate::shard::{ReadyCounts, Shard};
 
 /// A write that has begun.
 #[derive(Debug)]
-#[must_use = "nothing may be acknowledged before the ticket is finished"]
+#[must_use = "a call may be acknowledged only once its ticket is finished"]
 pub struct Ticket<'w, 'a> {
     pub(super) shard: &'a Shard,
     pub(super) write: &'w mut ShardWrite<'a>,
-    /// How safe the entry is to be.
+    /// The durability to wait for.
     pub(super) level: Durability,
-    /// `None` in memory, and when nothing is journaled.
+    /// `None` in memory, and if nothing is journaled.
     pub(super) pending: Option<PendingEntry>,
     pub(super) done: CommittedWrite,
-    /// Something takes effect behind the wait.
+    /// A part takes effect after the wait.
     pub(super) takes_effect_later: bool,
-    /// The numbers of the messages that come in behind the wait.
+    /// The numbers of arriving messages.
     pub(super) numbers: NumbersByCell,
     pub(super) guards: Option<Box<WriteGuards<'a>>>,
-    /// Last: a panic is noticed when all else is dropped.
+    /// Last: everything else is dropped before it looks for a panic.
     pub(super) in_flight: Option<InFlightSend<'a>>,
 }
 
-/// What some writes hold until they have taken effect.
+/// What some writes hold until they take effect.
 #[derive(Debug, Default)]
 pub(super) struct WriteGuards<'a> {
-    /// The entry, when its messages are to stay on disk.
+    /// The entry, if its messages are to be spilled.
     pub(super) entry: Option<Vec<u8>>,
     /// The locks of an atomic write.
     pub(super) pins: Option<PinnedLocks<'a>>,
-    /// Keeps snapshots from looking while the write is journaled and has not taken effect.
+    /// Holds off snapshots while the write is journaled and has not taken effect.
     pub(super) snapshot_hold: Option<BarrierGuard<'a>>,
 }
 
-/// Finishes writes in several shards: all their entries are on their way before the first is waited for.
+/// Finishes writes to several shards. All syncs are started before the first is awaited.
 pub fn finish_all(
     tickets: Vec<Ticket<'_, '_>>,
     wait: &Wait<'_>,
@@ -64,9 +64,9 @@ pub struct CommittedWrite {
     pub first: Counter,
     /// Messages that are ready in the first cell.
     pub ready: usize,
-    /// What became ready by the end of locks.
+    /// What became ready when locks ended.
     pub ended: ReadyCounts,
-    /// The positions of locks that were lost, of a list.
+    /// Positions of the lost locks in a list completion.
     pub lost: Vec<usize>,
     /// What became ready by each settlement of an atomic write.
     pub each: Vec<ReadyCounts>,
@@ -88,17 +88,17 @@ impl<'w, 'a> Ticket<'w, 'a> {
         }
     }
 
-    /// What has had its effect already: the ends of locks that are not part of an atomic write.
+    /// What has taken effect already: ends of locks outside an atomic write.
     pub fn done(&self) -> &CommittedWrite {
         &self.done
     }
 
-    /// True when there is something to wait for.
+    /// True if there is an entry to wait for.
     pub fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// Has the entry made as safe as it is to be while the caller waits for another write.
+    /// Starts the sync of the entry, if its durability needs one, while the caller waits for another write.
     pub fn start_sync(&self) {
         if let Some(pending) = &self.pending {
             let leaves_memory = self.done.ended.dead_letters > 0 && self.shard.has_unspilled();
@@ -106,14 +106,14 @@ impl<'w, 'a> Ticket<'w, 'a> {
         }
     }
 
-    /// Leaves the write without a wait: if it is lost with the process, it happens again by itself.
+    /// Ends the write without a wait. Only for operations that happen again if the entry is lost.
     pub fn detach(self) -> CommittedWrite {
-        debug_assert!(!self.takes_effect_later, "it has taken effect");
+        debug_assert!(!self.takes_effect_later, "nothing is left to take effect");
         self.done
     }
 
-    /// Waits until the entry is as safe as it is to be, and lets the write take effect. After an error the write is as it was,
-    /// unless its effect is unknown.
+    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless its effect is
+    /// unknown.
     pub fn finish(mut self, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
         if let Some(pending) = &self.pending {
             self.await_entry(pending, wait)?;
@@ -126,21 +126,21 @@ impl<'w, 'a> Ticket<'w, 'a> {
 
     #[inline(never)]
     fn await_entry(&self, pending: &PendingEntry, wait: &Wait<'_>) -> Result<(), WriteError> {
-        let waited = self.shard.timed(self.write.call(), || {
+        let waited = self.shard.timed(self.write.call_kind(), || {
             self.await_numbers(pending, wait)
                 .and_then(|()| pending.wait(self.level, wait))
         });
         let Err(error) = waited else {
             if self.done.ended.dead_letters > 0 {
-                // Calls must not fill the memory: what they dead-letter leaves it before they end.
+                // Calls must not fill the memory, so a call spills what it dead-lettered before it returns.
                 self.shard.spill_dead_letters_after(pending, wait);
             }
             return Ok(());
         };
-        // First: once its numbers are given up, the shard may heal, and would be put out of service again.
-        let cause = self.shard.entry_failed(pending, &error, self.write.call());
+        // First: once the numbers are given up, the shard may heal, and this report would take it out of service again.
+        let cause = self.shard.entry_failed(pending, &error, self.write.call_kind());
         self.write.give_up(&self.numbers);
-        let is_unconfirmed = matches!(error, AppendError::Unknown(Failure::Silent));
+        let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Silent));
         Err(WriteError {
             effect: match error {
                 AppendError::Unknown(_) => Effect::Unknown,
@@ -154,8 +154,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         })
     }
 
-    /// Waits until the numbers may be shown: one that was shown is not given out again even when the entry is lost with the
-    /// power.
+    /// Waits until the numbers may become visible: a visible number is never assigned again, even after a power loss.
     fn await_numbers(&self, pending: &PendingEntry, wait: &Wait<'_>) -> Result<(), AppendError> {
         if self.write.exact_numbers {
             return Ok(());
@@ -164,7 +163,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         cells.try_for_each(|cell| pending.wait_for(cell.high_water_mark.covered_at(), Durability::Fsync, wait))
     }
 
-    /// Lets the rest take effect: the journal has the write, or there is none.
+    /// Applies the rest. The write is in the journal, or there is none.
     pub(super) fn take_effect(&mut self, wait: &Wait<'_>) {
         if let Some(first) = self.numbers.first() {
             self.done.first = first.next;
@@ -182,8 +181,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
         self.in_flight = None;
     }
 
-    /// Where the messages stand in the journal, when they are to stay there.
-    fn locations(&self) -> Option<Vec<Place>> {
+    /// Locations of the messages in the journal, if they are to be spilled.
+    fn locations(&self) -> Option<Vec<ExtentLocation>> {
         let entry = self.guards.as_ref()?.entry.as_ref()?;
         let location = self.pending.as_ref()?.location.as_ref()?;
         Some(record_locations(entry, location))
@@ -199,7 +198,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         }
     }
 
-    /// Ends the locks of what is gone now, and charges what was fetched.
+    /// Removes received messages, charges fetched ones, and stores intents.
     fn finish_operations(&mut self) {
         let ticks = self.write.moment.ticks;
         for operation in &mut self.write.operations {
@@ -210,7 +209,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
                     removal: Removal::Received(keys),
                 } => {
                     let keys: Vec<LockKey> = std::mem::take(keys);
-                    // One that a cache took out before is not there any more.
+                    // A receive cache may have removed it before.
                     cell.store(*sub_queue).complete(&keys, ticks, &mut Vec::new());
                 }
                 WriteOperation::HandOut {
@@ -221,7 +220,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
                 } => {
                     let store = cell.store(*sub_queue);
                     for (key, deadline) in fetched.drain(..) {
-                        // A session that ended meanwhile has given it back.
+                        // The end of its session may have returned it.
                         if store.charge(key, u32::MAX, ticks).is_ok() {
                             let _ = store.renew(key, deadline, ticks);
                         }

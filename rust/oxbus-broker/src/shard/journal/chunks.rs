@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An image as the events of a snapshot.
+//! The state of a shard as the events of a snapshot.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::event::{EntityId, JournalEvent, SEEN_MAX};
 use super::shard_state::{MessageState, ShardState};
 
 impl ShardState {
-    /// The image as chunks of events, for a snapshot. A chunk has about `chunk_bytes`, or one message.
+    /// Chunks of events for a snapshot, each of about `chunk_bytes`, or of one longer message.
     pub fn chunks(&self, chunk_bytes: usize) -> impl Iterator<Item = io::Result<Chunk>> {
         let mut sinks = self.sinks().iter();
         let mut entities = self.entities();
@@ -72,7 +72,7 @@ impl ShardState {
                             .map(|(counter, message)| (entity, sub_queue, counter, message)),
                     );
                 }
-                // Taken from the end.
+                // Popped from the end.
                 pending.reverse();
             }
             (!chunk.is_empty()).then(|| Ok(chunk.into()))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is kept of a consumer: who speaks for it, what it has done, and what its reservations have.
+//! The stored record of a consumer: its epoch, its progress and its reservations.
 //!
 //! ```text
 //! record       = varint epoch, varint done, varint stamp,
 //!                varint count, each start: varint number,
 //!                varint count, each reservation, by rising n
-//! reservation  = varint n, varint stamp, varint epoch, varint lock ms, varint reserved, u8 lapsed,
+//! reservation  = varint n, varint stamp, varint epoch, varint lock ms, varint reserved, u8 expired,
 //!                varint count, each part: varint partition, ranges
 //! ranges       = varint count, each: varint gap, varint length - 1
 //! ```
@@ -18,15 +18,15 @@ use super::ranges::Ranges;
 /// A consumer of an entity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConsumerRecord {
-    /// Who speaks for it.
+    /// Its latest epoch.
     pub epoch: u64,
-    /// The highest number that was completed.
+    /// The highest completed reservation number.
     pub done: u64,
-    /// The stamp that the next reservation gets.
+    /// The stamp of the next reservation.
     pub stamp: u64,
-    /// By partition, the first number that it takes.
+    /// By partition, the first number that it reserves.
     pub starts: Vec<Counter>,
-    /// What it has, by rising number.
+    /// Its reservations, by rising number.
     pub reservations: Vec<ReservationRecord>,
 }
 
@@ -35,17 +35,17 @@ pub struct ConsumerRecord {
 pub struct ReservationRecord {
     /// Its number.
     pub n: u64,
-    /// No other reservation of the consumer has the same one.
+    /// Unique among the consumer's reservations.
     pub stamp: u64,
-    /// Under which epoch it was planned last.
+    /// The epoch in which it was planned last.
     pub epoch: u64,
-    /// How long it holds.
+    /// How long its locks last.
     pub lock_ms: u64,
-    /// Messages it had when it was made, less those settled one by one.
+    /// Messages that it had at first, less those settled one by one.
     pub reserved: u64,
-    /// Its time was over.
+    /// It has expired.
     pub lapsed: bool,
-    /// What it has, by partition.
+    /// Its messages, by partition.
     pub parts: Vec<(u16, Ranges)>,
 }
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages by their numbers, as a journal brings them: most numbers come in order, and most go.
+//! Messages by number, for replaying a journal: most numbers arrive in order, and most messages are removed.
 //!
-//! Runs of a few hundred places stand one behind the other, each in order. A number that comes last is pushed, and one that
-//! goes leaves its place empty until half of the run is; so an opening touches little memory beside the messages.
+//! Entries are in runs of a few hundred, each in order. A message with the highest number is appended. A removed message leaves
+//! an empty entry until half of its run is empty. So an open touches little memory besides the messages.
 //!
 //! Holds always
-//! - numbers rise within a run, and from run to run; no run is without a message;
-//! - `len` is the number of places that are not empty, and `gone` of a run the number of those that are.
+//! - numbers rise within a run and from run to run; no run is without a message;
+//! - `len` is the number of messages; `gone` of a run is the number of its empty entries.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use oxbus_model::Counter;
 
-/// Places of a run; one that took numbers out of order may have twice as many.
+/// Entries of a run. A run that took numbers out of order may have twice as many.
 const RUN: usize = 256;
 
-/// Messages by their numbers.
+/// Messages by number.
 #[derive(Clone)]
 pub struct CounterMap<T> {
     runs: VecDeque<CounterRun<T>>,
@@ -38,9 +38,9 @@ impl<T> CounterRun<T> {
         self.places[self.places.len() - 1].0
     }
 
-    /// Where a number is, or would be.
+    /// Index of a number, or where it would be inserted.
     fn find(&self, counter: Counter) -> Result<usize, usize> {
-        // Without gaps the distance from the first one tells.
+        // Without gaps the distance from the first number is the index.
         let guess = counter.0.wrapping_sub(self.first().0) as usize;
         if self.places.get(guess).is_some_and(|place| place.0 == counter) {
             return Ok(guess);
@@ -50,7 +50,7 @@ impl<T> CounterRun<T> {
 }
 
 impl<T> CounterMap<T> {
-    /// How many messages there are.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -60,13 +60,13 @@ impl<T> CounterMap<T> {
         self.len == 0
     }
 
-    /// The messages in the order of their numbers.
+    /// Messages in the order of their numbers.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Counter, &T)> {
         let places = self.runs.iter().flat_map(|run| &run.places);
         places.filter_map(|(counter, message)| Some((*counter, message.as_ref()?)))
     }
 
-    /// Takes them all out, in the order of their numbers. The memory of a run is free when the next one begins.
+    /// Consumes the map and returns its messages in order. The memory of a run is freed when the next run begins.
     pub fn into_messages(self) -> impl Iterator<Item = (Counter, T)> {
         let places = self.runs.into_iter().flat_map(|run| run.places);
         places.filter_map(|(counter, message)| Some((counter, message?)))
@@ -78,7 +78,7 @@ impl<T> CounterMap<T> {
         run.places[run.find(counter).ok()?].1.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Mutable access to the message with a number.
     pub fn get_mut(&mut self, counter: Counter) -> Option<&mut T> {
         let at = self.run_of(counter)?;
         let run = &mut self.runs[at];
@@ -91,7 +91,7 @@ impl<T> CounterMap<T> {
         self.get(counter).is_some()
     }
 
-    /// Puts a message in, in place of the one that has the number.
+    /// Inserts a message, or replaces the one with its number.
     pub fn insert(&mut self, counter: Counter, message: T) {
         let Some(last) = self.runs.back_mut().filter(|last| last.last() < counter) else {
             return self.insert_between(counter, message);
@@ -127,7 +127,7 @@ impl<T> CounterMap<T> {
         }
     }
 
-    /// Takes the message with a number out.
+    /// Removes and returns the message with a number.
     pub fn remove(&mut self, counter: Counter) -> Option<T> {
         let at = self.run_of(counter)?;
         let run = &mut self.runs[at];
@@ -144,7 +144,7 @@ impl<T> CounterMap<T> {
         Some(message)
     }
 
-    /// Takes the messages with the numbers from `first` to `last` out. Takes no longer than there are messages.
+    /// Removes the messages with numbers from `first` to `last`. Takes time in proportion to the messages there.
     pub fn remove_run(&mut self, first: Counter, last: Counter) {
         if last.0 - first.0 < RUN as u64 {
             for counter in first.0..=last.0 {
@@ -161,12 +161,12 @@ impl<T> CounterMap<T> {
         }
     }
 
-    /// The last run that begins at or before a number.
+    /// Index of the last run that begins at or before a number.
     fn run_of(&self, counter: Counter) -> Option<usize> {
         self.runs.partition_point(|run| run.first() <= counter).checked_sub(1)
     }
 
-    /// Makes two runs of one, without empty places.
+    /// Splits a run in two and drops its empty entries.
     fn split(&mut self, at: usize) {
         let run = &mut self.runs[at];
         run.places.retain(|(_, message)| message.is_some());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The events of an entry, read back.
+//! Reads the events of an entry.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::packed::PackedEvents;
 use super::ranges::Ranges;
 use super::record_change::RecordChange;
 
-/// The events of an entry, in order. Ends with `Err` at the first byte that is no event.
+/// Iterates over the events of an entry. Ends after the first error.
 #[derive(Debug, Clone)]
 pub struct EventReader<'a> {
     rest: Reader<'a>,
 }
 
-/// The bytes of an entry are not events.
+/// The bytes of an entry are not valid events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedEntry;
 
 impl<'a> EventReader<'a> {
-    /// The events of an entry.
+    /// A reader of an entry.
     pub fn of(entry: &'a [u8]) -> Self {
         Self { rest: Reader(entry) }
     }
@@ -196,7 +196,7 @@ fn arrived<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
     })
 }
 
-/// The bytes of a message. Their check is not looked at: what they stand in was checked as a whole.
+/// The bytes of a message. Their checksum is skipped: the frame around them has been checked.
 fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
     let bytes = from.bytes()?;
     from.take(CHECK_BYTES as u64)?;
@@ -231,7 +231,7 @@ fn time(from: &mut Reader<'_>) -> Option<Timestamp> {
     from.varint().map(Timestamp)
 }
 
-/// As many as are said to come. The number is somebody's word, so it sets no room aside.
+/// Reads a count and that many items. The count is untrusted, so no memory is reserved for it.
 pub(super) fn many<'a, T>(from: &mut Reader<'a>, mut one: impl FnMut(&mut Reader<'a>) -> Option<T>) -> Option<Vec<T>> {
     let count = from.varint()?;
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events as bytes. `decode` reads them back.
+//! Writes events as bytes. `decode` reads them.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint;
@@ -9,7 +9,7 @@ use oxbus_store::extent::check_of;
 use super::consumer::ConsumerRecord;
 use super::event::{DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
 
-/// Adds the event of messages that come in, without a list of them.
+/// Writes an `Append` event without collecting its messages.
 pub fn push_append<'a>(
     entity: EntityId,
     first: Counter,
@@ -111,7 +111,7 @@ fn push_sub_queue(out: &mut Vec<u8>, sub_queue: SubQueue) {
 }
 
 impl JournalEvent<'_> {
-    /// Adds the event of an entity to an entry.
+    /// Appends the event of `entity` to an entry.
     pub fn encode(&self, entity: EntityId, out: &mut Vec<u8>) {
         if let Self::Append {
             first,

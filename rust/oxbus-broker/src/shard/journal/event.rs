@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happened to the messages of a shard, as the journal keeps it.
+//! Events: changes of the messages of a shard, as the journal stores them.
 //!
-//! An entry of the journal is a row of events that stand or fall together. Whoever writes an event has decided
-//! everything: times, numbers, generations and counts are in it, so applying it needs no clock and no settings.
+//! An entry of the journal is a sequence of events that take effect together. An event contains all decisions: times, numbers,
+//! generations and counts. So applying it needs no clock and no settings.
 //!
 //! ```text
 //! event   = u8 kind, varint entity, fields
@@ -25,17 +25,17 @@
 //! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
 //!               varint count, each: bytes of a stage's id, varint count, each: varint entity, varint partition, varint pieces
 //! 17 Packed     varint bytes of the events in it, u8 0, bytes: events as an LZ4 block
-//! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`changed`)
+//! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`record_change`)
 //! ```
 //!
-//! All times are milliseconds since 1970, an expiry of 2^48 - 1 means never; bytes are a varint length, the bytes and their
+//! All times are milliseconds since 1970; an expiry of 2^48 - 1 means never. Bytes are a varint length, the bytes, and their
 //! CRC-32C in little-endian order, so that one message can be read back alone.
 
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::Claimed;
+use oxbus_store::ClaimedMessage;
 
 use super::consumer::ConsumerRecord;
 use super::intent::Intent;
@@ -43,11 +43,11 @@ use super::packed::PackedEvents;
 use super::ranges::Ranges;
 use super::record_change::RecordChange;
 
-/// Names one life of an entity: its number is never given to another.
+/// Identifies an entity. A new entity with the same name has another id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId(pub u64);
 
-/// A message that came in.
+/// A message of an `Append` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendedMessage<'a> {
     /// When it expires.
@@ -56,21 +56,21 @@ pub struct AppendedMessage<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A message that went out under a lock.
+/// One message of a `HandOut` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecord {
-    /// Which message.
+    /// Its number.
     pub counter: Counter,
-    /// The hold.
+    /// The generation of its lock.
     pub generation: u32,
-    /// Its delivery count if nobody settles it.
+    /// Its delivery count if it is not settled.
     pub count_after: u32,
     /// It was fetched by number.
     pub deferred: bool,
 }
 
-impl From<&Claimed> for DeliveryRecord {
-    fn from(claimed: &Claimed) -> Self {
+impl From<&ClaimedMessage> for DeliveryRecord {
+    fn from(claimed: &ClaimedMessage) -> Self {
         Self {
             counter: claimed.key.counter,
             generation: claimed.key.generation,
@@ -81,26 +81,26 @@ impl From<&Claimed> for DeliveryRecord {
     }
 }
 
-/// Where a message is when nobody holds it.
+/// Phase of a message that has no lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredPhase {
-    /// It waits for a receiver.
+    /// Can be received.
     Ready,
-    /// It waits to be fetched by number.
+    /// Can be fetched by number.
     Deferred,
-    /// The same, and it was out when this was written: a delivery that ends with the process.
+    /// Deferred, and locked by a fetch at that time. The fetch is a delivery that ends with the process.
     Fetched,
-    /// It waits for its time.
+    /// Becomes active later.
     Scheduled {
-        /// That time.
+        /// Its due time.
         due: Timestamp,
     },
 }
 
-/// What happened.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalEvent<'a> {
-    /// Messages came in under consecutive numbers.
+    /// Messages arrived under consecutive numbers.
     Append {
         /// Number of the first.
         first: Counter,
@@ -109,11 +109,11 @@ pub enum JournalEvent<'a> {
         /// The messages, in order.
         messages: Vec<AppendedMessage<'a>>,
     },
-    /// A message came in that waits for its time.
+    /// A scheduled message arrived.
     Schedule {
-        /// Its number until then.
+        /// Its number until it is activated.
         counter: Counter,
-        /// That time.
+        /// Its due time.
         due: Timestamp,
         /// When it was accepted.
         enqueued_at: Timestamp,
@@ -122,51 +122,51 @@ pub enum JournalEvent<'a> {
         /// Its record.
         bytes: &'a [u8],
     },
-    /// A scheduled message came due and got its final number.
+    /// A scheduled message was activated and got its final number.
     Activate {
-        /// Its number until now.
+        /// Its number so far.
         counter: Counter,
-        /// Its number from now on.
+        /// Its new number.
         becomes: Counter,
-        /// When it counts as accepted.
+        /// Its enqueued time from now on.
         enqueued_at: Timestamp,
         /// When it expires.
         expires_at: Timestamp,
         /// Its record.
         bytes: &'a [u8],
     },
-    /// Messages went out under locks.
+    /// Messages were delivered under locks.
     HandOut {
-        /// From where.
+        /// Their queue.
         sub_queue: SubQueue,
-        /// Which.
+        /// The deliveries.
         messages: Vec<DeliveryRecord>,
     },
-    /// A hold ended and the message stays: abandoned, deferred, released, or its lock is over.
+    /// A lock ended and the message stays: it was abandoned, deferred or released, or its lock expired.
     Return {
-        /// To where.
+        /// Its queue.
         sub_queue: SubQueue,
-        /// Which message.
+        /// Its number.
         counter: Counter,
-        /// The hold that ended.
+        /// The generation of the lock that ended.
         generation: u32,
-        /// Its delivery count from now on.
+        /// Its new delivery count.
         delivery_count: u32,
-        /// It is deferred from now on.
+        /// It is now deferred.
         deferred: bool,
-        /// Its record, when that changed.
+        /// Its new record, if that changed.
         record: Option<RecordChange<'a>>,
     },
-    /// Messages are gone: completed, received and deleted, cancelled, expired.
+    /// Messages were removed: completed, received and deleted, cancelled or expired.
     Remove {
-        /// From where.
+        /// Their queue.
         sub_queue: SubQueue,
-        /// Which.
+        /// Their numbers.
         counters: Ranges,
     },
     /// A message moved to the dead-letter queue.
     DeadLetter {
-        /// Which.
+        /// Its number.
         counter: Counter,
         /// When it was accepted.
         enqueued_at: Timestamp,
@@ -177,61 +177,61 @@ pub enum JournalEvent<'a> {
         /// Its record with the reason.
         record: RecordChange<'a>,
     },
-    /// A message as it is, in a snapshot.
+    /// A message in a snapshot.
     Keep {
-        /// Where.
+        /// Its queue.
         sub_queue: SubQueue,
-        /// Which.
+        /// Its number.
         counter: Counter,
         /// When it was accepted.
         enqueued_at: Timestamp,
         /// When it expires.
         expires_at: Timestamp,
-        /// Its delivery count, a delivery under way counted as ended.
+        /// Its delivery count; a delivery in progress counts as ended.
         delivery_count: u32,
-        /// Its latest hold.
+        /// The generation of its latest lock.
         generation: u32,
-        /// The hold that stored its record; 0 for none.
+        /// The generation of the lock that stored its record; 0 for none.
         record_generation: u32,
-        /// Where it rests.
+        /// Its phase.
         phase: StoredPhase,
         /// Its record.
         bytes: &'a [u8],
     },
-    /// No lower number is given out from now on.
+    /// The high-water mark: no lower number will be assigned.
     Number {
-        /// The next one.
+        /// The next number.
         next: Counter,
     },
-    /// Messages with these identities came in, then.
+    /// Messages with these identities arrived.
     Seen {
-        /// When, and which.
+        /// Times and identities.
         identities: Vec<(Timestamp, Identity)>,
     },
-    /// Rows of a bulk load with these names were attached, then.
+    /// Bulk-load rows with these names were attached.
     Attached {
-        /// When, and which.
+        /// Times and identities of the names.
         identities: Vec<(Timestamp, Identity)>,
     },
-    /// What a consumer has changed.
+    /// The record of a consumer changed.
     Consumer {
-        /// Of which queue.
+        /// Its queue.
         sub_queue: SubQueue,
-        /// Which consumer.
+        /// Its name.
         name: &'a str,
-        /// What it has from now on.
+        /// Its new record.
         record: Arc<ConsumerRecord>,
     },
     /// The state of a session was set or cleared.
     SessionState {
-        /// Which session.
+        /// Its id.
         id: &'a str,
-        /// When.
+        /// Time of the change.
         set_at: Timestamp,
-        /// The state from now on.
+        /// The new state.
         state: Option<&'a [u8]>,
     },
-    /// A message came to a topic and went to some of its subscriptions; its record is written once.
+    /// A message arrived at a topic and was copied to some of its subscriptions; its record is written once.
     FanOut {
         /// When it was accepted.
         enqueued_at: Timestamp,
@@ -240,25 +240,25 @@ pub enum JournalEvent<'a> {
         /// Its copies.
         copies: Vec<FanOutCopy>,
     },
-    /// Messages were forwarded from another shard, and may be there still; or they are not any more.
+    /// Messages were forwarded from another shard, or were removed at their source.
     Arrived {
-        /// They are gone there.
+        /// They were removed at their source.
         is_over: bool,
-        /// Which.
+        /// Their origins.
         origins: Vec<Origin>,
     },
-    /// A batch of staged sends was committed, or is published now. Of no entity.
+    /// A batch of staged sends was decided or published. Belongs to no entity.
     Intent {
-        /// By which sink.
+        /// Its sink.
         sink: &'a str,
-        /// What it is from now on.
+        /// The new intent.
         intent: Intent,
     },
-    /// Other events, in less room. Of no entity.
+    /// Other events, compressed. Belongs to no entity.
     Packed(PackedEvents<'a>),
 }
 
-/// A message where it was forwarded from.
+/// Where a forwarded message came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// The entity.

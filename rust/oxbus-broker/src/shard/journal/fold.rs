@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sum of entries: one entry that has the same effect and less to say.
+//! Folds entries into one shorter entry with the same effect.
 //!
-//! Messages that are gone are named as runs of numbers, and what else the entries say about them is left out. Of the holds
-//! of a message the newest one counts. What moves or changes a message stays as it is, in order.
+//! Removed messages become runs of numbers, and other events about them are omitted. Of the locks of a message only the newest
+//! is kept. Events that move or change a message are kept, in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use super::ranges::Ranges;
 
 type QueueKey = (EntityId, SubQueue);
 
-/// What entries say, taken apart.
+/// The events of entries, by kind.
 #[derive(Default)]
 struct FoldedEntries<'a> {
-    /// Messages that are gone.
+    /// Removed messages.
     gone: BTreeMap<QueueKey, Vec<Counter>>,
-    /// The newest hold of each message, and whether it is over.
+    /// The newest lock of each message, and whether it has ended.
     held: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
-    /// What consumers have.
+    /// The latest record of each consumer.
     consumers: BTreeMap<(QueueKey, &'a str), Arc<ConsumerRecord>>,
-    /// The states of sessions, by the position of the last event about one.
+    /// By session, the position in `others` of its latest state.
     states: BTreeMap<(EntityId, &'a str), usize>,
-    /// The others, in order.
+    /// All other events, in order.
     others: Vec<(EntityId, JournalEvent<'a>)>,
 }
 
-/// One entry that has the effect of `entries`.
+/// Folds `entries` into one entry.
 pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, MalformedEntry> {
     let entries = entries.iter().map(|entry| unpacked(entry));
     let entries = entries.collect::<Result<Vec<Vec<u8>>, MalformedEntry>>()?;
@@ -52,7 +52,7 @@ pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, MalformedEntry> {
     Ok(packed(sum.encode(), pack))
 }
 
-/// An entry without packed events.
+/// Replaces packed events by their contents.
 fn unpacked(entry: &[u8]) -> Result<Vec<u8>, MalformedEntry> {
     let mut out = Vec::with_capacity(entry.len());
     for found in EventReader::of(entry) {
@@ -113,7 +113,7 @@ impl<'a> FoldedEntries<'a> {
         }
     }
 
-    /// Notes a hold, or its end, unless a newer one is known.
+    /// Notes a lock or its end, unless a newer one is known.
     fn hold(&mut self, place: QueueKey, message: DeliveryRecord, is_over: bool) {
         let held = self.held.entry(place).or_default();
         let known = held.get(&message.counter).map_or(0, |(known, _)| known.generation);
@@ -140,9 +140,9 @@ impl<'a> FoldedEntries<'a> {
         let mut out = Vec::new();
         for (position, (entity, event)) in self.others.iter().enumerate() {
             let is_said = match event {
-                // The newest one says all.
+                // Only the latest state counts.
                 JournalEvent::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
-                // A dead letter brings its record with it.
+                // A dead letter contains its record.
                 JournalEvent::Return { sub_queue, counter, .. } => !is_gone(*entity, *sub_queue, counter),
                 JournalEvent::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
                 _ => true,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes of each kind of event, as files hold them: `golden_events.txt` has a line for each.
+//! Golden bytes: `golden_events.txt` has the bytes of each kind of event, as files hold them.
 //!
-//! A change of these bytes is a change of the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` writes the file
-//! anew.
+//! A change of these bytes is a change of the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` rewrites the
+//! file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use oxbus_model::{Counter, Identity, Timestamp};
 use super::*;
 
 const FILE: &str = include_str!("golden_events.txt");
-/// Kinds of events, from 1 on.
+/// Kinds of events, numbered from 1.
 const KINDS: u8 = 17;
 
 fn handed_out(counter: u64, generation: u32, count_after: u32, deferred: bool) -> DeliveryRecord {
@@ -79,7 +79,7 @@ const NEVER: Timestamp = Timestamp::NEVER;
 
 type GoldenLine = (&'static str, Vec<u8>);
 
-/// The bytes of an event, which are read back to the same event.
+/// Encodes an event and checks that it decodes to the same event.
 fn named(name: &'static str, event: &JournalEvent<'_>) -> GoldenLine {
     let mut bytes = Vec::new();
     event.encode(EntityId(0x1_0007), &mut bytes);
@@ -97,7 +97,7 @@ fn changed() -> RecordChange<'static> {
     }
 }
 
-/// Messages come in.
+/// Events of arriving messages.
 fn arriving() -> Vec<GoldenLine> {
     let appended = |bytes, expires_at| AppendedMessage { expires_at, bytes };
     let copy = |entity, counter, expires_at| FanOutCopy {
@@ -145,7 +145,7 @@ fn arriving() -> Vec<GoldenLine> {
     ]
 }
 
-/// Messages are handed out and settled.
+/// Events of deliveries and settlements.
 fn handing_out() -> Vec<GoldenLine> {
     let returned = |deferred, record| JournalEvent::Return {
         sub_queue: SubQueue::DeadLetter,
@@ -188,7 +188,7 @@ fn handing_out() -> Vec<GoldenLine> {
     ]
 }
 
-/// What a snapshot keeps of an entity.
+/// Events of snapshots.
 fn kept() -> Vec<GoldenLine> {
     let due = Timestamp(1_700_000_000_311);
     vec![
@@ -200,7 +200,7 @@ fn kept() -> Vec<GoldenLine> {
     ]
 }
 
-/// What an entity remembers beside its messages.
+/// Events of what an entity stores besides messages.
 fn remembered() -> Vec<GoldenLine> {
     let identities = vec![
         (AT, Identity(0x0102_0304_0506_0708_090A_0B0C_0D0E_0F10)),
@@ -235,7 +235,7 @@ fn remembered() -> Vec<GoldenLine> {
     ]
 }
 
-/// Messages came from another shard.
+/// Events of messages from other shards.
 fn arrived() -> Vec<GoldenLine> {
     let origin = |entity, partition, is_dead_letter, counter| Origin {
         entity: EntityId(entity),
@@ -253,7 +253,7 @@ fn arrived() -> Vec<GoldenLine> {
     ]
 }
 
-/// Events of a file that were packed. What they hold is not read back as one event.
+/// Packed events. They do not decode to one event.
 fn folded() -> Vec<GoldenLine> {
     let mut events = Vec::new();
     JournalEvent::Number { next: Counter(81) }.encode(EntityId(82), &mut events);
@@ -265,7 +265,7 @@ fn folded() -> Vec<GoldenLine> {
     vec![("packed", bytes)]
 }
 
-/// A name and the bytes of an event of each kind and form.
+/// Name and bytes of every kind and form of event.
 fn events() -> Vec<GoldenLine> {
     [arriving(), handing_out(), kept(), remembered(), arrived(), folded()].concat()
 }

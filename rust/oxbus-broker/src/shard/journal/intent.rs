@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a sink has committed last: the record that decides a batch of staged sends, and that it is published.
+//! Intents: the record that decides a batch of staged sends, and then says that it is published.
 
 use oxbus_model::Timestamp;
 use oxbus_model::varint::{self, Reader};
@@ -9,30 +9,30 @@ use super::event::{EntityId, JournalEvent};
 /// The latest batch of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// Who counts the batches.
+    /// The query that numbers the batches.
     pub query: String,
-    /// Which batch.
+    /// The number of the batch.
     pub batch: u64,
-    /// When it was committed, or published if that is over.
+    /// When it was decided, or when it was published once `is_done`.
     pub at: Timestamp,
     /// All its rows are published.
     pub is_done: bool,
-    /// Rows of one partition that take more bytes than this are attached in several entries.
+    /// Rows of one partition that exceed this size are attached in several entries.
     pub piece_bytes: u64,
-    /// The stages with its rows. Once it is done they are to be removed.
+    /// The stages that contain its rows. Once `is_done`, they are to be removed.
     pub stages: Vec<String>,
-    /// Where its rows go; empty once it is done.
+    /// Destinations of its rows; empty once `is_done`.
     pub targets: Vec<IntentTarget>,
 }
 
 /// Rows of a batch for one partition of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IntentTarget {
-    /// Which entity.
+    /// The entity.
     pub entity: EntityId,
-    /// Its cell with that index.
+    /// Index of its cell.
     pub index: u16,
-    /// In how many entries they are attached.
+    /// Number of entries in which the rows are attached.
     pub pieces: u32,
 }
 
@@ -56,7 +56,7 @@ impl Intent {
         }
     }
 
-    /// What stands behind the name of the sink.
+    /// Reads the bytes after the name of the sink.
     pub(super) fn take(from: &mut Reader<'_>) -> Option<Self> {
         let query = from.text()?.to_owned();
         let (batch, at) = (from.varint()?, Timestamp(from.varint()?));
@@ -93,7 +93,7 @@ impl Intent {
 /// Intents belong to no entity.
 const NO_ENTITY: EntityId = EntityId(0);
 
-/// Adds the event of an intent to an entry or a snapshot.
+/// Appends the event of an intent to an entry or snapshot.
 pub fn push_intent(sink: &str, intent: Intent, out: &mut Vec<u8>) {
     JournalEvent::Intent { sink, intent }.encode(NO_ENTITY, out);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shard writes to its journal and what it makes of it at the next open.
+//! The journal of a shard: the events that it writes, and the state that they rebuild at the next open.
 //!
-//! `event` is what happened, as bytes, and `decode` reads them; `image` is the messages that come of it. Neither knows a clock, a setting or a
-//! store, so recovery, snapshots and tests share them. `writer` puts events into the log of the shard.
+//! `encode` and `decode` convert `event`s to bytes and back; `shard_state` applies them. None of these knows a clock, a
+//! setting or a store, so recovery, snapshots and tests share them. `writer` appends events to the log of the shard.
 
 mod chunks;
 mod consumer;

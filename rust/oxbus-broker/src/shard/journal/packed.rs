@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events in less room: what a fold leaves of dead letters says much the same of each.
+//! Compressed events: a fold leaves dead letters whose events are very similar.
 
 use oxbus_model::varint::{self, Reader};
 
-/// More bytes of events in one are nobody's writing: memory is not set aside for somebody's word.
+/// Upper limit of the uncompressed bytes. The length is untrusted, so memory for it is limited.
 const LEN_MAX: u64 = 64 << 20;
 const LZ4: u8 = 0;
 
@@ -27,21 +27,21 @@ impl<'a> PackedEvents<'a> {
             return None;
         }
         let block = from.bytes()?;
-        // No block says more than that.
+        // No LZ4 block has a higher ratio.
         (len <= block.len() as u64 * 256).then_some(Self {
             len: len as usize,
             block,
         })
     }
 
-    /// The events; `None` when no writer wrote that.
+    /// The uncompressed events; `None` if the block is invalid.
     pub fn unpack(self) -> Option<Vec<u8>> {
         let events = lz4_flex::block::decompress(self.block, self.len).ok()?;
         (events.len() == self.len).then_some(events)
     }
 }
 
-/// Packs events, if that takes less room, and shows the result to `show`.
+/// Compresses events. Returns what `show` makes of them, or `events` themselves if that is not longer.
 pub(super) fn packed(events: Vec<u8>, show: impl FnOnce(PackedEvents<'_>) -> Vec<u8>) -> Vec<u8> {
     if events.len() as u64 > LEN_MAX {
         return events;

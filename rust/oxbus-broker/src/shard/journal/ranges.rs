@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Message numbers of one partition as runs without a gap: what a reservation has is mostly that.
+//! Message numbers of one partition as runs without gaps. The numbers of a reservation are usually consecutive.
 
 use oxbus_model::Counter;
 use oxbus_model::varint::{self, Reader};
 
-/// Numbers that rise, as runs.
+/// Rising numbers, as runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges(Vec<(u64, u64)>);
 
 impl FromIterator<Counter> for Ranges {
-    /// The runs of numbers in any order.
+    /// From numbers in any order.
     fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Self {
         let mut counters: Vec<Counter> = counters.into_iter().collect();
         if !counters.is_sorted_by(|a, b| a < b) {
@@ -21,7 +21,7 @@ impl FromIterator<Counter> for Ranges {
 }
 
 impl Ranges {
-    /// The runs of rising numbers.
+    /// From rising numbers.
     pub fn of(counters: impl Iterator<Item = Counter>) -> Self {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for Counter(counter) in counters {
@@ -38,12 +38,12 @@ impl Ranges {
         self.0.iter().map(|(first, last)| (Counter(*first), Counter(*last)))
     }
 
-    /// Every number.
+    /// All numbers.
     pub fn counters(&self) -> impl Iterator<Item = Counter> {
         self.0.iter().flat_map(|(first, last)| (*first..=*last).map(Counter))
     }
 
-    /// How many numbers there are.
+    /// Number of numbers.
     pub fn len(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
@@ -53,7 +53,7 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// The same without numbers that rise; how many of them were there.
+    /// Removes rising `counters` and returns how many of them were present.
     pub fn without(&mut self, counters: &[Counter]) -> u64 {
         let before = self.len();
         let kept = Self::of(
@@ -64,7 +64,7 @@ impl Ranges {
         before - self.len()
     }
 
-    /// Adds them to a record: how many runs, and for each how far it is from the last and how long it is.
+    /// Writes the number of runs, and for each the gap before it and its length.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         varint::push(out, self.0.len() as u64);
         let mut from = 0;
@@ -75,7 +75,7 @@ impl Ranges {
         }
     }
 
-    /// Reads them; `None` when no writer wrote that.
+    /// Reads ranges; `None` if the bytes are invalid.
     pub(super) fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let mut next = 0u64;

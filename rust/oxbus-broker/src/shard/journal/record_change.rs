@@ -1,48 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The record of a message whose application properties changed, as the journal keeps it: without the rest, which stays.
+//! The change of a record in a journal event: the new application properties, without the unchanged bytes around them.
 //!
-//! A message that is dead-lettered gets a reason, and one that is abandoned may get other properties. The event then holds
-//! these properties and names how many bytes before and behind them stay. So it does not grow with the message, and a full
-//! disk can be drained.
+//! Dead-lettering adds a reason to the properties, and an abandon may replace them. The event contains the new properties and
+//! the number of bytes before and after them that stay. So it does not grow with the message, and a full disk can be drained.
 //!
 //! Holds always
-//! - what stays is the same in every version of the record, so an event that stands before an older one fits as well.
+//! - the bytes that stay are the same in every version of a record, so a change also applies to an older or newer version.
 
 use std::io;
 
 use oxbus_model::message::Fields;
 use oxbus_model::varint::{self, Reader};
-use oxbus_store::{Record, Stored};
+use oxbus_store::{Record, StoredRecord};
 
 use super::encode::push_record;
 
-/// The first bytes of a record: its kind, and which fields it has.
+/// First bytes of a record: its kind, and which fields it has.
 const FRONT: usize = 3;
-/// A change that lets fewer bytes stay is written as a whole record.
+/// If fewer bytes stay, the whole record is written.
 const STAYS_MIN: usize = 16;
 const WHOLE: u8 = 0;
 const EDITED: u8 = 1;
 
-/// A record that follows from the one before.
+/// The next version of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordChange<'a> {
-    /// All of it.
+    /// The whole record.
     Whole(&'a [u8]),
-    /// What is new, and how much stays.
+    /// New bytes, and how many stay.
     Edited {
-        /// Its first bytes.
+        /// New first bytes.
         front: [u8; FRONT],
-        /// Bytes after the first ones that stay.
+        /// Number of bytes after `front` that stay.
         keep: usize,
-        /// The bytes that follow.
+        /// New bytes after these.
         middle: &'a [u8],
-        /// Bytes at the end that stay.
+        /// Number of bytes at the end that stay.
         tail: usize,
     },
 }
 
 impl<'a> RecordChange<'a> {
-    /// The record `now` of a message that was `before`.
+    /// The change from `before` to `now`.
     pub fn of(now: &'a [u8], before: Option<&Record>) -> Self {
         before
             .and_then(|before| Self::edited(now, before))
@@ -89,7 +88,7 @@ impl<'a> RecordChange<'a> {
         }
     }
 
-    /// Reads it; `record` reads a record. `None` when no writer wrote that.
+    /// Reads a change; `record` reads a whole record. `None` if the bytes are invalid.
     pub(super) fn decode(
         from: &mut Reader<'a>,
         record: impl FnOnce(&mut Reader<'a>) -> Option<&'a [u8]>,
@@ -106,8 +105,8 @@ impl<'a> RecordChange<'a> {
         }
     }
 
-    /// The record that follows from the one before; `None` when that is too short.
-    pub(super) fn apply(self, before: &Stored) -> io::Result<Option<Record>> {
+    /// Applies the change to `before`; `None` if that is too short.
+    pub(super) fn apply(self, before: &StoredRecord) -> io::Result<Option<Record>> {
         let (front, keep, middle, tail) = match self {
             Self::Whole(record) => return Ok(Some(Record::from_slice(record))),
             Self::Edited {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages of a shard as its journal tells them.
+//! The messages of a shard, rebuilt from the events of its journal.
 //!
-//! Threads journal what they did after they did it, so two events about one message may stand in either order. Each
-//! names the hold it is about, and holds of a message have rising generations: what an older hold left is passed over,
-//! except the bytes it stored when no newer hold stored others.
+//! Threads journal settlements after they applied them, so two events about one message may be in either order. Each event
+//! names the generation of the lock that it is about, and generations rise. An event of an older lock is ignored, except that
+//! its record counts if no newer lock stored one.
 //!
-//! A snapshot is taken while threads go on, so it may know some of the events that come after it already. Every event
-//! can therefore happen a second time and change nothing: who brings a message in brings all of it, and passes it over when
-//! its number is there; who takes one out does so if it is there. A message that came and went before the snapshot looked
-//! comes in again with the first of its events and goes with the last, which comes after the snapshot too.
+//! A snapshot is written while threads go on, so it may contain the effects of some later events. Every event is therefore
+//! idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an event that removes
+//! a message is ignored if the number is absent. A message that arrived and was removed before the snapshot read its cell is
+//! added again by its first event and removed by its last, which also comes after the snapshot.
 //!
-//! A message that is out under a lock when the journal ends comes back with the count its hand-out named: whoever had
-//! it is gone, and that delivery counts. One that was fetched by number stays apart from those that rest: its
-//! deliveries may be used up now.
+//! A message that is locked when the journal ends becomes ready with the delivery count of its last delivery, which counts
+//! because its receiver is gone. A deferred message that was fetched is distinguished from one that was not: its
+//! deliveries may be exhausted now.
 //!
 //! Holds always
 //! - a number is in the queue or in the dead-letter queue, never in both;
-//! - `next` is above every number there.
+//! - `next` is greater than every number there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::{Record, Removed, Stored};
+use oxbus_store::{Record, RemovedMessage, StoredRecord};
 
 use super::consumer::ConsumerRecord;
 use super::counter_map::CounterMap;
@@ -36,66 +36,66 @@ use super::record_change::RecordChange;
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageState {
-    /// Its bytes.
-    pub record: Stored,
+    /// Its record.
+    pub record: StoredRecord,
     /// When it was accepted.
     pub enqueued_at: Timestamp,
     /// When it expires.
     pub expires_at: Timestamp,
-    /// Its delivery count, a delivery under way counted as ended.
+    /// Its delivery count; a delivery in progress counts as ended.
     pub delivery_count: u32,
-    /// Its latest hold.
+    /// The generation of its latest lock.
     pub generation: u32,
-    /// Where it rests.
+    /// Its phase.
     pub phase: StoredPhase,
-    /// The hold that stored `record`.
+    /// The generation of the lock that stored `record`.
     pub(super) record_generation: u32,
 }
 
-/// The two queues of an entity.
+/// The state of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityState {
     /// Messages of the entity.
     pub main: CounterMap<MessageState>,
     /// Messages of its dead-letter queue.
     pub dead_letters: CounterMap<MessageState>,
-    /// The number that the next message gets.
+    /// The next number.
     pub next: Counter,
-    /// When messages came in whose copies are to be dropped.
+    /// Identities of arrived messages with their times, for duplicate detection.
     pub seen: BTreeMap<Identity, Timestamp>,
-    /// When rows of bulk loads were attached, by the identity of their name.
+    /// Times at which bulk-load rows were attached, by the identity of their name.
     pub attached: BTreeMap<Identity, Timestamp>,
-    /// What applications keep with sessions, and since when.
+    /// Session states with the times at which they were set.
     pub states: BTreeMap<String, (Timestamp, Vec<u8>)>,
-    /// Messages that were forwarded from other shards, and may be there still.
+    /// Origins of forwarded messages that may still be at their source.
     pub origins: BTreeSet<Origin>,
-    /// What consumers have, by sub-queue and name.
+    /// Consumers by sub-queue and name.
     pub consumers: BTreeMap<(SubQueue, Arc<str>), Arc<ConsumerRecord>>,
 }
 
-/// The messages of a shard.
+/// The state of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShardState {
     entities: BTreeMap<EntityId, EntityState>,
-    /// What sinks of staged sends committed last.
+    /// The latest intent of each sink.
     sinks: BTreeMap<String, Intent>,
 }
 
-/// An event that no writer writes: the journal is not what it was.
+/// An event that oxbus never writes: the journal is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidEvent {
-    /// The entity it is about.
+    /// Its entity.
     pub entity: EntityId,
-    /// The message it is about.
+    /// Its message.
     pub counter: Counter,
-    /// What is wrong, for people.
+    /// What is wrong.
     pub detail: &'static str,
 }
 
-/// Keeps the bytes of a message.
-pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> Stored;
+/// Turns the bytes of a message into a stored record.
+pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> StoredRecord;
 
-/// Which message does not fit, and why.
+/// The number of the message, and what is wrong.
 type InvalidMessage = (Counter, &'static str);
 
 impl Default for EntityState {
@@ -115,12 +115,12 @@ impl Default for EntityState {
 
 fn check(counter: Counter) -> Result<(), InvalidMessage> {
     if counter == Counter(0) || counter > Counter::MAX {
-        return Err((counter, "no message has such a number"));
+        return Err((counter, "no message can have this number"));
     }
     Ok(())
 }
 
-/// Notes when identities came in. What was forgotten may come again: the last time counts.
+/// Notes identities. A forgotten identity may arrive again, so the latest time counts.
 fn remember(known: &mut BTreeMap<Identity, Timestamp>, identities: &[(Timestamp, Identity)]) {
     for (at, identity) in identities {
         let since = known.entry(*identity).or_insert(*at);
@@ -143,7 +143,7 @@ impl EntityState {
         message: impl FnOnce() -> MessageState,
     ) -> Result<(), InvalidMessage> {
         check(counter)?;
-        // Most messages come in order, and then no number is to be looked for.
+        // Messages usually arrive in order, which needs no lookup.
         let is_there = counter < self.next && (self.main.contains(counter) || self.dead_letters.contains(counter));
         self.next = self.next.max(counter.next());
         if !is_there {
@@ -191,7 +191,7 @@ impl EntityState {
 
     fn deliver_all(&mut self, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
         for delivery in messages {
-            // It may be gone already: its end may stand before its hand-out.
+            // Its removal may be before its delivery.
             if let Some(message) = self.of(sub_queue).get_mut(delivery.counter) {
                 let phase = if delivery.deferred {
                     StoredPhase::Fetched
@@ -203,7 +203,7 @@ impl EntityState {
         }
     }
 
-    /// Lets an event happen that moves no message of this entity.
+    /// Applies an event that moves no message of this entity.
     fn note(&mut self, event: &JournalEvent<'_>) {
         match event {
             JournalEvent::Number { next } => self.next = self.next.max(*next),
@@ -218,7 +218,7 @@ impl EntityState {
             } => {
                 self.consumers.insert((*sub_queue, (*name).into()), Arc::clone(record));
             }
-            // A fan-out is about other entities: `ShardState` does it.
+            // `ShardState` applies events that belong to no entity or to several.
             _ => {}
         }
     }
@@ -299,13 +299,13 @@ impl EntityState {
                 let record = match (self.main.remove(*counter), record) {
                     (Some(before), record) => before.changed(*record, to_stored).map_err(|wrong| (*counter, wrong))?,
                     (None, RecordChange::Whole(record)) => to_stored(record),
-                    // It happened before: the message is a dead letter already, or gone.
+                    // Applied before: the message is a dead letter already, or removed.
                     (None, RecordChange::Edited { .. }) => {
                         self.next = self.next.max(counter.next());
                         return Ok(());
                     }
                 };
-                // The generations of its holds in the dead-letter queue begin at the first again.
+                // Generations start again in the dead-letter queue.
                 let message = || MessageState {
                     delivery_count: *delivery_count,
                     ..fresh(record, *enqueued_at, *expires_at, StoredPhase::Ready)
@@ -329,7 +329,7 @@ impl EntityState {
                     record_generation: *record_generation,
                     ..fresh(to_stored(bytes), *enqueued_at, *expires_at, *phase)
                 };
-                // The dead-letter queue was looked at last.
+                // The snapshot read the dead-letter queue last, so this location is the later one.
                 let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(*counter));
                 self.insert(*sub_queue, *counter, message)
             }
@@ -342,37 +342,37 @@ impl EntityState {
 }
 
 impl ShardState {
-    /// The entities that have had messages.
+    /// Entities that have had messages.
     pub fn entities(&self) -> impl Iterator<Item = (EntityId, &EntityState)> {
         self.entities.iter().map(|(id, queues)| (*id, queues))
     }
 
-    /// Takes the messages of an entity out, for its cell.
+    /// Removes and returns the state of an entity, for its cell.
     pub fn take(&mut self, entity: EntityId) -> Option<EntityState> {
         self.entities.remove(&entity)
     }
 
-    /// What sinks of staged sends committed last.
+    /// The latest intent of each sink.
     pub fn sinks(&self) -> &BTreeMap<String, Intent> {
         &self.sinks
     }
 
-    /// The same, to be changed or taken out.
+    /// Mutable access to the latest intents.
     pub fn sinks_mut(&mut self) -> &mut BTreeMap<String, Intent> {
         &mut self.sinks
     }
 
-    /// Forgets entities that are no more.
+    /// Drops entities that no longer exist.
     pub fn retain(&mut self, lives: impl Fn(EntityId) -> bool) {
         self.entities.retain(|id, _| lives(*id));
     }
 
-    /// Lets an event happen. Messages are kept in memory.
+    /// Applies an event. Messages are stored in memory.
     pub fn apply(&mut self, entity: EntityId, event: &JournalEvent<'_>) -> Result<(), InvalidEvent> {
         self.apply_with(entity, event, &mut |bytes| Record::from_slice(bytes).into())
     }
 
-    /// Lets an event happen. `to_stored` says how its messages are kept.
+    /// Applies an event. `to_stored` stores its messages.
     pub fn apply_with(
         &mut self,
         entity: EntityId,
@@ -400,7 +400,7 @@ impl ShardState {
             .map_err(|wrong| invalid_event(entity, wrong))
     }
 
-    /// Lets packed events happen. Their messages are kept in memory: they stand nowhere by themselves.
+    /// Applies packed events. Their messages are stored in memory: on disk they exist only compressed.
     fn unpack(&mut self, packed: PackedEvents<'_>) -> Result<(), InvalidEvent> {
         let wrong = |_| invalid_event(EntityId(0), (Counter(0), "packed events are damaged"));
         let events = packed.unpack().ok_or(MalformedEntry).map_err(wrong)?;
@@ -441,7 +441,7 @@ fn invalid_event(entity: EntityId, (counter, detail): InvalidMessage) -> Invalid
 }
 
 impl MessageState {
-    /// Notes a hold or its end, unless a newer one is known.
+    /// Notes a lock or its end, unless a newer one is known.
     fn update_delivery(&mut self, generation: u32, delivery_count: u32, phase: StoredPhase) {
         if generation >= self.generation {
             self.generation = generation;
@@ -450,8 +450,8 @@ impl MessageState {
         }
     }
 
-    /// The record that follows from the one it has.
-    fn changed(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<Stored, &'static str> {
+    /// The record after a change.
+    fn changed(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<StoredRecord, &'static str> {
         if let RecordChange::Whole(record) = changed {
             return Ok(to_stored(record));
         }
@@ -462,8 +462,8 @@ impl MessageState {
         }
     }
 
-    /// Notes other bytes, unless a newer hold stored some.
-    fn store(&mut self, generation: u32, record: Option<Stored>) {
+    /// Replaces the record, unless a newer lock stored one.
+    fn store(&mut self, generation: u32, record: Option<StoredRecord>) {
         if let Some(record) = record
             && generation >= self.record_generation
         {
@@ -472,9 +472,9 @@ impl MessageState {
         }
     }
 
-    /// The message as a store takes it.
-    pub fn into_removed(self, counter: Counter) -> Removed {
-        Removed {
+    /// The message in the form that stores take.
+    pub fn into_removed(self, counter: Counter) -> RemovedMessage {
+        RemovedMessage {
             counter,
             record: self.record,
             delivery_count: self.delivery_count,
@@ -484,7 +484,7 @@ impl MessageState {
     }
 }
 
-fn fresh(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
+fn fresh(record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
     MessageState {
         record,
         enqueued_at,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events as bytes, and what comes of them, against a list of messages that is kept in the plainest way.
+//! Round trips of events, and the shard state against a simple model.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 
 const ENTITY: EntityId = EntityId(7);
-/// Bytes at the end of each message that never change.
+/// Number of bytes at the end of each message that never change.
 const BODY: usize = 4;
 
 /// A record with other first bytes.
@@ -34,7 +34,7 @@ fn round_trip(event: &JournalEvent<'_>) {
         [Ok((ENTITY, event.clone())), Ok((EntityId(u64::MAX), event.clone()))]
     );
     for len in 1..bytes.len() {
-        // A piece of an entry is an error or, at the seam, fewer events; never another event.
+        // A truncated entry is an error or, between two events, has fewer events. It never has another event.
         let whole = EventReader::of(&bytes[..len]).take_while(Result::is_ok).count();
         assert!(whole <= 1, "{len} bytes");
     }
@@ -88,7 +88,7 @@ fn sub_queues() -> impl Strategy<Value = SubQueue> {
     prop_oneof![Just(SubQueue::Main), Just(SubQueue::DeadLetter)]
 }
 
-/// Rising numbers of messages, some close together.
+/// Rising numbers, some of them adjacent.
 fn numbers() -> impl Strategy<Value = Vec<Counter>> {
     vec((1u64..1 << 40, 1u64..6), 0..6).prop_map(|runs| {
         let runs = runs
@@ -197,20 +197,20 @@ proptest! {
         let mut state = ShardState::default();
         for found in EventReader::of(&bytes) {
             let Ok((entity, event)) = found else { break };
-            // A misfit is told and changes nothing that matters: the shard does not open.
+            // An invalid event is an error: the shard does not open.
             let _ = state.apply(entity, &event);
         }
     }
 }
 
-/// What a test does to message `at`, counted among those that are there.
+/// A step of a test. `at` selects one of the suitable messages.
 #[derive(Debug, Clone)]
 enum Step {
     Append(u8),
     Schedule,
     Activate(usize),
     HandOut(usize),
-    /// Back, with other bytes or not, deferred or not; `late` when the next hand-out is journaled before it.
+    /// The message returns, with other bytes or not, deferred or not; with `late` its next delivery is journaled first.
     Return {
         at: usize,
         bytes: bool,
@@ -219,7 +219,7 @@ enum Step {
     },
     Remove(usize),
     DeadLetter(usize),
-    /// Begin anew from a snapshot.
+    /// Restart from a snapshot.
     Reopen,
 }
 
@@ -238,7 +238,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..60)
 }
 
-/// A message as plainly as it can be kept.
+/// A message of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Plain {
     number: u64,
@@ -469,7 +469,7 @@ fn check(state: &ShardState, model: &Model) {
     }
 }
 
-/// All entries of some steps, in order.
+/// The entries of all steps, in order.
 fn entries_of(steps: &[Step]) -> (Model, Vec<Vec<u8>>) {
     let mut model = Model::default();
     let entries = steps
@@ -490,7 +490,7 @@ fn apply_all(state: &mut ShardState, entries: &[Vec<u8>]) {
 }
 
 proptest! {
-    /// A snapshot is taken while threads go on: it may know what stands behind it, of some messages and not of others.
+    /// A snapshot is written while threads go on: it may contain the effects of later events, for some messages only.
     #[test]
     fn events_that_a_snapshot_knows_change_nothing(steps in steps(), begin: usize, knows: u64) {
         let (model, entries) = entries_of(&steps);
@@ -499,8 +499,8 @@ proptest! {
         apply_all(&mut early, &entries[..begin]);
         apply_all(&mut late, &entries);
         let mut snapshot = ShardState::default();
-        // A moved message may be seen in both places, never in none; so the walk takes the later state of a number that
-        // it knows, and numbers that only the later state has.
+        // A moved message is seen in one or both places, never in none. So the walk sees the later state of the numbers that it
+        // knows, and the numbers that only the later state has.
         for (state, wanted) in [(&early, 0), (&late, 1)] {
             for chunk in state.chunks(1) {
                 for found in EventReader::of(&chunk.expect("in memory").bytes) {
@@ -519,7 +519,7 @@ proptest! {
         check(&snapshot, &model);
     }
 
-    /// Whatever a fold leaves out, opening finds the same, also when it finds what was folded too.
+    /// Recovery finds the same state after a fold, also if the folded entries are still present.
     #[test]
     fn a_fold_is_the_sum_of_its_entries(steps in steps(), begin: usize) {
         let (model, entries) = entries_of(&steps);
@@ -599,7 +599,7 @@ fn states_are_kept_as_they_were_set_last() {
         set("a", 4, Some(b"last")),
         set("b", 5, None),
     ];
-    // A snapshot may know events that come after it: all of them may happen twice.
+    // A snapshot may contain later events, so every event may be applied twice.
     for event in events.iter().chain(&events) {
         state.apply(ENTITY, event).expect("it fits");
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log of a shard as its cells write it: in one order, with what is not there yet to wait for.
+//! Appends to the log of a shard, in the order of the message numbers.
 //!
-//! Numbers of messages are given out and written under one mutex, so the order of the journal is the order of the
-//! numbers. Nobody waits for a sync under it; an append may write a full buffer, or make the next file.
+//! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No thread waits
+//! for a sync under this mutex; an append may write a full buffer or create the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
 use oxbus_model::options::Durability;
 use oxbus_store::Wait;
-use oxbus_store::extent::Place;
-use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::shard_log::{AppendError, Level, Lsn, ShardLog, SpaceClass};
 
 use super::fold::fold;
 use crate::shard::ShardHealth;
@@ -20,25 +20,25 @@ use crate::shard::guarded::{Guarded, StateGuard};
 /// The journal of a shard.
 pub struct Journal {
     log: Guarded<Arc<dyn ShardLog>>,
-    /// What a caller gets that asks for nothing.
+    /// Durability of calls that ask for none.
     durability: Durability,
     /// Bytes of entries since the last snapshot.
     unsaved_bytes: AtomicU64,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
-    /// Called when the journal has grown, or the disk is full: a snapshot may be due.
+    /// Called when a snapshot may be due: the journal has grown or the disk is full.
     grown: OnceLock<GrowthCallback>,
-    /// Bytes of entries since the last snapshot at which it is called.
+    /// Value of `unsaved_bytes` at which `grown` is called.
     grown_at: AtomicU64,
-    /// Milliseconds from which a wait is logged; 0 for never.
+    /// Waits of at least so many ms are logged; 0 for never.
     slow_call_ms: AtomicU64,
 }
 
-/// What is called when a snapshot may be due. It must not wait.
+/// Called when a snapshot may be due. It must not block.
 pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
-/// Bytes of entries since the last snapshot, of about so many bytes, at which the next one is begun: early enough that the
-/// journal keeps its bound while it is written.
+/// Bytes of entries at which the next snapshot begins, after one of `snapshot_bytes`. Early enough that the journal stays
+/// within its limit while the snapshot is written.
 fn due_at(snapshot_bytes: u64) -> u64 {
     JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
 }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-/// The right to append, and with it the order of numbers.
+/// The exclusive right to append, and thus to assign numbers.
 pub struct AppendGuard<'a> {
     journal: &'a Journal,
     log: StateGuard<'a, Arc<dyn ShardLog>>,
@@ -65,26 +65,26 @@ impl std::fmt::Debug for PendingEntry {
     }
 }
 
-/// An entry that is on its way.
+/// An appended entry that may not be durable yet.
 #[derive(Clone)]
-#[must_use = "nothing may be acknowledged before it has reached its level"]
+#[must_use = "a call may be acknowledged only once its entry has reached its level"]
 pub struct PendingEntry {
     log: Arc<dyn ShardLog>,
     /// Its number.
     pub lsn: Lsn,
     /// Where its bytes can be read back once they are written.
-    pub location: Option<Place>,
+    pub location: Option<ExtentLocation>,
 }
 
 impl PendingEntry {
-    /// True when it is on its way to the log that is in use.
+    /// True if it was appended to the log in use.
     pub fn belongs_to(&self, append_guard: &AppendGuard<'_>) -> bool {
         Arc::ptr_eq(&self.log, &append_guard.log)
     }
 }
 
 impl Journal {
-    /// A journal over a log that holds so many bytes which no snapshot covers, and a snapshot of so many.
+    /// A journal over a log with `unsaved_bytes` of entries after a snapshot of `snapshot_bytes`.
     pub fn new(log: Arc<dyn ShardLog>, durability: Durability, unsaved_bytes: u64, snapshot_bytes: u64) -> Self {
         Self {
             log: Guarded::new(log),
@@ -97,17 +97,17 @@ impl Journal {
         }
     }
 
-    /// Has `grown` called when a snapshot may be due. Once.
+    /// Sets the callback for a due snapshot. Only the first call has an effect.
     pub fn on_growth(&self, grown: GrowthCallback) {
         let _ = self.grown.set(grown);
     }
 
-    /// Has waits that take so many milliseconds or more logged; 0 for none.
+    /// Logs waits of at least `ms` milliseconds; 0 for none.
     pub fn set_slow_call_ms(&self, ms: u64) {
         self.slow_call_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Milliseconds from which a wait is logged; 0 for never.
+    /// Waits of at least so many ms are logged; 0 for never.
     pub(crate) fn slow_call_ms(&self) -> u64 {
         self.slow_call_ms.load(Ordering::Relaxed)
     }
@@ -119,7 +119,7 @@ impl Journal {
         }
     }
 
-    /// What a caller gets that asks for nothing.
+    /// Durability of calls that ask for none.
     pub fn durability(&self) -> Durability {
         self.durability
     }
@@ -134,20 +134,20 @@ impl Journal {
         self.snapshot_bytes.load(Ordering::Relaxed)
     }
 
-    /// True when enough was written since the last snapshot for one of `snapshot_bytes`: about as much as it has, so that
-    /// each byte is written about twice.
+    /// True if a snapshot of `snapshot_bytes` is due: about as many bytes of entries were written since the last one, so each byte
+    /// is written about twice.
     pub fn is_due(&self, snapshot_bytes: u64) -> bool {
         self.unsaved_bytes() >= due_at(snapshot_bytes)
     }
 
-    /// Notes that a snapshot of `snapshot_bytes` holds what was written until `unsaved_bytes` was read.
+    /// Notes that a snapshot of `snapshot_bytes` covers the entries counted in `unsaved_bytes`.
     pub fn snapshot_written(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
         self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
         self.grown_at.store(due_at(snapshot_bytes), Ordering::Relaxed);
     }
 
-    /// True while the disk has no room for entries that add.
+    /// True while the disk has no space for entries that add messages.
     pub fn is_full(&self) -> bool {
         self.log().is_full()
     }
@@ -157,12 +157,12 @@ impl Journal {
         self.log().disk_bytes()
     }
 
-    /// The log that is in use.
+    /// The log in use.
     pub fn log(&self) -> Arc<dyn ShardLog> {
         self.log.get_cloned()
     }
 
-    /// The last entry, whoever appended it: once it is safe, so is all before it.
+    /// The last appended entry. Once it has reached a level, so have all before it.
     pub fn last(&self) -> PendingEntry {
         let log = self.log();
         PendingEntry {
@@ -172,7 +172,7 @@ impl Journal {
         }
     }
 
-    /// Takes the right to append to the journal of the shard whose health that is.
+    /// Locks the journal of the shard with this health for an append.
     #[inline]
     pub fn lock_for_append<'a>(&'a self, health: &'a ShardHealth) -> AppendGuard<'a> {
         AppendGuard {
@@ -183,11 +183,11 @@ impl Journal {
 }
 
 impl Journal {
-    /// The same for an entry of so many bytes: waits for its room first, while others may append, when the disk may hang.
+    /// Locks the journal with space for an entry of `bytes` bytes. Waits for the space without the lock.
     pub fn lock_with_space<'a>(
         &'a self,
         health: &'a ShardHealth,
-        room: Room,
+        room: SpaceClass,
         bytes: usize,
         wait: &Wait<'_>,
     ) -> Result<AppendGuard<'a>, AppendError> {
@@ -204,12 +204,12 @@ impl Journal {
 }
 
 impl AppendGuard<'_> {
-    /// Appends an entry. An error means that nothing was written.
-    pub fn append(&self, room: Room, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
+    /// Appends an entry. After an error nothing was written.
+    pub fn append(&self, room: SpaceClass, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
         let lsn = self.log.next_lsn();
-        // Whoever waits asks for its level; until then the entry is in the buffer like any other.
+        // The caller waits for its level later; until then the entry is in the buffer.
         let location = match self.log.append(lsn, entry, room, Level::Written, None, wait) {
-            Err(AppendError::Full) if room == Room::Frees && self.fold()? => {
+            Err(AppendError::Full) if room == SpaceClass::Frees && self.fold()? => {
                 return self.append(room, entry, wait);
             }
             Err(AppendError::Full) => {
@@ -231,21 +231,21 @@ impl AppendGuard<'_> {
         })
     }
 
-    /// Makes room on a full disk for entries that drain; false when there is none to be made.
+    /// Makes space on a full disk for entries that add nothing; false if there is none.
     #[cold]
     fn fold(&self) -> Result<bool, AppendError> {
         self.log.fold(&mut |entries| {
-            // They were written by this code, and checked when they were read.
+            // This process wrote them, or checked them when it read them.
             fold(entries).expect("entries of the journal are events")
         })
     }
 
-    /// The log that is in use.
+    /// The log in use.
     pub fn log(&self) -> Arc<dyn ShardLog> {
         Arc::clone(&self.log)
     }
 
-    /// The last entry that was appended, to be waited for.
+    /// The last appended entry.
     pub fn pending(&self) -> PendingEntry {
         PendingEntry {
             log: Arc::clone(&self.log),
@@ -254,12 +254,12 @@ impl AppendGuard<'_> {
         }
     }
 
-    /// The last entry that was appended.
+    /// Number of the last appended entry.
     pub fn last(&self) -> Lsn {
         last_of(&**self.log)
     }
 
-    /// Goes on with another log: the one before failed.
+    /// Continues with another log after the current one failed.
     pub fn replace(&mut self, log: Arc<dyn ShardLog>) {
         *self.log = log;
         self.journal.unsaved_bytes.store(0, Ordering::Relaxed);
@@ -267,29 +267,29 @@ impl AppendGuard<'_> {
 }
 
 impl PendingEntry {
-    /// Waits until the entry, and all before it, have reached a level.
+    /// Waits until the entry and all before it have the given durability.
     pub fn wait(&self, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.log.commit(self.lsn, level(durability), wait)
     }
 
-    /// The epoch and the number of the entry, for who leaves it behind.
+    /// Epoch and number of the entry, for fencing it later.
     pub fn epoch_and_lsn(&self) -> (u64, Lsn) {
         (self.log.epoch(), self.lsn)
     }
 
-    /// True once the entry, and all before it, are synced.
+    /// True once the entry and all before it are synced.
     pub fn is_synced(&self) -> bool {
         self.log.reached(Level::Synced) >= self.lsn
     }
 
-    /// Has the entry brought to a level while the caller waits for others.
+    /// Starts a sync, if the durability needs one, without waiting for it.
     pub fn begin(&self, durability: Durability) {
         if level(durability) == Level::Synced {
             self.log.commit_soon();
         }
     }
 
-    /// The same for an earlier entry of the same log.
+    /// Waits for an earlier entry of the same log.
     pub fn wait_for(&self, lsn: Lsn, durability: Durability, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.log.commit(lsn.min(self.lsn), level(durability), wait)
     }

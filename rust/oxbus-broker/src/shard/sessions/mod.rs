@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sessions of a cell (B-181 … B-217): its ready messages by session, and who holds which.
 //!
-//! Messages of a session entity are stored like any others. As soon as they are ready they are taken out of the store's own
-//! order, put aside there without a charge, and sorted into their sessions; a receiver takes them from its session. What
-//! comes back becomes ready in the store and is sorted in again. So schedules, deferral, expiry, browsing, the journal and
-//! the dead-letter queue know nothing of sessions.
+//! Messages of a session entity are stored like any others. When they become ready, they are claimed from the store without
+//! charging a delivery and moved into their sessions; a receiver takes them from its session. A message that is returned
+//! becomes ready in the store and is moved into its session again. So schedules, deferral, expiry, browsing, the journal and
+//! the dead-letter queue do not depend on sessions.
 //!
-//! A message that goes to the holder of a session is locked without an end of its own: the session's lock is the umbrella (B-200).
+//! A message delivered to the holder of a session has a lock without a deadline: the lock of the session covers it (B-200).
 //!
 //! Holds always
-//! - who sorts messages in, or takes a session from its holder, has `intake`; so messages come in the order of their numbers,
-//!   and nobody accepts a session while its messages are on their way back;
-//! - order of the mutexes: `intake`, `index`, the journal's order.
+//! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their numbers,
+//!   and nobody accepts a session while its messages are being returned;
+//! - mutex order: `intake`, `index`, the append guard.
 
 mod session;
 mod session_index;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::{Moment, Ticks};
-use oxbus_store::{Claimed, Hold, LockKey};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey};
 
 pub use self::session::{AcceptedSession, SessionState};
 use self::session_index::SessionIndex;
@@ -37,32 +37,32 @@ pub struct Sessions {
     shard: Arc<Shard>,
     intake: Guarded<()>,
     index: Guarded<SessionIndex>,
-    /// The earliest end of a lock; moves under the mutex of the index.
+    /// The earliest deadline of a session lock; changes under the mutex of the index.
     next_deadline: AtomicU64,
 }
 
-/// How a session is taken from its holder.
+/// Why a session ended for its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// It was closed: nothing is charged (B-205).
+    /// It was closed: no delivery is charged (B-205).
     Closed,
-    /// Its lock is over: a delivery is charged (B-206).
+    /// Its lock expired: a delivery is charged (B-206).
     Expired,
 }
 
-/// How messages are taken from a session.
+/// How to receive messages from a session.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionReceive {
-    /// How many at most.
+    /// Maximum number of messages.
     pub max: usize,
-    /// Locked without an end of its own, or taken.
-    pub hold: Hold,
-    /// When.
+    /// How to lock or remove them.
+    pub hold: ClaimMode,
+    /// The time of the receive.
     pub moment: Moment,
 }
 
 impl Sessions {
-    /// The sessions of a cell of that shard, with the states that recovery found.
+    /// The sessions of a cell, with the states that recovery found.
     pub fn restore(shard: &Arc<Shard>, states: impl Iterator<Item = (Arc<str>, SessionState)>) -> Self {
         Self {
             shard: Arc::clone(shard),
@@ -84,17 +84,17 @@ impl Sessions {
         self.next_deadline.store(index.next_deadline().0, Ordering::SeqCst);
     }
 
-    /// The earliest end of a lock.
+    /// The earliest deadline of a session lock.
     pub fn next_deadline(&self) -> Ticks {
         Ticks(self.next_deadline.load(Ordering::SeqCst))
     }
 
-    /// True when a session may be accepted.
+    /// True if a session may be accepted.
     pub fn has_available(&self) -> bool {
         self.index().has_available()
     }
 
-    /// Locks a session until `deadline`, if nobody holds it. It need not have messages (B-193).
+    /// Locks a session until `deadline`, if it has no holder. It need not have messages (B-193).
     pub fn accept(&self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<AcceptedSession>> {
         let _intake = self.intake();
         let mut index = self.index();
@@ -103,7 +103,7 @@ impl Sessions {
         accepted
     }
 
-    /// Moves the end of the lock of a session.
+    /// Extends the lock of a session.
     pub fn renew(&self, accepted: &Arc<AcceptedSession>, deadline: Ticks, ticks: Ticks) -> Result<(), SessionLost> {
         let mut index = self.index();
         index.renew(accepted, deadline, ticks)?;
@@ -116,35 +116,40 @@ impl Sessions {
         self.index().state(accepted, ticks)
     }
 
-    /// Notes that a unit of work is under way in a session that the caller holds. Its holder may leave meanwhile, but nobody
-    /// else gets the session before [`Cell::unpin`].
+    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but nobody else can accept the session
+    /// before [`Cell::unpin`].
     pub fn pin(&self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
         self.index().pin(accepted, ticks)
     }
 
-    /// Sets the state of a session in which a unit of work is under way. The journal was told.
+    /// Sets the state of a pinned session. The journal has it already.
     pub(crate) fn set_pinned_state(&self, accepted: &AcceptedSession, state: Option<SessionState>) {
         self.index().set_pinned_state(accepted, state);
     }
 
-    /// Notes that the holder of a session has a message: a deferred one, which was fetched by number.
-    pub fn lock(&self, accepted: &Arc<AcceptedSession>, message: &Claimed, ticks: Ticks) -> Result<(), SessionLost> {
+    /// Notes that the holder of a session has locked a message: a deferred one, which was fetched by number.
+    pub fn lock(
+        &self,
+        accepted: &Arc<AcceptedSession>,
+        message: &ClaimedMessage,
+        ticks: Ticks,
+    ) -> Result<(), SessionLost> {
         self.index().lock(accepted, message, ticks)
     }
 
-    /// True when the holder of a session has a message.
+    /// True if the holder of a session has locked the message.
     pub fn has_locked(&self, accepted: &Arc<AcceptedSession>, key: LockKey, ticks: Ticks) -> Result<bool, SessionLost> {
         self.index().has_locked(accepted, key, ticks)
     }
 
-    /// Notes that the holder of a session has messages no more.
+    /// Notes that the holder of a session no longer has these messages.
     pub fn unlock(&self, accepted: &AcceptedSession, keys: impl IntoIterator<Item = LockKey>) {
         let mut index = self.index();
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
-    /// True when the holder of a session waits for messages of it, or somebody is in the index now. Waits for nobody: who
-    /// writes a state down holds the index, and who asks may hold the queue map, which a snapshot reads.
+    /// True if the holder of a session waits for its messages, or if the index is locked at the moment. Never blocks: a thread
+    /// that journals a session state holds the index, and the caller may hold the entity map, which a snapshot needs.
     pub fn has_waiters(&self) -> bool {
         let Some(index) = self.index.try_lock(&self.shard.health) else {
             return true;
@@ -154,7 +159,7 @@ impl Sessions {
         holders.iter().any(|holder| holder.wait_queue().waiters() > 0)
     }
 
-    /// Lets everybody who holds a session look again.
+    /// Notifies the holders of all sessions.
     pub fn wake_holders(&self) {
         let holders = self.index().holders();
         for holder in holders {
@@ -162,7 +167,7 @@ impl Sessions {
         }
     }
 
-    /// All states.
+    /// All session states.
     pub fn states(&self) -> Vec<(Arc<str>, SessionState)> {
         self.index().states()
     }
@@ -172,12 +177,12 @@ impl Sessions {
         self.index().list()
     }
 
-    /// Bytes of all states.
+    /// Bytes of all session states.
     pub fn state_bytes(&self) -> usize {
         self.index().state_bytes()
     }
 
-    /// Bytes it takes beyond the states.
+    /// Bytes in memory without the states.
     pub fn overhead_bytes(&self) -> usize {
         self.index().overhead_bytes()
     }

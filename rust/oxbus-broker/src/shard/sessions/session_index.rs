@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use oxbus_model::{Ticks, Timestamp};
-use oxbus_store::{Claimed, LockKey};
+use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::SessionEnd;
 use super::session::{AcceptedSession, LockedMessage, SessionEntry, SessionState};
@@ -24,17 +24,17 @@ pub struct SessionInfo {
     pub id: Arc<str>,
     /// Messages that are ready or locked.
     pub messages: usize,
-    /// When the oldest of them was accepted.
+    /// Enqueued time of the oldest of them.
     pub oldest: Option<Timestamp>,
     /// When its state was set, if it has one.
     pub state_set_at: Option<Timestamp>,
-    /// Who holds it.
+    /// Name of its holder.
     pub owner: Option<String>,
-    /// First tick at which that lock no longer holds.
+    /// First tick at which the lock no longer holds.
     pub deadline: Option<Ticks>,
 }
 
-/// The session is not the caller's any more.
+/// The session is no longer the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLost;
 
@@ -42,13 +42,13 @@ pub struct SessionLost;
 #[derive(Debug, Default)]
 pub(crate) struct SessionIndex {
     sessions: HashMap<Arc<str>, SessionEntry>,
-    /// Those that may be accepted, by turn: who waits longest comes first.
+    /// Sessions that may be accepted, by queue position: the longest waiting comes first.
     available: BTreeMap<u64, Arc<str>>,
     next_queue_position: u64,
     deadlines: BTreeSet<(Ticks, Arc<str>)>,
 }
 
-/// Who is to be told of messages that came in.
+/// What to notify after messages were moved into sessions.
 #[derive(Debug, Default)]
 pub(crate) struct SessionWakeUps {
     pub(crate) holders: Vec<Arc<AcceptedSession>>,
@@ -65,7 +65,7 @@ impl SessionWakeUps {
 }
 
 impl SessionIndex {
-    /// The sessions with the states that recovery found.
+    /// Sessions with the states that recovery found.
     pub(crate) fn restore(states: impl Iterator<Item = (Arc<str>, SessionState)>) -> Self {
         let session = |state| SessionEntry {
             state: Some(state),
@@ -77,8 +77,8 @@ impl SessionIndex {
         }
     }
 
-    /// Puts a message into its session.
-    pub(crate) fn insert(&mut self, id: &str, message: Claimed, wake_ups: &mut SessionWakeUps) {
+    /// Inserts a message into its session.
+    pub(crate) fn insert(&mut self, id: &str, message: ClaimedMessage, wake_ups: &mut SessionWakeUps) {
         let session = match self.sessions.get_mut(id) {
             Some(session) => session,
             None => self.sessions.entry(id.into()).or_default(),
@@ -91,7 +91,7 @@ impl SessionIndex {
         wake_ups.available += usize::from(self.make_available(id));
     }
 
-    /// Puts a session into the row of those that may be accepted, if it may; true when it was not there.
+    /// Adds a session to `available` if it may be accepted. True if it was added.
     fn make_available(&mut self, id: &str) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
@@ -112,24 +112,24 @@ impl SessionIndex {
         true
     }
 
-    /// True when a session may be accepted, if only to find that its messages have expired.
+    /// True if a session may be accepted; its messages may have expired.
     pub(crate) fn has_available(&self) -> bool {
         !self.available.is_empty()
     }
 
-    /// The earliest end of a lock.
+    /// The earliest deadline of a session lock.
     pub(crate) fn next_deadline(&self) -> Ticks {
         self.deadlines.first().map_or(Ticks::NEVER, |(deadline, _)| *deadline)
     }
 
-    /// The holders whose time is over.
+    /// Holders whose lock has expired.
     pub(crate) fn expired(&self, ticks: Ticks) -> Vec<Arc<AcceptedSession>> {
         let over = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= ticks);
         over.filter_map(|(_, id)| self.sessions.get(id)?.holder.clone())
             .collect()
     }
 
-    /// Locks a session until `deadline`; `None` when somebody holds it.
+    /// Locks a session until `deadline`; `None` if it has a holder.
     pub(crate) fn accept(&mut self, id: &str, owner: &str, deadline: Ticks) -> Option<Arc<AcceptedSession>> {
         if !self.sessions.contains_key(id) {
             self.sessions.insert(id.into(), SessionEntry::default());
@@ -149,13 +149,13 @@ impl SessionIndex {
         Some(accepted)
     }
 
-    /// Locks the session that waits longest and has a message whose time is not over; `expired` takes what is.
+    /// Locks the session that has waited longest and has an unexpired message. Expired messages go to `expired`.
     pub(crate) fn accept_next(
         &mut self,
         owner: &str,
         deadline: Ticks,
         now: Timestamp,
-        expired: &mut Vec<Claimed>,
+        expired: &mut Vec<ClaimedMessage>,
     ) -> Option<Arc<AcceptedSession>> {
         while let Some((_, id)) = self.available.pop_first() {
             let session = self.sessions.get_mut(&id).expect("what is available is there");
@@ -170,7 +170,7 @@ impl SessionIndex {
         None
     }
 
-    /// Takes ready messages out of their sessions: somebody has taken hold of them past their sessions.
+    /// Removes ready messages that were claimed without their sessions.
     pub(crate) fn withdraw(&mut self, keys: &HashSet<LockKey>) {
         for session in self.sessions.values_mut() {
             session.ready.retain(|message| !keys.contains(&message.key));
@@ -183,7 +183,7 @@ impl SessionIndex {
         self.sessions.retain(|_, session| !session.is_vacant());
     }
 
-    /// Takes all ready messages out of their sessions.
+    /// Removes all ready messages of all sessions.
     pub(crate) fn take_ready(&mut self) -> Vec<LockKey> {
         self.available.clear();
         let mut keys = Vec::new();
@@ -216,25 +216,25 @@ impl SessionIndex {
             .ok_or(SessionLost)
     }
 
-    /// Takes the first ready message, which `expired` may have taken before.
+    /// Removes and returns the first ready message. Expired messages go to `expired`.
     pub(crate) fn pop(
         &mut self,
         accepted: &Arc<AcceptedSession>,
         now: Timestamp,
         ticks: Ticks,
         whole: bool,
-        expired: &mut Vec<Claimed>,
-    ) -> Result<Option<Claimed>, SessionLost> {
+        expired: &mut Vec<ClaimedMessage>,
+    ) -> Result<Option<ClaimedMessage>, SessionLost> {
         let session = self.held_session(accepted, ticks)?;
         expired.append(&mut session.take_expired(now, whole));
         Ok(session.ready.pop_front())
     }
 
-    /// Notes that the holder of a session has a message.
+    /// Notes that the holder of a session has locked a message.
     pub(crate) fn lock(
         &mut self,
         accepted: &Arc<AcceptedSession>,
-        message: &Claimed,
+        message: &ClaimedMessage,
         ticks: Ticks,
     ) -> Result<(), SessionLost> {
         let locked = LockedMessage {
@@ -247,7 +247,7 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// True when the holder of a session has the message.
+    /// True if the holder of a session has locked the message.
     pub(crate) fn has_locked(
         &mut self,
         accepted: &Arc<AcceptedSession>,
@@ -260,7 +260,7 @@ impl SessionIndex {
             .is_some_and(|it| it.generation == key.generation))
     }
 
-    /// Notes that the holder of a session has a message no more.
+    /// Notes that the holder of a session no longer has a message.
     pub(crate) fn unlock(&mut self, accepted: &AcceptedSession, key: LockKey) {
         if let Some(session) = self.sessions.get_mut(&accepted.id)
             && session
@@ -272,7 +272,7 @@ impl SessionIndex {
         }
     }
 
-    /// Moves the end of a lock.
+    /// Extends the lock of a session.
     pub(crate) fn renew(
         &mut self,
         accepted: &Arc<AcceptedSession>,
@@ -287,8 +287,8 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// Takes a session from its holder; what the holder has. The session is ending until [`SessionIndex::ended`]. `None` when
-    /// somebody took it before, or while a unit of work is under way in it: then [`SessionIndex::unpin`] goes on.
+    /// Ends a session for its holder and returns its locks, which the caller gives back before [`SessionIndex::finish_end`]. `None`
+    /// if it has ended already, or if it is pinned: then [`SessionIndex::unpin`] returns the locks.
     pub(crate) fn end(&mut self, accepted: &Arc<AcceptedSession>, end: SessionEnd) -> Option<Vec<LockKey>> {
         if !accepted.mark_over() {
             return None;
@@ -304,14 +304,13 @@ impl SessionIndex {
         Some(session.take_locked())
     }
 
-    /// Notes that a unit of work is under way in a session that the caller holds: until it has left, nobody else gets the
-    /// session.
+    /// Pins a session that the caller holds: until the last pin is gone, nobody else can accept it.
     pub(crate) fn pin(&mut self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
         self.held_session(accepted, ticks)?.pins += 1;
         Ok(())
     }
 
-    /// Notes the end of a unit of work. When it was the last one and the holder left meanwhile: how, and what he had.
+    /// Removes a pin. If it was the last one and the holder has left, returns why, and the holder's locks.
     pub(crate) fn unpin(&mut self, accepted: &AcceptedSession) -> Option<(SessionEnd, Vec<LockKey>)> {
         let session = self.sessions.get_mut(&accepted.id)?;
         session.pins -= 1;
@@ -322,7 +321,7 @@ impl SessionIndex {
         Some((end, session.take_locked()))
     }
 
-    /// The messages of a session that ended are back; true when it became available.
+    /// Finishes the end of a session after its locks were given back. True if it became available.
     pub(crate) fn finish_end(&mut self, accepted: &AcceptedSession) -> bool {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.is_ending = false;
@@ -352,14 +351,14 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// Sets the state of a session in which a unit of work is under way, whether its holder is still there or not.
+    /// Sets the state of a pinned session, even if its holder has left.
     pub(crate) fn set_pinned_state(&mut self, accepted: &AcceptedSession, state: Option<SessionState>) {
         if let Some(session) = self.sessions.get_mut(&accepted.id) {
             session.state = state;
         }
     }
 
-    /// Everybody who holds a session.
+    /// Holders of all sessions.
     pub(crate) fn holders(&self) -> Vec<Arc<AcceptedSession>> {
         self.sessions
             .values()
@@ -373,7 +372,7 @@ impl SessionIndex {
         self.sessions.iter().filter_map(with_state).collect()
     }
 
-    /// All sessions, as management shows them.
+    /// All sessions, for management.
     pub(crate) fn list(&self) -> Vec<SessionInfo> {
         let info = |(id, session): (&Arc<str>, &SessionEntry)| {
             let ready = session.ready.front().map(|message| message.enqueued_at);
@@ -396,10 +395,10 @@ impl SessionIndex {
         states.map(|state| state.bytes.len()).sum()
     }
 
-    /// Bytes it takes beyond the states.
+    /// Bytes in memory without the states.
     pub(crate) fn overhead_bytes(&self) -> usize {
         let sessions = self.sessions.iter().map(|(id, session)| {
-            id.len() + size_of::<SessionEntry>() + session.ready.capacity() * size_of::<Claimed>()
+            id.len() + size_of::<SessionEntry>() + session.ready.capacity() * size_of::<ClaimedMessage>()
         });
         sessions.sum::<usize>() + self.available.len() * size_of::<(u64, Arc<str>)>()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The index against a list of sessions that is kept in the plainest way, and what its corners do.
+//! The session index against a simple model, and its edge cases.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,8 +13,8 @@ use super::*;
 const LOCK: u64 = 100;
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
-fn message(counter: u64, expires_at: Timestamp) -> Claimed {
-    Claimed {
+fn message(counter: u64, expires_at: Timestamp) -> ClaimedMessage {
+    ClaimedMessage {
         key: LockKey {
             counter: Counter(counter),
             generation: 1,
@@ -60,7 +60,7 @@ fn who_waits_longest_is_next() {
     assert!(next(&mut index).is_none());
 }
 
-/// A session that was accepted by its id and became empty kept its place among the available ones for ever.
+/// Regression: a session that was accepted by id and became empty stayed in `available` for ever.
 #[test]
 fn accepting_by_id_leaves_nothing_behind() {
     let mut index = SessionIndex::default();
