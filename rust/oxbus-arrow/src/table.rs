@@ -15,7 +15,7 @@ use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Body, Fields, MessageId, Value};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Counter, Result, Timestamp};
-use oxbus_store::{Peeked, Phase, Stored};
+use oxbus_store::{MessagePhase, PeekedMessage, StoredRecord};
 
 use crate::chosen::{COLUMNS, Chosen, Column};
 use crate::properties::{PropertiesAs, PropertiesColumn};
@@ -159,7 +159,7 @@ impl TableBuilder {
         &mut self,
         queue: &Entity,
         index: usize,
-        message: &Peeked,
+        message: &PeekedMessage,
         record: &[u8],
         with_body: bool,
     ) -> Result<()> {
@@ -174,9 +174,9 @@ impl TableBuilder {
                 delivery_count: message.delivery_count,
                 locked_until: None,
                 state: match message.phase {
-                    Phase::Deferred | Phase::DeferredLocked => "deferred",
-                    Phase::Scheduled => "scheduled",
-                    Phase::Ready | Phase::Cached | Phase::Locked => "active",
+                    MessagePhase::Deferred | MessagePhase::DeferredLocked => "deferred",
+                    MessagePhase::Scheduled => "scheduled",
+                    MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => "active",
                 },
             },
         )
@@ -346,6 +346,6 @@ impl TableBuilder {
 }
 
 /// The bytes of a message that was handed out.
-fn bytes_of(record: &Stored) -> &[u8] {
+fn bytes_of(record: &StoredRecord) -> &[u8] {
     record.in_memory().expect("what is handed out is in memory")
 }

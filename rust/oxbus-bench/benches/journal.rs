@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use oxbus_store::disk::LocalDisk;
-use oxbus_store::extent::Place;
+use oxbus_store::extent::ExtentLocation;
 use oxbus_store::file::{FileLog, FileLogOptions, Replay, ShardId};
-use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
+use oxbus_store::shard_log::{Level, Lsn, ShardLog, SpaceClass};
 
 const ID: ShardId = ShardId {
     store: [7; 16],
@@ -31,9 +31,9 @@ const ROUNDS: usize = 5;
 struct Count(u64);
 
 impl Replay for Count {
-    fn snapshot(&mut self, _covered: Lsn, _part: &[u8], _place: Option<&Place>) {}
+    fn snapshot(&mut self, _covered: Lsn, _part: &[u8], _place: Option<&ExtentLocation>) {}
 
-    fn entry(&mut self, _lsn: Lsn, entry: &[u8], _place: Option<&Place>) {
+    fn entry(&mut self, _lsn: Lsn, entry: &[u8], _place: Option<&ExtentLocation>) {
         self.0 += entry.len() as u64;
     }
 }
@@ -48,7 +48,7 @@ fn open(dir: &Path) -> (FileLog, Count) {
 fn append(log: &FileLog, shard: &Mutex<()>, entry: &[u8], level: Level) {
     let guard = shard.lock().expect("unpoisoned");
     let lsn = log.next_lsn();
-    log.append(lsn, entry, Room::Adds, level, None, &Wait::FOREVER)
+    log.append(lsn, entry, SpaceClass::Adds, level, None, &Wait::FOREVER)
         .expect("taken");
     drop(guard);
     log.commit(lsn, level, &Wait::FOREVER).expect("committed");

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime};
 use oxbus_model::{Ticks, Timestamp};
-use oxbus_store::{Hold, MessageStore, NewMessage, Record, SlotLog};
+use oxbus_store::{ClaimMode, MessageStore, NewMessage, Record, SlotLog};
 use oxbus_twin::MutexLog;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-const HOLD: Hold = Hold::Lock {
+const HOLD: ClaimMode = ClaimMode::Lock {
     deadline: Ticks(60_000),
 };
 const BODY: &[u8] = &[7; 100];

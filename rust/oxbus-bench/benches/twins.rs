@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use oxbus_model::{Ticks, Timestamp};
-use oxbus_store::{Hold, MessageStore, NewMessage, Record, SlotLog};
+use oxbus_store::{ClaimMode, MessageStore, NewMessage, Record, SlotLog};
 use oxbus_twin::MutexLog;
 
 /// The allocator of the wheel.
@@ -22,7 +22,7 @@ use oxbus_twin::MutexLog;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-const HOLD: Hold = Hold::Lock {
+const HOLD: ClaimMode = ClaimMode::Lock {
     deadline: Ticks(60_000),
 };
 const BODY: &[u8] = &[7; 100];

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use oxbus_model::options::QueueSettings;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
-use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, Salvaged, ShardId, salvage as salvage_log};
+use oxbus_store::file::{Catalog, FileLog, ReadOnlyDisk, SalvageResult, ShardId, salvage as salvage_log};
 
 use crate::bulk_load::WaitingLoads;
 use crate::catalog::{CatalogContents, EntityEntry, EntityRole};
@@ -198,7 +198,7 @@ fn drop_stages(state: &mut ShardState, report: &mut SalvagedPartition) {
     }
 }
 
-fn losses_of(salvaged: &Salvaged, wrong: Option<&str>) -> Vec<String> {
+fn losses_of(salvaged: &SalvageResult, wrong: Option<&str>) -> Vec<String> {
     let mut losses: Vec<String> = Vec::new();
     if salvaged.files.is_empty() {
         losses.push("all its files are gone".to_owned());

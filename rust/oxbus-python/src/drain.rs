@@ -10,7 +10,7 @@ use oxbus_arrow::{Chosen, TableBuilder};
 use oxbus_broker::entity::{Drained, Entity, Waiting};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
-use oxbus_store::NeighbourReader;
+use oxbus_store::CoalescingReader;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -47,7 +47,7 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 fn table_of(queue: &Entity, partition: PartitionId, waiting: &Waiting, chosen: &Chosen) -> Result<RecordBatch> {
     let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
     let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
-    let mut reader = NeighbourReader::default();
+    let mut reader = CoalescingReader::default();
     queue.read_waiting(partition, &waiting.messages, &mut reader, |message, record| {
         builder.push_peeked(queue, partition.0.into(), message, record, true)
     })?;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 use oxbus_model::message::{Body, BodyKind, Fields, MessageId, PropertiesBuilder, check_key_length, key_mismatch};
-use oxbus_store::{Record, Stored};
+use oxbus_store::{Record, StoredRecord};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
@@ -34,7 +34,7 @@ type Text<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
     /// A message that the broker shows: it reads it back first when it is on disk.
-    pub(crate) fn stored(record: Stored) -> Self {
+    pub(crate) fn stored(record: StoredRecord) -> Self {
         let record = Record::try_from(record).expect("what is shown is in memory");
         Self {
             content: Content::Stored(record),

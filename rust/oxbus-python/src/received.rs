@@ -11,7 +11,7 @@ use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
-use oxbus_store::{LockKey, Phase};
+use oxbus_store::{LockKey, MessagePhase};
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 use pyo3::types::PyString;
@@ -108,9 +108,9 @@ impl ServiceBusReceivedMessage {
             },
             holding: Holding::Peeked,
             state: match message.phase {
-                Phase::Deferred | Phase::DeferredLocked => DEFERRED,
-                Phase::Scheduled => SCHEDULED,
-                Phase::Ready | Phase::Cached | Phase::Locked => ACTIVE,
+                MessagePhase::Deferred | MessagePhase::DeferredLocked => DEFERRED,
+                MessagePhase::Scheduled => SCHEDULED,
+                MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => ACTIVE,
             },
             delivery_count: message.delivery_count,
             enqueued_at: message.enqueued_at,

@@ -16,7 +16,7 @@ use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
 use oxbus_model::sync::whole;
 use oxbus_store::Wait;
-use oxbus_store::wait_queue::{Callback, Step};
+use oxbus_store::wait_queue::{LookResult, NotifyCallback};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -55,7 +55,7 @@ pub(crate) struct WakeUps {
 #[pyclass(frozen, name = "_Waiter", module = "oxbus")]
 pub(crate) struct Waiter {
     deadline: Deadline,
-    callback: Callback,
+    callback: NotifyCallback,
     /// Replaced in one step: whole after a panic.
     place: Owned<Mutex<Place>>,
 }
@@ -129,7 +129,7 @@ impl Waiter {
         py: Python<'_>,
         source: &(impl WaitSource + Sync),
         look: impl FnMut() -> Result<Option<T>> + Send,
-    ) -> PyResult<Step<T, f64>> {
+    ) -> PyResult<LookResult<T, f64>> {
         let place = self.place.get()?;
         waiting::outside(py, |_| {
             let options = WaitOptions {
@@ -140,12 +140,12 @@ impl Waiter {
             let callback = Some(Arc::clone(&self.callback));
             let stepped = step(source, take(place), &options, callback, look)?;
             Ok(match stepped {
-                Step::Found(found) => Step::Found(found),
-                Step::Over => Step::Over,
-                Step::Waiting(waiting) => {
+                LookResult::Found(found) => LookResult::Found(found),
+                LookResult::Over => LookResult::Over,
+                LookResult::Waiting(waiting) => {
                     let at_most = waiting.at_most;
                     wait(place, waiting);
-                    Step::Waiting(at_most.map_or(f64::INFINITY, |at_most| at_most.as_secs_f64()))
+                    LookResult::Waiting(at_most.map_or(f64::INFINITY, |at_most| at_most.as_secs_f64()))
                 }
             })
         })?
@@ -187,9 +187,9 @@ impl ServiceBusReceiver {
         let shared = this.open(py)?;
         let receiver = shared.get().receiver()?;
         let mut found = match waiter.step(py, receiver, || receiver.receive_now(max, &Wait::FOREVER))? {
-            Step::Found(found) => found,
-            Step::Over => Deliveries::new(),
-            Step::Waiting(seconds) => return seconds.into_bound_py_any(py),
+            LookResult::Found(found) => found,
+            LookResult::Over => Deliveries::new(),
+            LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
         };
         Self::hand_over_all(slf, shared, &mut found).map(Bound::into_any)
     }
@@ -204,9 +204,9 @@ impl ServiceBusReceiver {
         let max = self.max_count(Some(max_message_count))?;
         let receiver = self.open(py)?.get().receiver()?;
         let found = match waiter.step(py, receiver, || receiver.receive_now(max, &Wait::FOREVER))? {
-            Step::Found(found) => found,
-            Step::Over => Deliveries::new(),
-            Step::Waiting(seconds) => return seconds.into_bound_py_any(py),
+            LookResult::Found(found) => found,
+            LookResult::Over => Deliveries::new(),
+            LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
         };
         py.detach(|| arrow::table(receiver, &found))?.into_bound_py_any(py)
     }
@@ -221,12 +221,12 @@ impl ServiceBusReceiver {
             acceptor.accept_now(&Wait::FOREVER)
         };
         match waiter.step(py, acceptor, accept)? {
-            Step::Found(receiver) => {
+            LookResult::Found(receiver) => {
                 self.keep(py, receiver)?;
                 true.into_bound_py_any(py)
             }
-            Step::Over => false.into_bound_py_any(py),
-            Step::Waiting(seconds) => seconds.into_bound_py_any(py),
+            LookResult::Over => false.into_bound_py_any(py),
+            LookResult::Waiting(seconds) => seconds.into_bound_py_any(py),
         }
     }
 }

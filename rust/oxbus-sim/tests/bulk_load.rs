@@ -13,7 +13,7 @@ use oxbus_broker::{BulkLoad, Namespace, NamespaceOptions, ReceiverOptions};
 use oxbus_model::PartitionId;
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{Durability, QueueSettings};
-use oxbus_store::fault::{Fault, FaultDisk};
+use oxbus_store::fault::{FaultDisk, SimulatedFault};
 
 const PARTITIONS: u16 = 2;
 const ROWS: u64 = 40;
@@ -99,11 +99,11 @@ fn each_fault(before: &FaultDisk, script: impl Fn(&FaultDisk) -> bool, check: im
     assert!(calls > 10, "{calls}");
     for call in 0..calls {
         for fault in [
-            Fault::Kill,
-            Fault::PowerCut,
-            Fault::ShortWrite,
-            Fault::Errno(5),
-            Fault::Errno(28),
+            SimulatedFault::Kill,
+            SimulatedFault::PowerCut,
+            SimulatedFault::ShortWrite,
+            SimulatedFault::Errno(5),
+            SimulatedFault::Errno(28),
         ] {
             let disk = before.after_kill();
             disk.fail_at(disk.calls() + call, fault);

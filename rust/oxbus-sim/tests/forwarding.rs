@@ -14,7 +14,7 @@ use oxbus_model::message::{Body, Fields};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{PartitionId, Timestamp};
-use oxbus_store::fault::{Fault, FaultDisk};
+use oxbus_store::fault::{FaultDisk, SimulatedFault};
 
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
@@ -193,12 +193,12 @@ fn calls() -> u64 {
 #[test]
 fn a_kill_at_every_call_loses_and_duplicates_nothing() {
     for call in 0..calls() {
-        for fault in [Fault::Kill, Fault::PowerCut] {
+        for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (script, namespace, clock) = run_on(&disk);
             let left: Vec<FaultDisk> = match fault {
-                Fault::Kill => vec![disk.after_kill()],
+                SimulatedFault::Kill => vec![disk.after_kill()],
                 _ => (0..3).map(|seed| disk.after_power_cut(seed)).collect(),
             };
             drop(namespace);
@@ -213,7 +213,7 @@ fn a_kill_at_every_call_loses_and_duplicates_nothing() {
 #[test]
 fn an_error_at_every_call_loses_and_duplicates_nothing() {
     for call in 0..calls() {
-        for fault in [Fault::Errno(5), Fault::ShortWrite] {
+        for fault in [SimulatedFault::Errno(5), SimulatedFault::ShortWrite] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (script, namespace, clock) = run_on(&disk);

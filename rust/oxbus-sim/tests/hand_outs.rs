@@ -17,15 +17,15 @@ use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverO
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{Durability, LockPolicy, QueueSettings, ReceiveMode};
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, SequenceNumber, Timestamp};
-use oxbus_store::fault::{Fault, FaultDisk};
+use oxbus_store::fault::{FaultDisk, SimulatedFault};
 
 const START: Timestamp = Timestamp(1_000_000);
 const MESSAGES: usize = 12;
 /// Large, so that deliveries make the journal begin another segment.
 const BODY_BYTES: usize = 300;
 
-const EIO: Fault = Fault::Errno(5);
-const ENOSPC: Fault = Fault::Errno(28);
+const EIO: SimulatedFault = SimulatedFault::Errno(5);
+const ENOSPC: SimulatedFault = SimulatedFault::Errno(28);
 
 /// The ways to deliver messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,7 +293,12 @@ fn calls_of(durability: Durability, path: DeliveryPath) -> (u64, u64) {
     (first, disk.calls())
 }
 
-fn run(durability: Durability, path: DeliveryPath, call: u64, fault: Fault) -> (FaultRun, FaultDisk, Namespace) {
+fn run(
+    durability: Durability,
+    path: DeliveryPath,
+    call: u64,
+    fault: SimulatedFault,
+) -> (FaultRun, FaultDisk, Namespace) {
     let context = format!("{path:?}, {durability:?}, {fault:?} at call {call}");
     let disk = FaultDisk::new();
     let (namespace, numbers) = prepare(&disk, durability, path);
@@ -313,7 +318,7 @@ fn run(durability: Durability, path: DeliveryPath, call: u64, fault: Fault) -> (
 
 fn every_call(
     path: DeliveryPath,
-    faults: &[Fault],
+    faults: &[SimulatedFault],
     check: impl Fn(FaultRun, FaultDisk, Namespace, Durability) -> usize,
 ) -> usize {
     let mut refused = 0;
@@ -341,7 +346,7 @@ fn every_error_at_every_call_delivers_keeps_or_reports() {
     for path in DeliveryPath::ALL {
         let refused = every_call(
             path,
-            &[EIO, ENOSPC, Fault::ShortWrite],
+            &[EIO, ENOSPC, SimulatedFault::ShortWrite],
             |run, disk, namespace, durability| {
                 check_killed(&run, &disk, durability);
                 namespace
@@ -368,7 +373,7 @@ fn no_kill_or_power_cut_brings_back_a_delivered_message() {
     ] {
         every_call(
             path,
-            &[Fault::PowerCut, Fault::Kill],
+            &[SimulatedFault::PowerCut, SimulatedFault::Kill],
             |run, disk, namespace, durability| {
                 drop(namespace);
                 // A power cut may undo deliveries at the level `os`.

@@ -13,7 +13,7 @@ use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, ReceiverOptions, St
 use oxbus_model::message::{Body, Fields, MessageId};
 use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{ErrorKind, PartitionId, Result, Timestamp};
-use oxbus_store::fault::{Fault, FaultDisk};
+use oxbus_store::fault::{FaultDisk, SimulatedFault};
 
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
@@ -258,12 +258,12 @@ fn calls(durability: Durability) -> u64 {
 #[test]
 fn a_kill_at_every_call_publishes_all_or_nothing_once() {
     for call in 0..calls(Durability::Fsync) {
-        for fault in [Fault::Kill, Fault::PowerCut] {
+        for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (script, namespace) = run_on(&disk, Durability::Fsync);
             let left: Vec<FaultDisk> = match fault {
-                Fault::Kill => vec![disk.after_kill()],
+                SimulatedFault::Kill => vec![disk.after_kill()],
                 _ => (0..3).map(|seed| disk.after_power_cut(seed)).collect(),
             };
             drop(namespace);
@@ -279,7 +279,7 @@ fn a_kill_at_every_call_publishes_all_or_nothing_once() {
 fn a_kill_does_no_harm_without_syncs() {
     for call in 0..calls(Durability::Os) {
         let disk = FaultDisk::new();
-        disk.fail_at(call, Fault::Kill);
+        disk.fail_at(call, SimulatedFault::Kill);
         let (script, namespace) = run_on(&disk, Durability::Os);
         drop(namespace);
         check_next(
@@ -294,7 +294,7 @@ fn a_kill_does_no_harm_without_syncs() {
 #[test]
 fn an_error_at_every_call_publishes_all_or_nothing_once() {
     for call in 0..calls(Durability::Fsync) {
-        for fault in [Fault::Errno(5), Fault::ShortWrite] {
+        for fault in [SimulatedFault::Errno(5), SimulatedFault::ShortWrite] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (mut script, namespace) = run_on(&disk, Durability::Fsync);

@@ -6,16 +6,16 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::{Claimed, LockKey, Outcome, Peeked, Phase, Removed, Stored};
+use crate::{ClaimedMessage, LockKey, MessagePhase, Outcome, PeekedMessage, RemovedMessage, StoredRecord};
 
 /// Largest generation; the next one is 0.
 pub const GENERATION_MAX: u32 = (1 << 20) - 1;
 
 /// A stored message.
 #[derive(Debug)]
-pub struct Entry {
+pub struct StoreEntry {
     /// Its bytes.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// When it was accepted.
     pub enqueued_at: Timestamp,
     /// When it expires.
@@ -27,12 +27,12 @@ pub struct Entry {
     /// Its latest hold.
     pub generation: u32,
     /// Where it is.
-    pub phase: Phase,
+    pub phase: MessagePhase,
 }
 
 /// Where a message is after its hold ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum AfterSettle {
     /// Nowhere: done with.
     Completed,
     /// In its place.
@@ -45,9 +45,9 @@ pub enum Next {
     Exhausted,
 }
 
-impl Entry {
+impl StoreEntry {
     /// A message nobody has held.
-    pub fn new(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: Phase) -> Self {
+    pub fn new(record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp, phase: MessagePhase) -> Self {
         Self {
             record,
             enqueued_at,
@@ -60,7 +60,7 @@ impl Entry {
     }
 
     /// Starts a hold that no earlier key names.
-    pub fn hold(&mut self, phase: Phase, deadline: Ticks) {
+    pub fn hold(&mut self, phase: MessagePhase, deadline: Ticks) {
         self.generation = next_generation(self.generation);
         self.phase = phase;
         self.deadline = deadline;
@@ -68,23 +68,23 @@ impl Entry {
 
     /// True while `generation` locks this message at `ticks`.
     pub fn is_locked_by(&self, generation: u32, ticks: Ticks) -> bool {
-        matches!(self.phase, Phase::Locked | Phase::DeferredLocked)
+        matches!(self.phase, MessagePhase::Locked | MessagePhase::DeferredLocked)
             && self.generation == generation
             && self.deadline > ticks
     }
 
     /// True while `generation` keeps this message in a receive cache.
     pub fn is_cached_by(&self, generation: u32) -> bool {
-        self.phase == Phase::Cached && self.generation == generation
+        self.phase == MessagePhase::Cached && self.generation == generation
     }
 
     /// Ends the lock.
-    pub fn end(&mut self, outcome: Outcome) -> Next {
+    pub fn end(&mut self, outcome: Outcome) -> AfterSettle {
         self.deadline = Ticks::NEVER;
-        let deferred = self.phase == Phase::DeferredLocked;
+        let deferred = self.phase == MessagePhase::DeferredLocked;
         match outcome {
-            Outcome::Complete => Next::Completed,
-            Outcome::Remove => Next::Removed,
+            Outcome::Complete => AfterSettle::Completed,
+            Outcome::Remove => AfterSettle::Removed,
             Outcome::Release => self.back(deferred),
             Outcome::Defer { replacement } => {
                 self.replace(replacement);
@@ -99,7 +99,7 @@ impl Entry {
                     self.delivery_count = self.delivery_count.saturating_add(1);
                 }
                 if self.delivery_count >= max_delivery_count {
-                    Next::Exhausted
+                    AfterSettle::Exhausted
                 } else {
                     self.back(deferred)
                 }
@@ -108,8 +108,8 @@ impl Entry {
     }
 
     /// The message as it leaves its store.
-    pub fn into_removed(self, counter: u64) -> Removed {
-        Removed {
+    pub fn into_removed(self, counter: u64) -> RemovedMessage {
+        RemovedMessage {
             counter: Counter(counter),
             record: self.record,
             delivery_count: self.delivery_count,
@@ -119,8 +119,8 @@ impl Entry {
     }
 
     /// The message as its holder sees it.
-    pub fn claimed(&self, counter: u64) -> Claimed {
-        Claimed {
+    pub fn claimed(&self, counter: u64) -> ClaimedMessage {
+        ClaimedMessage {
             key: LockKey {
                 counter: Counter(counter),
                 generation: self.generation,
@@ -130,13 +130,13 @@ impl Entry {
             enqueued_at: self.enqueued_at,
             expires_at: self.expires_at,
             deadline: self.deadline,
-            deferred: matches!(self.phase, Phase::Deferred | Phase::DeferredLocked),
+            deferred: matches!(self.phase, MessagePhase::Deferred | MessagePhase::DeferredLocked),
         }
     }
 
     /// The message as its holder sees it when it left the store for it.
-    pub fn into_claimed(self, counter: u64) -> Claimed {
-        Claimed {
+    pub fn into_claimed(self, counter: u64) -> ClaimedMessage {
+        ClaimedMessage {
             key: LockKey {
                 counter: Counter(counter),
                 generation: self.generation,
@@ -145,18 +145,19 @@ impl Entry {
             enqueued_at: self.enqueued_at,
             expires_at: self.expires_at,
             deadline: Ticks::NEVER,
-            deferred: matches!(self.phase, Phase::Deferred | Phase::DeferredLocked),
+            deferred: matches!(self.phase, MessagePhase::Deferred | MessagePhase::DeferredLocked),
             record: self.record,
         }
     }
 
     /// The message as a browser sees it.
-    pub fn peeked(&self, counter: u64) -> Peeked {
-        Peeked {
+    pub fn peeked(&self, counter: u64) -> PeekedMessage {
+        PeekedMessage {
             counter: Counter(counter),
             record: self.record.clone(),
             phase: self.phase,
-            is_delivered: matches!(self.phase, Phase::Locked | Phase::DeferredLocked) && self.deadline != Ticks::NEVER,
+            is_delivered: matches!(self.phase, MessagePhase::Locked | MessagePhase::DeferredLocked)
+                && self.deadline != Ticks::NEVER,
             generation: self.generation,
             delivery_count: self.delivery_count,
             enqueued_at: self.enqueued_at,
@@ -164,17 +165,17 @@ impl Entry {
         }
     }
 
-    fn back(&mut self, deferred: bool) -> Next {
+    fn back(&mut self, deferred: bool) -> AfterSettle {
         if deferred {
-            self.phase = Phase::Deferred;
-            Next::Deferred
+            self.phase = MessagePhase::Deferred;
+            AfterSettle::Deferred
         } else {
-            self.phase = Phase::Ready;
-            Next::Ready
+            self.phase = MessagePhase::Ready;
+            AfterSettle::Ready
         }
     }
 
-    fn replace(&mut self, replacement: Option<Stored>) {
+    fn replace(&mut self, replacement: Option<StoredRecord>) {
         if let Some(record) = replacement {
             self.record = record;
         }

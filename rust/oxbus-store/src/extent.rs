@@ -40,14 +40,14 @@ struct OpenFile {
 
 /// Numbers to give out.
 #[derive(Debug)]
-struct Numbers {
+struct ExtentNumbers {
     next: u32,
     free: Vec<u32>,
 }
 
 static OPEN_FILES: [OnceLock<Box<[OpenFile]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
 /// Whole after a panic: a number is taken or given back in one step.
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
+static NUMBERS: Mutex<ExtentNumbers> = Mutex::new(ExtentNumbers {
     next: 0,
     free: Vec::new(),
 });
@@ -93,8 +93,8 @@ impl Extent {
     }
 
     /// A place in it.
-    pub fn at(&self, position: u64) -> Place {
-        Place {
+    pub fn at(&self, position: u64) -> ExtentLocation {
+        ExtentLocation {
             extent: self.clone(),
             position,
         }
@@ -131,12 +131,12 @@ impl Drop for Extent {
 
 /// Where something stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ExtentLocation {
     extent: Extent,
     position: u64,
 }
 
-impl Place {
+impl ExtentLocation {
     /// `bytes` further.
     #[must_use]
     pub fn plus(&self, bytes: usize) -> Self {
@@ -146,15 +146,15 @@ impl Place {
 
 /// A place in one word, which can be replaced while others read it. It is one reference to its extent.
 #[derive(Debug)]
-pub(crate) struct Placed(AtomicU64);
+pub(crate) struct AtomicExtentLocation(AtomicU64);
 
-impl From<Place> for Placed {
-    fn from(place: Place) -> Self {
+impl From<ExtentLocation> for AtomicExtentLocation {
+    fn from(place: ExtentLocation) -> Self {
         Self(AtomicU64::new(pack(place)))
     }
 }
 
-fn pack(place: Place) -> u64 {
+fn pack(place: ExtentLocation) -> u64 {
     assert!(place.position <= POSITION_MAX, "a file of messages has at most 1 TiB");
     let packed = u64::from(place.extent.0) << POSITION_BITS | place.position;
     // Its reference moves into the word.
@@ -163,16 +163,16 @@ fn pack(place: Place) -> u64 {
 }
 
 /// Takes a word apart, and its reference out of it.
-fn unpack(packed: u64) -> Place {
-    Place {
+fn unpack(packed: u64) -> ExtentLocation {
+    ExtentLocation {
         extent: Extent((packed >> POSITION_BITS) as u32),
         position: packed & POSITION_MAX,
     }
 }
 
-impl Placed {
+impl AtomicExtentLocation {
     /// Puts another place in.
-    pub(crate) fn replace(&self, place: Place) {
+    pub(crate) fn replace(&self, place: ExtentLocation) {
         drop(unpack(self.0.swap(pack(place), Ordering::AcqRel)));
     }
 
@@ -205,7 +205,7 @@ impl Placed {
     }
 }
 
-impl Drop for Placed {
+impl Drop for AtomicExtentLocation {
     fn drop(&mut self) {
         drop(unpack(*self.0.get_mut()));
     }

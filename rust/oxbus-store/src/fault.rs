@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A file system in memory that fails on request, loses power and forgets what was not synced.
 //!
-//! It counts the calls that change it. [`FaultDisk::fail_at`] makes one of them fail; after [`Fault::PowerCut`] and
-//! [`Fault::Kill`] every later call fails too, as for a process that is gone. [`FaultDisk::after_kill`] is the disk
+//! It counts the calls that change it. [`FaultDisk::fail_at`] makes one of them fail; after [`SimulatedFault::PowerCut`] and
+//! [`SimulatedFault::Kill`] every later call fails too, as for a process that is gone. [`FaultDisk::after_kill`] is the disk
 //! that the next process finds; [`FaultDisk::after_power_cut`] is one of those that a machine may find: each write that
 //! was not synced is there, is not, or is there in part, and each name that was not synced is there or is not.
 //!
@@ -19,7 +19,7 @@ use crate::disk::{Disk, DiskFile};
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum SimulatedFault {
     /// The call fails with this number and does nothing; a sync also loses what it should have saved.
     Errno(i32),
     /// A write stores only half of its bytes and says so.
@@ -34,17 +34,17 @@ pub enum Fault {
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug, Clone, Default)]
-struct Content {
+struct FileContent {
     /// What the operating system shows.
     cached: Vec<u8>,
     /// What the disk has.
     stored: Vec<u8>,
     /// Changes since the last sync, in order.
-    pending: Vec<Change>,
+    pending: Vec<UnsyncedChange>,
 }
 
 #[derive(Debug, Clone)]
-enum Change {
+enum UnsyncedChange {
     /// Bytes from a position on.
     Write(u64, Vec<u8>),
     /// A shorter length.
@@ -52,12 +52,12 @@ enum Change {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    files: Vec<Content>,
+struct FaultDiskState {
+    files: Vec<FileContent>,
     names: BTreeMap<PathBuf, usize>,
     stored_names: BTreeMap<PathBuf, usize>,
     calls: u64,
-    faults: Vec<(u64, Fault)>,
+    faults: Vec<(u64, SimulatedFault)>,
     gone: bool,
     /// Bytes of all files before writes beyond fail for want of room.
     capacity_bytes: Option<u64>,
@@ -65,7 +65,7 @@ struct State {
 
 /// The file system. Clones are the same one. After a panic it is what it became until then, as a disk is.
 #[derive(Debug, Clone, Default)]
-pub struct FaultDisk(Arc<Mutex<State>>);
+pub struct FaultDisk(Arc<Mutex<FaultDiskState>>);
 
 /// A small generator of the choices that a power cut makes.
 struct Dice(u64);
@@ -101,7 +101,7 @@ impl FaultDisk {
         Self::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultDiskState> {
         whole(self.0.lock())
     }
 
@@ -111,7 +111,7 @@ impl FaultDisk {
     }
 
     /// Makes the `call`th changing call from the start fail; the first is 0.
-    pub fn fail_at(&self, call: u64, fault: Fault) {
+    pub fn fail_at(&self, call: u64, fault: SimulatedFault) {
         self.state().faults.push((call, fault));
     }
 
@@ -138,17 +138,17 @@ impl FaultDisk {
         let files = state
             .files
             .iter()
-            .map(|it| Content {
+            .map(|it| FileContent {
                 cached: it.cached.clone(),
                 stored: it.stored.clone(),
                 pending: it.pending.clone(),
             })
             .collect();
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(FaultDiskState {
             files,
             names: state.names.clone(),
             stored_names: state.stored_names.clone(),
-            ..State::default()
+            ..FaultDiskState::default()
         })))
     }
 
@@ -177,8 +177,8 @@ impl FaultDisk {
                 let mut stored = file.stored.clone();
                 for change in &file.pending {
                     let (position, bytes) = match change {
-                        Change::Write(position, bytes) => (position, bytes),
-                        Change::Truncate(len) => {
+                        UnsyncedChange::Write(position, bytes) => (position, bytes),
+                        UnsyncedChange::Truncate(len) => {
                             if dice.roll(2) == 0 {
                                 stored.truncate(*len as usize);
                             }
@@ -194,18 +194,18 @@ impl FaultDisk {
                         }
                     }
                 }
-                Content {
+                FileContent {
                     cached: stored.clone(),
                     stored,
                     pending: Vec::new(),
                 }
             })
             .collect();
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(FaultDiskState {
             files,
             stored_names: names.clone(),
             names,
-            ..State::default()
+            ..FaultDiskState::default()
         })))
     }
 
@@ -220,7 +220,7 @@ impl FaultDisk {
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.state();
         let Some(&file) = state.names.get(path) else { return };
-        state.files[file] = Content {
+        state.files[file] = FileContent {
             cached: bytes.clone(),
             stored: bytes,
             pending: Vec::new(),
@@ -233,9 +233,9 @@ impl FaultDisk {
     }
 }
 
-impl State {
+impl FaultDiskState {
     /// Counts a changing call; the fault it meets, if any.
-    fn call(&mut self) -> io::Result<Option<Fault>> {
+    fn call(&mut self) -> io::Result<Option<SimulatedFault>> {
         if self.gone {
             return Err(io::Error::from_raw_os_error(EIO));
         }
@@ -243,11 +243,11 @@ impl State {
         self.calls += 1;
         let fault = self.faults.iter().find(|(at, _)| *at == call).map(|(_, fault)| *fault);
         match fault {
-            Some(Fault::Kill) => {
+            Some(SimulatedFault::Kill) => {
                 self.gone = true;
                 Err(io::Error::from_raw_os_error(EIO))
             }
-            Some(Fault::PowerCut) => {
+            Some(SimulatedFault::PowerCut) => {
                 self.gone = true;
                 Ok(fault)
             }
@@ -258,8 +258,8 @@ impl State {
     /// The same for calls that are done whole or not at all.
     fn whole_call(&mut self) -> io::Result<()> {
         match self.call()? {
-            Some(Fault::Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            Some(Fault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
+            Some(SimulatedFault::Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(SimulatedFault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
             _ => Ok(()),
         }
     }
@@ -291,7 +291,7 @@ impl Disk for FaultDisk {
         if state.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.files.push(Content::default());
+        state.files.push(FileContent::default());
         let file = state.files.len() - 1;
         state.names.insert(path.to_owned(), file);
         Ok(Arc::new(FaultFile {
@@ -375,14 +375,15 @@ impl DiskFile for FaultFile {
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         let written = match fault {
-            Some(Fault::Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(Fault::ShortWrite) if bytes.len() > 1 => bytes.len() / 2,
+            Some(SimulatedFault::Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(SimulatedFault::ShortWrite) if bytes.len() > 1 => bytes.len() / 2,
             _ => bytes.len(),
         };
         let file = &mut state.files[self.file];
         put(&mut file.cached, position, &bytes[..written]);
-        file.pending.push(Change::Write(position, bytes[..written].to_vec()));
-        if fault == Some(Fault::PowerCut) {
+        file.pending
+            .push(UnsyncedChange::Write(position, bytes[..written].to_vec()));
+        if fault == Some(SimulatedFault::PowerCut) {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         Ok(written)
@@ -403,7 +404,7 @@ impl DiskFile for FaultFile {
             let zeros = vec![0; grows as usize];
             let file = &mut state.files[self.file];
             put(&mut file.cached, len, &zeros);
-            file.pending.push(Change::Write(len, zeros));
+            file.pending.push(UnsyncedChange::Write(len, zeros));
         }
         Ok(())
     }
@@ -413,7 +414,7 @@ impl DiskFile for FaultFile {
         state.whole_call()?;
         let file = &mut state.files[self.file];
         file.cached.truncate(bytes as usize);
-        file.pending.push(Change::Truncate(bytes));
+        file.pending.push(UnsyncedChange::Truncate(bytes));
         Ok(())
     }
 
@@ -423,16 +424,16 @@ impl DiskFile for FaultFile {
         let file = &mut state.files[self.file];
         match fault {
             // As a kernel does: the pages are marked clean, and the next sync succeeds without them.
-            Some(Fault::Errno(errno)) => {
+            Some(SimulatedFault::Errno(errno)) => {
                 file.pending.clear();
                 Err(io::Error::from_raw_os_error(errno))
             }
-            Some(Fault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
+            Some(SimulatedFault::PowerCut) => Err(io::Error::from_raw_os_error(EIO)),
             _ => {
                 for change in std::mem::take(&mut file.pending) {
                     match change {
-                        Change::Write(position, bytes) => put(&mut file.stored, position, &bytes),
-                        Change::Truncate(len) => file.stored.truncate(len as usize),
+                        UnsyncedChange::Write(position, bytes) => put(&mut file.stored, position, &bytes),
+                        UnsyncedChange::Truncate(len) => file.stored.truncate(len as usize),
                     }
                 }
                 Ok(())

@@ -42,12 +42,12 @@ pub enum DiskFault {
 pub struct Injection {
     active: AtomicBool,
     /// Whole after a panic: its fields do not depend on each other.
-    state: Mutex<State>,
+    state: Mutex<InjectionState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InjectionState {
     fault: Option<DiskFault>,
     /// Calls of the fault's kind to let through first.
     after: u64,
@@ -55,7 +55,7 @@ struct State {
 
 /// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum DiskCallKind {
     Write,
     Zeros,
     Sync,
@@ -64,20 +64,22 @@ enum Call {
 }
 
 impl DiskFault {
-    fn meets(self, call: Call) -> bool {
+    fn meets(self, call: DiskCallKind) -> bool {
         match self {
-            Self::Write => matches!(call, Call::Write | Call::Zeros),
-            Self::BitFlip => call == Call::Write,
-            Self::Sync => call == Call::Sync,
-            Self::Rename => call == Call::Rename,
-            Self::Full => matches!(call, Call::Write | Call::Zeros | Call::Create),
-            Self::Stall | Self::Latency(_) => matches!(call, Call::Write | Call::Zeros | Call::Sync),
+            Self::Write => matches!(call, DiskCallKind::Write | DiskCallKind::Zeros),
+            Self::BitFlip => call == DiskCallKind::Write,
+            Self::Sync => call == DiskCallKind::Sync,
+            Self::Rename => call == DiskCallKind::Rename,
+            Self::Full => matches!(call, DiskCallKind::Write | DiskCallKind::Zeros | DiskCallKind::Create),
+            Self::Stall | Self::Latency(_) => {
+                matches!(call, DiskCallKind::Write | DiskCallKind::Zeros | DiskCallKind::Sync)
+            }
         }
     }
 }
 
 impl Injection {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, InjectionState> {
         whole(self.state.lock())
     }
 
@@ -88,7 +90,7 @@ impl Injection {
 
     /// Begins a fault after that many calls that it would meet.
     pub fn begin(&self, fault: DiskFault, after: u64) {
-        *self.state() = State {
+        *self.state() = InjectionState {
             fault: Some(fault),
             after,
         };
@@ -99,7 +101,7 @@ impl Injection {
     /// Ends the fault; calls that hang come back.
     pub fn end(&self) {
         self.active.store(false, Ordering::SeqCst);
-        *self.state() = State::default();
+        *self.state() = InjectionState::default();
         self.changed.notify_all();
     }
 
@@ -117,7 +119,7 @@ impl Injection {
     }
 
     /// Meets a call: delays or fails it. True when it is to store a bit wrong.
-    fn meet(&self, call: Call) -> io::Result<bool> {
+    fn meet(&self, call: DiskCallKind) -> io::Result<bool> {
         if !self.is_active() {
             return Ok(false);
         }
@@ -127,7 +129,7 @@ impl Injection {
         };
         if state.after > 0 {
             // Making a file is many calls and no operation of anybody.
-            state.after -= u64::from(call != Call::Zeros);
+            state.after -= u64::from(call != DiskCallKind::Zeros);
             return Ok(false);
         }
         match fault {
@@ -186,7 +188,7 @@ impl Disk for InjectedDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.injection.meet(Call::Create)?;
+        self.injection.meet(DiskCallKind::Create)?;
         self.disk.create(path).map(|file| self.file(file))
     }
 
@@ -195,7 +197,7 @@ impl Disk for InjectedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.injection.meet(Call::Rename)?;
+        self.injection.meet(DiskCallKind::Rename)?;
         self.disk.rename(from, to)
     }
 
@@ -204,7 +206,7 @@ impl Disk for InjectedDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.injection.meet(Call::Sync)?;
+        self.injection.meet(DiskCallKind::Sync)?;
         self.disk.sync_dir(dir)
     }
 
@@ -241,7 +243,11 @@ impl DiskFile for InjectedFile {
         }
         // The zeros of a new file, and those ahead of a frame, hold nothing that could be wrong.
         let matters = bytes.iter().any(|byte| *byte != 0);
-        if self.injection.meet(if matters { Call::Write } else { Call::Zeros })? {
+        if self.injection.meet(if matters {
+            DiskCallKind::Write
+        } else {
+            DiskCallKind::Zeros
+        })? {
             let mut wrong = bytes.to_vec();
             let middle = wrong.len() / 2;
             wrong[middle] ^= 1;
@@ -251,7 +257,7 @@ impl DiskFile for InjectedFile {
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.injection.meet(Call::Zeros)?;
+        self.injection.meet(DiskCallKind::Zeros)?;
         self.file.allocate(bytes)
     }
 
@@ -260,7 +266,7 @@ impl DiskFile for InjectedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.injection.meet(Call::Sync)?;
+        self.injection.meet(DiskCallKind::Sync)?;
         self.file.sync()
     }
 }

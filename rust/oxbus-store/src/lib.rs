@@ -4,9 +4,11 @@
 //! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
 //! `slot_log` (the lock-free store), `ordered` (sparse numbers), `wait_queue` (waiting for messages),
 //! `versions` (a value that is replaced as a whole);
-//! then `shard_log` (what a durable log does), `extent` and `neighbours` (messages that stay on disk), `wait` (how long to wait for it), `file` (the journal in files), `disk` and
+//! then `shard_log` (what a durable log does), `extent` and `coalescing_reader` (messages that stay on disk), `wait` (how long to wait for it), `file` (the journal in files), `disk` and
 //! `fault` (what it stands on).
 
+#[cfg(not(loom))]
+mod coalescing_reader;
 #[cfg(not(loom))]
 pub mod disk;
 pub mod entry;
@@ -21,8 +23,6 @@ pub mod injected;
 #[cfg(not(loom))]
 pub mod memory_log;
 pub mod message_store;
-#[cfg(not(loom))]
-mod neighbours;
 mod ordered;
 #[cfg(not(loom))]
 mod record_memory;
@@ -34,14 +34,14 @@ mod versions;
 mod wait;
 pub mod wait_queue;
 
-pub use message_store::*;
 #[cfg(not(loom))]
-pub use neighbours::NeighbourReader;
+pub use coalescing_reader::CoalescingReader;
+pub use message_store::*;
 pub use ordered::OrderedStore;
 #[cfg(not(loom))]
 pub use record_memory::{count_record_memory, record_memory};
 pub use slot_log::SlotLog;
-pub use slot_log::record::{Record, Stored};
+pub use slot_log::record::{Record, StoredRecord};
 pub use versions::Versions;
 pub use wait::Wait;
 pub use wait_queue::WaitQueue;

@@ -11,12 +11,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use oxbus_model::sync::whole;
 
-use crate::extent::Place;
-use crate::shard_log::{AppendError, Appended, Chunks, Done, Failure, Level, Lsn, Room, ShardLog};
+use crate::extent::ExtentLocation;
+use crate::shard_log::{
+    AppendError, AppendOutcome, Chunks, Level, LevelCallback, LogFailure, Lsn, ShardLog, SpaceClass,
+};
 
 /// What happens to the next append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Injected {
+pub enum AppendFault {
     /// It stays in flight, and all after it, until [`MemoryStorage::release`].
     Delay,
     /// Somebody else's entry takes its number.
@@ -28,28 +30,28 @@ pub enum Injected {
     },
 }
 
-struct InFlight {
+struct InFlightEntry {
     lsn: Lsn,
     epoch: u64,
     entry: Vec<u8>,
-    done: Option<Done>,
+    done: Option<LevelCallback>,
 }
 
 #[derive(Default)]
-struct State {
+struct MemoryLogState {
     epoch: u64,
     /// Entry `truncated + 1` is the first.
     truncated: u64,
     entries: VecDeque<Vec<u8>>,
     snapshot: Option<(Lsn, Vec<u8>)>,
-    injected: VecDeque<Injected>,
-    in_flight: VecDeque<InFlight>,
+    injected: VecDeque<AppendFault>,
+    in_flight: VecDeque<InFlightEntry>,
     delayed: bool,
     /// Epoch of the handle whose append ended without an answer.
     lost: Option<u64>,
 }
 
-impl State {
+impl MemoryLogState {
     fn last(&self) -> Lsn {
         Lsn(self.truncated + self.entries.len() as u64)
     }
@@ -58,13 +60,13 @@ impl State {
         if self.epoch != epoch {
             return Some(AppendError::Fenced { epoch: self.epoch });
         }
-        (self.lost == Some(epoch)).then_some(AppendError::Unavailable(Failure::Io { errno: None }))
+        (self.lost == Some(epoch)).then_some(AppendError::Unavailable(LogFailure::Io { errno: None }))
     }
 }
 
 /// What survives, also a panic: an entry is there or not.
 #[derive(Clone, Default)]
-pub struct MemoryStorage(Arc<(Mutex<State>, Condvar)>);
+pub struct MemoryStorage(Arc<(Mutex<MemoryLogState>, Condvar)>);
 
 /// The log of one owner.
 pub struct MemoryLog {
@@ -78,7 +80,7 @@ impl MemoryStorage {
         Self::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryLogState> {
         whole(self.0.0.lock())
     }
 
@@ -109,7 +111,7 @@ impl MemoryStorage {
     }
 
     /// Chooses what happens to the next append that has nothing chosen for it yet.
-    pub fn inject(&self, injected: Injected) {
+    pub fn inject(&self, injected: AppendFault) {
         self.state().injected.push_back(injected);
     }
 
@@ -118,7 +120,7 @@ impl MemoryStorage {
         let mut state = self.state();
         state.delayed = false;
         let arrived = std::mem::take(&mut state.in_flight);
-        let mut ended: Vec<(Option<Done>, Appended)> = Vec::new();
+        let mut ended: Vec<(Option<LevelCallback>, AppendOutcome)> = Vec::new();
         for it in arrived {
             debug_assert!(it.epoch == state.epoch, "an older owner's were dropped at the open");
             state.entries.push_back(it.entry);
@@ -148,11 +150,11 @@ impl ShardLog for MemoryLog {
         &self,
         expected: Lsn,
         entry: &[u8],
-        _room: Room,
+        _room: SpaceClass,
         _level: Level,
-        done: Option<Done>,
+        done: Option<LevelCallback>,
         _: &Wait<'_>,
-    ) -> Result<Option<Place>, AppendError> {
+    ) -> Result<Option<ExtentLocation>, AppendError> {
         let mut state = self.storage.state();
         if let Some(refusal) = state.refusal(self.epoch) {
             return Err(refusal);
@@ -162,21 +164,21 @@ impl ShardLog for MemoryLog {
             return Err(AppendError::Conflict { next });
         }
         let result = match state.injected.pop_front() {
-            Some(Injected::Conflict) => {
+            Some(AppendFault::Conflict) => {
                 state.entries.push_back(b"somebody else's".to_vec());
                 return Err(AppendError::Conflict { next: next.next() });
             }
-            Some(Injected::Unknown { stored }) => {
+            Some(AppendFault::Unknown { stored }) => {
                 if stored {
                     state.entries.push_back(entry.to_vec());
                 }
                 state.lost = Some(self.epoch);
-                Err(AppendError::Unknown(Failure::Io { errno: None }))
+                Err(AppendError::Unknown(LogFailure::Io { errno: None }))
             }
             injected => {
-                state.delayed |= injected == Some(Injected::Delay);
+                state.delayed |= injected == Some(AppendFault::Delay);
                 if state.delayed {
-                    state.in_flight.push_back(InFlight {
+                    state.in_flight.push_back(InFlightEntry {
                         lsn: expected,
                         epoch: self.epoch,
                         entry: entry.to_vec(),
@@ -203,7 +205,7 @@ impl ShardLog for MemoryLog {
                 return Err(AppendError::Fenced { epoch: state.epoch });
             }
             if state.lost == Some(self.epoch) {
-                return Err(AppendError::Unknown(Failure::Io { errno: None }));
+                return Err(AppendError::Unknown(LogFailure::Io { errno: None }));
             }
             if state.last() >= lsn || state.in_flight.is_empty() {
                 return Ok(());
@@ -263,7 +265,7 @@ mod tests {
 
     fn append(log: &MemoryLog, entry: &[u8]) -> Result<(), AppendError> {
         let lsn = log.next_lsn();
-        log.append(lsn, entry, Room::Adds, Level::Synced, None, &Wait::FOREVER)?;
+        log.append(lsn, entry, SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)?;
         log.commit(lsn, Level::Synced, &Wait::FOREVER)
     }
 
@@ -292,13 +294,20 @@ mod tests {
     fn delayed_entries_arrive_in_order() {
         let storage = MemoryStorage::new();
         let log = storage.open();
-        storage.inject(Injected::Delay);
+        storage.inject(AppendFault::Delay);
         let arrived = Arc::new(Mutex::new(Vec::new()));
         for number in 1..=3u64 {
             let seen = Arc::clone(&arrived);
-            let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result));
-            log.append(Lsn(number), b"x", Room::Adds, Level::Synced, Some(done), &Wait::FOREVER)
-                .expect("taken");
+            let done: LevelCallback = Box::new(move |result| seen.lock().expect("unpoisoned").push(result));
+            log.append(
+                Lsn(number),
+                b"x",
+                SpaceClass::Adds,
+                Level::Synced,
+                Some(done),
+                &Wait::FOREVER,
+            )
+            .expect("taken");
         }
         assert_eq!(log.reached(Level::Written), Lsn::NONE);
         storage.release();
@@ -310,8 +319,8 @@ mod tests {
     fn an_open_drops_what_is_in_flight() {
         let storage = MemoryStorage::new();
         let log = storage.open();
-        storage.inject(Injected::Delay);
-        log.append(Lsn(1), b"x", Room::Adds, Level::Synced, None, &Wait::FOREVER)
+        storage.inject(AppendFault::Delay);
+        log.append(Lsn(1), b"x", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         let newer = storage.open();
         assert_eq!(newer.next_lsn(), Lsn(1));
@@ -326,7 +335,7 @@ mod tests {
         for stored in [false, true] {
             let storage = MemoryStorage::new();
             let log = storage.open();
-            storage.inject(Injected::Unknown { stored });
+            storage.inject(AppendFault::Unknown { stored });
             assert!(matches!(append(&log, b"x"), Err(AppendError::Unknown(_))));
             assert!(matches!(append(&log, b"y"), Err(AppendError::Unavailable(_))));
             assert_eq!(entries(&storage.open()).len(), usize::from(stored));
@@ -337,7 +346,7 @@ mod tests {
     fn a_conflict_names_the_next_number() {
         let storage = MemoryStorage::new();
         let log = storage.open();
-        storage.inject(Injected::Conflict);
+        storage.inject(AppendFault::Conflict);
         assert_eq!(append(&log, b"x"), Err(AppendError::Conflict { next: Lsn(2) }));
         append(&log, b"x").expect("appended");
     }

@@ -15,13 +15,13 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::Stored;
+use crate::StoredRecord;
 
 /// A message to append.
 #[derive(Debug)]
 pub struct NewMessage {
     /// Its bytes.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// When it expires; [`Timestamp::NEVER`] for never.
     pub expires_at: Timestamp,
 }
@@ -51,7 +51,7 @@ impl LockKey {
 
 /// What a receiver does with the messages it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum ClaimMode {
     /// Lock until the deadline. A delivery, unless the deadline is [`Ticks::NEVER`].
     Lock {
         /// First tick at which the lock no longer holds.
@@ -65,11 +65,11 @@ pub enum Hold {
 
 /// A message in the hands of a receiver.
 #[derive(Debug)]
-pub struct Claimed {
-    /// How to settle it. Its generation means nothing after [`Hold::Take`].
+pub struct ClaimedMessage {
+    /// How to settle it. Its generation means nothing after [`ClaimMode::Take`].
     pub key: LockKey,
     /// Its bytes.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// Earlier deliveries: 0 on the first (B-176).
     pub delivery_count: u32,
     /// When the broker accepted it.
@@ -84,11 +84,11 @@ pub struct Claimed {
 
 /// A message that left its store with everything needed to put it elsewhere.
 #[derive(Debug)]
-pub struct Removed {
+pub struct RemovedMessage {
     /// Its number, kept when it moves to the dead-letter queue (B-111).
     pub counter: Counter,
     /// Its bytes.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// Deliveries that ended without a settlement.
     pub delivery_count: u32,
     /// When the broker accepted it.
@@ -107,14 +107,14 @@ pub enum Outcome {
         /// Deliveries allowed.
         max_delivery_count: u32,
         /// Bytes to store in place of the old ones, when properties changed (B-166).
-        replacement: Option<Stored>,
+        replacement: Option<StoredRecord>,
     },
     /// Back to its place, nothing charged: the receiver never used it.
     Release,
     /// Out of the flow until fetched by number; nothing charged.
     Defer {
         /// Bytes to store in place of the old ones.
-        replacement: Option<Stored>,
+        replacement: Option<StoredRecord>,
     },
     /// Out of the store; the caller puts it elsewhere.
     Remove,
@@ -122,7 +122,7 @@ pub enum Outcome {
 
 /// What a settlement did.
 #[derive(Debug)]
-pub enum Settled {
+pub enum SettleResult {
     /// The message is gone.
     Completed,
     /// The message is ready again.
@@ -130,9 +130,9 @@ pub enum Settled {
     /// The message is deferred (also after abandoning a deferred one, B-282).
     Deferred,
     /// The message left the store because its caller asked for it.
-    Removed(Removed),
+    Removed(RemovedMessage),
     /// The message left the store because its deliveries are used up.
-    Exhausted(Removed),
+    Exhausted(RemovedMessage),
 }
 
 /// The hold is over: it expired, was settled before, or never was.
@@ -141,7 +141,7 @@ pub struct LockLost;
 
 /// Phase of a stored message as a browser sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum MessagePhase {
     /// Waiting for a receiver.
     Ready,
     /// In a receiver's cache, not handed out.
@@ -158,24 +158,24 @@ pub enum Phase {
 
 /// A message that a store begins with.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoredMessage {
     /// The message under the number it has.
-    pub message: Removed,
+    pub message: RemovedMessage,
     /// Ready, deferred or scheduled: nobody holds it.
-    pub phase: Phase,
+    pub phase: MessagePhase,
     /// Its latest hold: later ones go on from there.
     pub generation: u32,
 }
 
 /// A stored message as a browser sees it.
 #[derive(Debug)]
-pub struct Peeked {
+pub struct PeekedMessage {
     /// Its number.
     pub counter: Counter,
     /// Its bytes.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// Its phase.
-    pub phase: Phase,
+    pub phase: MessagePhase,
     /// It is locked, and its lock is a delivery: not one until [`Ticks::NEVER`].
     pub is_delivered: bool,
     /// Its latest hold; 0 before the first.
@@ -190,7 +190,7 @@ pub struct Peeked {
 
 /// Messages of a store by phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct PhaseCounts {
     /// Waiting for a receiver.
     pub ready: u64,
     /// In receive caches.
@@ -207,23 +207,23 @@ pub struct Counts {
     pub record_bytes: u64,
 }
 
-impl Counts {
+impl PhaseCounts {
     /// Messages of all phases.
     pub fn messages(&self) -> u64 {
         self.ready + self.cached + self.locked + self.deferred + self.scheduled
     }
 
     /// Counts one message of `record_bytes` bytes.
-    pub fn add(&mut self, phase: Phase, record_bytes: usize) {
+    pub fn add(&mut self, phase: MessagePhase, record_bytes: usize) {
         let of_phase = match phase {
-            Phase::Ready => &mut self.ready,
-            Phase::Cached => &mut self.cached,
-            Phase::Locked => &mut self.locked,
-            Phase::Deferred | Phase::DeferredLocked => &mut self.deferred,
-            Phase::Scheduled => &mut self.scheduled,
+            MessagePhase::Ready => &mut self.ready,
+            MessagePhase::Cached => &mut self.cached,
+            MessagePhase::Locked => &mut self.locked,
+            MessagePhase::Deferred | MessagePhase::DeferredLocked => &mut self.deferred,
+            MessagePhase::Scheduled => &mut self.scheduled,
         };
         *of_phase += 1;
-        self.deferred_locked += u64::from(phase == Phase::DeferredLocked);
+        self.deferred_locked += u64::from(phase == MessagePhase::DeferredLocked);
         self.record_bytes += record_bytes as u64;
     }
 }
@@ -244,17 +244,17 @@ pub trait MessageStore: Send + Sync {
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
     /// Removes a scheduled message, for its activation or its cancellation. `None` when it is not scheduled.
-    fn take_scheduled(&self, counter: Counter) -> Option<Removed>;
+    fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage>;
 
     /// Takes up to `max` ready messages, lowest counters first, and pushes them to `out`.
     /// Messages whose time is over at `now` leave the store into `expired` and do not count. Returns how many it took.
     fn claim(
         &self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
     /// Takes those of the given messages that are ready, as [`claim`](MessageStore::claim) does, and leaves the others as they
@@ -262,23 +262,23 @@ pub trait MessageStore: Send + Sync {
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
     /// True when a claim could find something. May be wrong only while another thread changes the store.
     fn has_ready(&self) -> bool;
 
     /// Cached → locked or taken. The new key, or `None` when the message was released meanwhile.
-    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey>;
+    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey>;
 
     /// Cached → ready, nothing charged. Skips keys that are no longer cached. Returns how many became ready.
     fn release_cached(&self, keys: &[LockKey]) -> usize;
 
     /// Ends a hold.
-    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost>;
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost>;
 
     /// Completes many; pushes the index of each key that was lost.
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>);
@@ -292,40 +292,40 @@ pub trait MessageStore: Send + Sync {
 
     /// Charges a delivery to a lock that stays: its holder begins again. A message whose deliveries are used up leaves the
     /// store instead. Only for who settles the lock by no other call meanwhile.
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost>;
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost>;
 
     /// True while the hold is alive.
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
 
     /// Fetches deferred messages by number: all of them, or none and the first number that could not be had (B-278).
-    /// With [`Hold::Lock`] each fetch charges one delivery, at the fetch (B-281), unless the lock is no delivery. Expired messages cannot be had (B-255).
+    /// With [`ClaimMode::Lock`] each fetch charges one delivery, at the fetch (B-281), unless the lock is no delivery. Expired messages cannot be had (B-255).
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
         ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter>;
 
     /// Takes those of the given messages out that are deferred, that nobody holds and whose time is over at `now`: into
     /// `expired`.
-    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>);
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>);
 
     /// Ends the locks that are over: back to ready (or deferred), one delivery charged, except that a deferred
     /// message was charged at its fetch. Those whose deliveries are used up leave into `exhausted`.
     /// Returns how many became ready.
-    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize;
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize;
 
     /// No lock ends before this tick. May be earlier than the truth, never later. [`Ticks::OPEN_END`] or later without locks that
     /// end.
     fn next_expiry(&self) -> Ticks;
 
     /// Browses up to `max` messages from `from` on in counter order, whatever their phase.
-    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>);
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>);
 
     /// Counts by walking the store.
-    fn counts(&self) -> Counts;
+    fn counts(&self) -> PhaseCounts;
 
     /// Messages of all phases; a store that can tell without looking at each does. Right while nobody works on it, near enough
     /// otherwise.
@@ -343,13 +343,13 @@ pub trait MessageStore: Send + Sync {
 /// may not show it.
 pub trait NumberedStore: MessageStore + Sized {
     /// A store that holds `messages`, in the order of their numbers, and goes on with number `next`.
-    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self;
+    fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self;
 
     /// The number that the next message gets.
     fn next(&self) -> Counter;
 
     /// True when no number below `before` is reserved any more.
-    fn is_settled(&self, before: Counter) -> bool;
+    fn is_decided(&self, before: Counter) -> bool;
 
     /// Reserves `count` consecutive numbers, at least one, and returns the first.
     fn reserve(&self, count: usize) -> Counter;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages in an ordered map: sparse numbers that arrive in any order.
 //!
-//! Holds the dead-letter sub-queues and the stragglers of a slot log. Not shared: its owner has a mutex.
+//! Holds the dead-letter sub-queues and the overflow of a slot log. Not shared: its owner has a mutex.
 //! Methods mean what the methods of the same name in [`MessageStore`](crate::MessageStore) mean; numbers
 //! come from outside, so [`insert`](OrderedStore::insert) stands for append.
 //!
@@ -17,17 +17,20 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use crate::entry::{Entry, Next};
+use crate::entry::{AfterSettle, StoreEntry};
 #[cfg(not(loom))]
-use crate::extent::Place;
-use crate::{Claimed, Counts, Hold, LockKey, LockLost, Outcome, Peeked, Phase, Removed, Settled};
+use crate::extent::ExtentLocation;
+use crate::{
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessagePhase, Outcome, PeekedMessage, PhaseCounts, RemovedMessage,
+    SettleResult,
+};
 #[cfg(not(loom))]
-use crate::{Record, Stored};
+use crate::{Record, StoredRecord};
 
 /// Messages by counter.
 #[derive(Debug, Default)]
 pub struct OrderedStore {
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, StoreEntry>,
     ready: BTreeSet<u64>,
     deadlines: BTreeSet<(u64, u64)>,
 }
@@ -39,31 +42,34 @@ impl OrderedStore {
     }
 
     /// Stores a message under the number it has, ready. False, and nothing stored, when the number is taken.
-    pub fn insert(&mut self, message: Removed) -> bool {
-        self.insert_as(message, Phase::Ready)
+    pub fn insert(&mut self, message: RemovedMessage) -> bool {
+        self.insert_as(message, MessagePhase::Ready)
     }
 
     /// Stores a message under the number it has in a phase that nobody holds: ready, deferred or scheduled.
     /// False, and nothing stored, when the number is taken.
-    pub fn insert_as(&mut self, message: Removed, phase: Phase) -> bool {
+    pub fn insert_as(&mut self, message: RemovedMessage, phase: MessagePhase) -> bool {
         self.insert_with(message, phase, 0)
     }
 
     /// The same, going on from `generation`, so that keys of earlier holds stay lost.
-    pub fn insert_with(&mut self, message: Removed, phase: Phase, generation: u32) -> bool {
+    pub fn insert_with(&mut self, message: RemovedMessage, phase: MessagePhase, generation: u32) -> bool {
         debug_assert!(
-            matches!(phase, Phase::Ready | Phase::Deferred | Phase::Scheduled),
+            matches!(
+                phase,
+                MessagePhase::Ready | MessagePhase::Deferred | MessagePhase::Scheduled
+            ),
             "a hold does not move"
         );
         let btree_map::Entry::Vacant(place) = self.entries.entry(message.counter.0) else {
             return false;
         };
-        place.insert(Entry {
+        place.insert(StoreEntry {
             delivery_count: message.delivery_count,
             generation,
-            ..Entry::new(message.record, message.enqueued_at, message.expires_at, phase)
+            ..StoreEntry::new(message.record, message.enqueued_at, message.expires_at, phase)
         });
-        if phase == Phase::Ready {
+        if phase == MessagePhase::Ready {
             self.ready.insert(message.counter.0);
         }
         true
@@ -71,11 +77,11 @@ impl OrderedStore {
 
     /// Reads a message from `place` from now on, when its bytes still are `record`.
     #[cfg(not(loom))]
-    pub fn leave_on_disk(&mut self, counter: Counter, record: &Record, place: Place) {
+    pub fn leave_on_disk(&mut self, counter: Counter, record: &Record, place: ExtentLocation) {
         if let Some(entry) = self.entries.get_mut(&counter.0)
             && entry.record.in_memory().is_some_and(|kept| kept.is_same(record))
         {
-            entry.record = Stored::on_disk(record.len(), place);
+            entry.record = StoredRecord::on_disk(record.len(), place);
         }
     }
 
@@ -90,21 +96,21 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::take_scheduled`](crate::MessageStore::take_scheduled).
-    pub fn take_scheduled(&mut self, counter: Counter) -> Option<Removed> {
+    pub fn take_scheduled(&mut self, counter: Counter) -> Option<RemovedMessage> {
         let btree_map::Entry::Occupied(found) = self.entries.entry(counter.0) else {
             return None;
         };
-        (found.get().phase == Phase::Scheduled).then(|| found.remove().into_removed(counter.0))
+        (found.get().phase == MessagePhase::Scheduled).then(|| found.remove().into_removed(counter.0))
     }
 
     /// See [`MessageStore::claim`](crate::MessageStore::claim).
     pub fn claim(
         &mut self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         let mut taken = 0;
         while taken < max
@@ -119,10 +125,10 @@ impl OrderedStore {
     pub fn claim_these(
         &mut self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         let mut taken = 0;
         for counter in counters {
@@ -137,10 +143,10 @@ impl OrderedStore {
     fn claim_ready(
         &mut self,
         counter: u64,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> bool {
         let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
             unreachable!("a ready counter names a message")
@@ -150,13 +156,13 @@ impl OrderedStore {
             return false;
         }
         match hold {
-            Hold::Take => out.push(found.remove().into_claimed(counter)),
-            Hold::Cache => {
-                found.get_mut().hold(Phase::Cached, Ticks::NEVER);
+            ClaimMode::Take => out.push(found.remove().into_claimed(counter)),
+            ClaimMode::Cache => {
+                found.get_mut().hold(MessagePhase::Cached, Ticks::NEVER);
                 out.push(found.get().claimed(counter));
             }
-            Hold::Lock { deadline } => {
-                found.get_mut().hold(Phase::Locked, deadline);
+            ClaimMode::Lock { deadline } => {
+                found.get_mut().hold(MessagePhase::Locked, deadline);
                 out.push(found.get().claimed(counter));
                 self.deadlines.insert((deadline.0, counter));
             }
@@ -170,7 +176,7 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::hand_out`](crate::MessageStore::hand_out).
-    pub fn hand_out(&mut self, key: LockKey, hold: Hold) -> Option<LockKey> {
+    pub fn hand_out(&mut self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         let counter = key.counter.0;
         let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
             return None;
@@ -179,13 +185,13 @@ impl OrderedStore {
             return None;
         }
         match hold {
-            Hold::Take => {
+            ClaimMode::Take => {
                 found.remove();
                 return Some(key);
             }
-            Hold::Cache => found.get_mut().hold(Phase::Cached, Ticks::NEVER),
-            Hold::Lock { deadline } => {
-                found.get_mut().hold(Phase::Locked, deadline);
+            ClaimMode::Cache => found.get_mut().hold(MessagePhase::Cached, Ticks::NEVER),
+            ClaimMode::Lock { deadline } => {
+                found.get_mut().hold(MessagePhase::Locked, deadline);
                 self.deadlines.insert((deadline.0, counter));
             }
         }
@@ -202,7 +208,7 @@ impl OrderedStore {
             if let Some(entry) = self.entries.get_mut(&key.counter.0)
                 && entry.is_cached_by(key.generation)
             {
-                entry.phase = Phase::Ready;
+                entry.phase = MessagePhase::Ready;
                 self.ready.insert(key.counter.0);
                 released += 1;
             }
@@ -211,7 +217,7 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::settle`](crate::MessageStore::settle).
-    pub fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    pub fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         let counter = key.counter.0;
         let entry = self
             .entries
@@ -255,7 +261,12 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::charge`](crate::MessageStore::charge).
-    pub fn charge(&mut self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+    pub fn charge(
+        &mut self,
+        key: LockKey,
+        max_delivery_count: u32,
+        ticks: Ticks,
+    ) -> Result<Option<RemovedMessage>, LockLost> {
         let counter = key.counter.0;
         let entry = self
             .entries
@@ -281,10 +292,10 @@ impl OrderedStore {
     pub fn lock_deferred(
         &mut self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
         _ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         for (index, counter) in counters.iter().enumerate() {
             if !self.is_deferred(*counter, now) || counters[..index].contains(counter) {
@@ -302,18 +313,18 @@ impl OrderedStore {
     pub(crate) fn is_deferred(&self, counter: Counter, now: Timestamp) -> bool {
         self.entries
             .get(&counter.0)
-            .is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at > now)
+            .is_some_and(|entry| entry.phase == MessagePhase::Deferred && entry.expires_at > now)
     }
 
     /// Locks or takes one deferred message.
-    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, hold: Hold) -> Option<Claimed> {
+    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, hold: ClaimMode) -> Option<ClaimedMessage> {
         let counter = counter.0;
         match hold {
-            Hold::Cache => panic!("a deferred message is locked or taken, never cached"),
-            Hold::Take => Some(self.entries.remove(&counter)?.into_claimed(counter)),
-            Hold::Lock { deadline } => {
+            ClaimMode::Cache => panic!("a deferred message is locked or taken, never cached"),
+            ClaimMode::Take => Some(self.entries.remove(&counter)?.into_claimed(counter)),
+            ClaimMode::Lock { deadline } => {
                 let entry = self.entries.get_mut(&counter)?;
-                entry.hold(Phase::DeferredLocked, deadline);
+                entry.hold(MessagePhase::DeferredLocked, deadline);
                 let charge = u32::from(deadline < Ticks::NEVER);
                 entry.delivery_count = entry.delivery_count.saturating_add(charge);
                 self.deadlines.insert((deadline.0, counter));
@@ -323,7 +334,7 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::take_expired`](crate::MessageStore::take_expired).
-    pub fn take_expired(&mut self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+    pub fn take_expired(&mut self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
         expired.extend(
             counters
                 .iter()
@@ -332,13 +343,13 @@ impl OrderedStore {
     }
 
     /// Takes one message out that is deferred, that nobody holds and whose time is over.
-    pub(crate) fn take_one_expired(&mut self, counter: Counter, now: Timestamp) -> Option<Removed> {
+    pub(crate) fn take_one_expired(&mut self, counter: Counter, now: Timestamp) -> Option<RemovedMessage> {
         let entry = self.entries.get(&counter.0)?;
-        (entry.phase == Phase::Deferred && entry.expires_at <= now).then(|| self.leave(counter.0))
+        (entry.phase == MessagePhase::Deferred && entry.expires_at <= now).then(|| self.leave(counter.0))
     }
 
     /// See [`MessageStore::expire`](crate::MessageStore::expire).
-    pub fn expire(&mut self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+    pub fn expire(&mut self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
         let mut ready = 0;
         while let Some((deadline, counter)) = self.deadlines.first().copied()
             && deadline <= ticks.0
@@ -350,9 +361,9 @@ impl OrderedStore {
                 replacement: None,
             });
             match self.follow(counter, next) {
-                Settled::Ready => ready += 1,
-                Settled::Exhausted(removed) => exhausted.push(removed),
-                Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
+                SettleResult::Ready => ready += 1,
+                SettleResult::Exhausted(removed) => exhausted.push(removed),
+                SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
             }
         }
         ready
@@ -366,12 +377,12 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::peek`](crate::MessageStore::peek).
-    pub fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+    pub fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         self.peek_before(from, Counter(u64::MAX), max, out);
     }
 
     /// Browses up to `max` messages of `from .. before`.
-    pub(crate) fn peek_before(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<Peeked>) {
+    pub(crate) fn peek_before(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         if from < before {
             out.extend(
                 self.entries
@@ -383,8 +394,8 @@ impl OrderedStore {
     }
 
     /// See [`MessageStore::counts`](crate::MessageStore::counts).
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub fn counts(&self) -> PhaseCounts {
+        let mut counts = PhaseCounts::default();
         for entry in self.entries.values() {
             counts.add(entry.phase, entry.record.len());
         }
@@ -393,29 +404,29 @@ impl OrderedStore {
 
     /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: the nodes of a map are not visible.
     pub fn overhead_bytes(&self) -> usize {
-        let entry = size_of::<Entry>() + size_of::<u64>();
+        let entry = size_of::<StoreEntry>() + size_of::<u64>();
         self.entries.len() * entry
             + self.ready.len() * size_of::<u64>()
             + self.deadlines.len() * size_of::<(u64, u64)>()
     }
 
-    fn follow(&mut self, counter: u64, next: Next) -> Settled {
+    fn follow(&mut self, counter: u64, next: AfterSettle) -> SettleResult {
         match next {
-            Next::Ready => {
+            AfterSettle::Ready => {
                 self.ready.insert(counter);
-                Settled::Ready
+                SettleResult::Ready
             }
-            Next::Deferred => Settled::Deferred,
-            Next::Completed => {
+            AfterSettle::Deferred => SettleResult::Deferred,
+            AfterSettle::Completed => {
                 self.entries.remove(&counter);
-                Settled::Completed
+                SettleResult::Completed
             }
-            Next::Removed => Settled::Removed(self.leave(counter)),
-            Next::Exhausted => Settled::Exhausted(self.leave(counter)),
+            AfterSettle::Removed => SettleResult::Removed(self.leave(counter)),
+            AfterSettle::Exhausted => SettleResult::Exhausted(self.leave(counter)),
         }
     }
 
-    fn leave(&mut self, counter: u64) -> Removed {
+    fn leave(&mut self, counter: u64) -> RemovedMessage {
         self.entries
             .remove(&counter)
             .expect("the message is here")

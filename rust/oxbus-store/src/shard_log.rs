@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use oxbus_model::Source;
 
-use crate::extent::Place;
-use crate::{Stored, Wait};
+use crate::extent::ExtentLocation;
+use crate::{StoredRecord, Wait};
 
 /// Number of an entry of one log; the first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -45,7 +45,7 @@ pub enum Level {
 
 /// What an entry does to the room that the log needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub enum SpaceClass {
     /// It adds to what must be kept: refused while the disk is full.
     Adds,
     /// It frees something, or is too small to count: may use the reserve.
@@ -70,14 +70,14 @@ pub enum AppendError {
     /// The caller left before the log had room for the entry. Nothing was written.
     Late,
     /// The log is out of service. Nothing was written.
-    Unavailable(Failure),
+    Unavailable(LogFailure),
     /// Nobody knows: the entry is in the log or not, which the next open finds out.
-    Unknown(Failure),
+    Unknown(LogFailure),
 }
 
 /// Why a log is out of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum LogFailure {
     /// A write or a sync failed. What the disk holds is known only after a new open.
     Io {
         /// The system's number of the error, where it gave one.
@@ -91,7 +91,7 @@ pub enum Failure {
     Panicked,
 }
 
-impl Failure {
+impl LogFailure {
     pub(crate) fn of(error: &io::Error) -> Self {
         Self::Io {
             errno: error.raw_os_error(),
@@ -99,7 +99,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for LogFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { errno: Some(errno) } => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
@@ -111,7 +111,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for LogFailure {}
 
 impl fmt::Display for AppendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,8 +137,8 @@ impl std::error::Error for AppendError {
 impl From<AppendError> for io::Error {
     fn from(error: AppendError) -> Self {
         match error {
-            AppendError::Unavailable(Failure::Io { errno: Some(errno) })
-            | AppendError::Unknown(Failure::Io { errno: Some(errno) }) => Self::from_raw_os_error(errno),
+            AppendError::Unavailable(LogFailure::Io { errno: Some(errno) })
+            | AppendError::Unknown(LogFailure::Io { errno: Some(errno) }) => Self::from_raw_os_error(errno),
             error => Self::other(error),
         }
     }
@@ -148,18 +148,18 @@ impl AppendError {
     /// What to tell as the cause of an error: that of the system, or the error itself.
     pub fn cause(&self) -> Source {
         match self {
-            Self::Unavailable(Failure::Io { errno: Some(errno) })
-            | Self::Unknown(Failure::Io { errno: Some(errno) }) => Arc::new(io::Error::from_raw_os_error(*errno)),
+            Self::Unavailable(LogFailure::Io { errno: Some(errno) })
+            | Self::Unknown(LogFailure::Io { errno: Some(errno) }) => Arc::new(io::Error::from_raw_os_error(*errno)),
             error => Arc::new(error.clone()),
         }
     }
 }
 
 /// How an append ended.
-pub type Appended = Result<Lsn, AppendError>;
+pub type AppendOutcome = Result<Lsn, AppendError>;
 
 /// Called once, when the entry has reached its level or never will. It must not wait for this log.
-pub type Done = Box<dyn FnOnce(Appended) + Send>;
+pub type LevelCallback = Box<dyn FnOnce(AppendOutcome) + Send>;
 
 /// A part of a snapshot.
 #[derive(Debug, Default)]
@@ -168,7 +168,7 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
     /// Messages that are in it, each followed by its check, and where in `bytes`. Those on disk are read from the snapshot
     /// once that is safe, so that it is no longer asked for what it replaces.
-    pub messages: Vec<(Stored, usize)>,
+    pub messages: Vec<(StoredRecord, usize)>,
 }
 
 impl From<Vec<u8>> for Chunk {
@@ -202,20 +202,20 @@ pub trait ShardLog: Send + Sync {
         &self,
         expected: Lsn,
         entry: &[u8],
-        room: Room,
+        room: SpaceClass,
         level: Level,
-        done: Option<Done>,
+        done: Option<LevelCallback>,
         wait: &Wait<'_>,
-    ) -> Result<Option<Place>, AppendError>;
+    ) -> Result<Option<ExtentLocation>, AppendError>;
 
     /// True when [`ShardLog::append`] takes so many bytes without a wait for a disk that may hang.
-    fn has_room(&self, bytes: usize, room: Room) -> bool {
+    fn has_room(&self, bytes: usize, room: SpaceClass) -> bool {
         let _ = (bytes, room);
         true
     }
 
     /// Waits until that is so, for a caller that holds nothing others need; an error when it leaves.
-    fn make_room(&self, bytes: usize, room: Room, wait: &Wait<'_>) -> Result<(), AppendError> {
+    fn make_room(&self, bytes: usize, room: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
         let _ = (bytes, room, wait);
         Ok(())
     }
@@ -263,12 +263,12 @@ mod tests {
 
     #[test]
     fn the_cause_of_a_failed_write_is_the_error_of_the_system() {
-        let failed = AppendError::Unknown(Failure::of(&io::Error::from_raw_os_error(5)));
+        let failed = AppendError::Unknown(LogFailure::of(&io::Error::from_raw_os_error(5)));
         let cause = failed.cause();
         let cause = cause.downcast_ref::<io::Error>().expect("it is the system's");
         assert_eq!((cause.raw_os_error(), cause.to_string()), (Some(5), failed.to_string()));
         assert_eq!(failed.source().expect("it has one").to_string(), failed.to_string());
-        let silent = AppendError::Unavailable(Failure::Silent);
+        let silent = AppendError::Unavailable(LogFailure::Silent);
         assert_eq!(silent.cause().to_string(), "the disk does not answer");
         assert!(AppendError::Full.source().is_none());
     }

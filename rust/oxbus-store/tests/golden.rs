@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use oxbus_store::disk::{Disk, LocalDisk};
-use oxbus_store::extent::Place;
+use oxbus_store::extent::ExtentLocation;
 use oxbus_store::file::{
-    Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, Run, ShardId, StageError, StageFile, StageHead,
+    Catalog, FileLog, FileLogOptions, ReadOnlyDisk, Replay, ShardId, StageError, StageFile, StageHeader, StageRun,
     StageWriter, salvage,
 };
-use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
+use oxbus_store::shard_log::{Level, Lsn, ShardLog, SpaceClass};
 
 const STORE: [u8; 16] = *b"the golden store";
 const CONTENT: &[u8] = b"what a catalog says is its owner's business";
@@ -56,13 +56,13 @@ struct Shown {
 }
 
 impl Replay for Shown {
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&Place>) {
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         let (of, bytes) = self.snapshot.get_or_insert_default();
         *of = covered;
         bytes.extend_from_slice(part);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&Place>) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&ExtentLocation>) {
         self.entries.push((lsn, entry.to_vec()));
     }
 }
@@ -97,7 +97,7 @@ fn append(log: &FileLog, lsn: u64) {
     log.append(
         Lsn(lsn),
         &entry(Lsn(lsn)),
-        Room::Adds,
+        SpaceClass::Adds,
         Level::Synced,
         None,
         &Wait::FOREVER,
@@ -107,7 +107,7 @@ fn append(log: &FileLog, lsn: u64) {
 
 fn write_stage(dir: &Path) {
     fs::create_dir_all(dir).expect("made");
-    let head = StageHead {
+    let head = StageHeader {
         store: STORE,
         entity: 7,
         created_at_ms: 1_000,
@@ -129,7 +129,7 @@ fn check_stage(dir: &Path) {
         (STAGE_ID, 7, 1_000)
     );
     let mut found = Vec::new();
-    let mut show = |run: &Run, payload: &[u8]| {
+    let mut show = |run: &StageRun, payload: &[u8]| {
         found.push((run.partition, run.rows, payload.to_vec()));
         Ok(())
     };
@@ -239,8 +239,15 @@ fn files_of_each_version_are_read_and_continued() {
             let (log, shown) = open(&namespace, shard, 7);
             assert_eq!(shown, expected(shard), "version {version}, shard {shard}");
             assert_eq!((log.epoch(), log.next_lsn()), (3, Lsn(ENTRIES.len() as u64 + 1)));
-            log.append(log.next_lsn(), b"new", Room::Adds, Level::Synced, None, &Wait::FOREVER)
-                .expect("taken");
+            log.append(
+                log.next_lsn(),
+                b"new",
+                SpaceClass::Adds,
+                Level::Synced,
+                None,
+                &Wait::FOREVER,
+            )
+            .expect("taken");
             log.close().expect("closed");
             drop(log);
             let (_, shown) = open(&namespace, shard, 8);

@@ -18,9 +18,10 @@ use std::collections::{BTreeSet, VecDeque};
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use oxbus_model::sync::whole;
-use oxbus_store::entry::Entry;
+use oxbus_store::entry::StoreEntry;
 use oxbus_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Removed, Settled,
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessagePhase, MessageStore, NewMessage, Outcome, PeekedMessage,
+    PhaseCounts, RemovedMessage, SettleResult,
 };
 use state::{BLOCK, Block, MutexLogState};
 use std::sync::Mutex;
@@ -60,35 +61,35 @@ impl MessageStore for MutexLog {
         let mut state = whole(self.0.lock());
         let first = Counter(state.tail + 1);
         for message in batch.drain(..) {
-            state.append(message, enqueued_at, Phase::Ready);
+            state.append(message, enqueued_at, MessagePhase::Ready);
         }
         first
     }
 
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        let counter = whole(self.0.lock()).append(message, enqueued_at, Phase::Ready);
+        let counter = whole(self.0.lock()).append(message, enqueued_at, MessagePhase::Ready);
         fence(Ordering::SeqCst);
         counter
     }
 
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        whole(self.0.lock()).append(message, enqueued_at, Phase::Scheduled)
+        whole(self.0.lock()).append(message, enqueued_at, MessagePhase::Scheduled)
     }
 
-    fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+    fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
         let mut state = whole(self.0.lock());
         let (number, offset) = state.locate(counter)?;
         let entry = state.block(number)?.entry(offset)?;
-        (entry.phase == Phase::Scheduled).then(|| state.remove(counter))
+        (entry.phase == MessagePhase::Scheduled).then(|| state.remove(counter))
     }
 
     fn claim(
         &self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         whole(self.0.lock()).claim(max, hold, now, out, expired)
     }
@@ -96,10 +97,10 @@ impl MessageStore for MutexLog {
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         whole(self.0.lock()).claim_these(counters, hold, now, out, expired)
     }
@@ -123,7 +124,7 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         let mut state = whole(self.0.lock());
         let (number, offset) = state.locate(key.counter)?;
         let entry = state
@@ -131,20 +132,20 @@ impl MessageStore for MutexLog {
             .entry(offset)
             .filter(|entry| entry.is_cached_by(key.generation))?;
         let deadline = match hold {
-            Hold::Take => {
+            ClaimMode::Take => {
                 state.remove(key.counter);
                 return Some(key);
             }
-            Hold::Cache => {
-                entry.hold(Phase::Cached, Ticks::NEVER);
+            ClaimMode::Cache => {
+                entry.hold(MessagePhase::Cached, Ticks::NEVER);
                 return Some(LockKey {
                     counter: key.counter,
                     generation: entry.generation,
                 });
             }
-            Hold::Lock { deadline } => deadline,
+            ClaimMode::Lock { deadline } => deadline,
         };
-        entry.hold(Phase::Locked, deadline);
+        entry.hold(MessagePhase::Locked, deadline);
         let generation = entry.generation;
         state.note_deadline(number, deadline);
         Some(LockKey {
@@ -164,7 +165,7 @@ impl MessageStore for MutexLog {
                 continue;
             };
             if entry.is_cached_by(key.generation) {
-                entry.phase = Phase::Ready;
+                entry.phase = MessagePhase::Ready;
                 state.set_ready(number, offset);
                 released += 1;
             }
@@ -172,7 +173,7 @@ impl MessageStore for MutexLog {
         released
     }
 
-    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         whole(self.0.lock()).settle(key, outcome, ticks)
     }
 
@@ -194,7 +195,7 @@ impl MessageStore for MutexLog {
         Ok(before)
     }
 
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
         let mut state = whole(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.delivery_count = entry.delivery_count.saturating_add(1);
@@ -202,7 +203,7 @@ impl MessageStore for MutexLog {
             return Ok(None);
         }
         match state.settle(key, Outcome::Remove, ticks)? {
-            Settled::Removed(removed) => Ok(Some(removed)),
+            SettleResult::Removed(removed) => Ok(Some(removed)),
             _ => unreachable!("remove removes"),
         }
     }
@@ -231,16 +232,16 @@ impl MessageStore for MutexLog {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
         _ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         let mut state = whole(self.0.lock());
         for (index, counter) in counters.iter().enumerate() {
             let deferred = state.locate(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
-                entry.is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at > now)
+                entry.is_some_and(|entry| entry.phase == MessagePhase::Deferred && entry.expires_at > now)
             });
             if !deferred || counters[..index].contains(counter) {
                 return Err(*counter);
@@ -250,14 +251,14 @@ impl MessageStore for MutexLog {
             let (number, offset) = state.locate(*counter).expect("checked above");
             let block = state.block(number).expect("checked above");
             match hold {
-                Hold::Cache => panic!("a deferred message is locked or taken, never cached"),
-                Hold::Take => {
+                ClaimMode::Cache => panic!("a deferred message is locked or taken, never cached"),
+                ClaimMode::Take => {
                     out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter.0)));
                     state.reclaim(number);
                 }
-                Hold::Lock { deadline } => {
+                ClaimMode::Lock { deadline } => {
                     let entry = block.entry(offset).expect("checked above");
-                    entry.hold(Phase::DeferredLocked, deadline);
+                    entry.hold(MessagePhase::DeferredLocked, deadline);
                     let charge = u32::from(deadline < Ticks::NEVER);
                     entry.delivery_count = entry.delivery_count.saturating_add(charge);
                     out.push(entry.claimed(counter.0));
@@ -268,12 +269,12 @@ impl MessageStore for MutexLog {
         Ok(())
     }
 
-    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
         let mut state = whole(self.0.lock());
         for counter in counters {
             let is_over = state.locate(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
-                entry.is_some_and(|entry| entry.phase == Phase::Deferred && entry.expires_at <= now)
+                entry.is_some_and(|entry| entry.phase == MessagePhase::Deferred && entry.expires_at <= now)
             });
             if is_over {
                 expired.push(state.remove(*counter));
@@ -281,7 +282,7 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
         let mut state = whole(self.0.lock());
         if state.earliest > ticks {
             return 0;
@@ -305,7 +306,7 @@ impl MessageStore for MutexLog {
         whole(self.0.lock()).earliest
     }
 
-    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         let state = whole(self.0.lock());
         let start = from.0.saturating_sub(1);
         let end = out.len().saturating_add(max);
@@ -328,9 +329,9 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> PhaseCounts {
         let state = whole(self.0.lock());
-        let mut counts = Counts::default();
+        let mut counts = PhaseCounts::default();
         for entry in state
             .blocks
             .iter()
@@ -347,6 +348,6 @@ impl MessageStore for MutexLog {
         let state = whole(self.0.lock());
         let slots =
             state.blocks.iter().filter(|block| block.slots.is_some()).count() + usize::from(state.spare.is_some());
-        slots * BLOCK as usize * size_of::<Option<Entry>>() + state.blocks.capacity() * size_of::<Block>()
+        slots * BLOCK as usize * size_of::<Option<StoreEntry>>() + state.blocks.capacity() * size_of::<Block>()
     }
 }

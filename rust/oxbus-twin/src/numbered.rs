@@ -6,11 +6,11 @@ use oxbus_model::{Counter, Timestamp};
 use super::MutexLog;
 use super::state::BLOCK;
 use oxbus_model::sync::whole;
-use oxbus_store::entry::Entry;
-use oxbus_store::{NewMessage, NumberedStore, Phase, Restored};
+use oxbus_store::entry::StoreEntry;
+use oxbus_store::{MessagePhase, NewMessage, NumberedStore, RestoredMessage};
 
 impl NumberedStore for MutexLog {
-    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
+    fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         let log = Self::new();
         let mut state = whole(log.0.lock());
         let mut messages = messages.peekable();
@@ -26,10 +26,10 @@ impl NumberedStore for MutexLog {
             match restored.take_if(|it| it.message.counter.0 == index + 1) {
                 Some(it) => {
                     let message = it.message;
-                    let entry = Entry::new(message.record, message.enqueued_at, message.expires_at, it.phase);
+                    let entry = StoreEntry::new(message.record, message.enqueued_at, message.expires_at, it.phase);
                     state.fill(
                         index,
-                        Entry {
+                        StoreEntry {
                             delivery_count: message.delivery_count,
                             generation: it.generation,
                             ..entry
@@ -48,7 +48,7 @@ impl NumberedStore for MutexLog {
         Counter(whole(self.0.lock()).tail + 1)
     }
 
-    fn is_settled(&self, before: Counter) -> bool {
+    fn is_decided(&self, before: Counter) -> bool {
         let state = whole(self.0.lock());
         state.reserved.first().is_none_or(|first| first + 1 >= before.0)
     }
@@ -67,7 +67,7 @@ impl NumberedStore for MutexLog {
         let mut state = whole(self.0.lock());
         for (index, message) in (first.0 - 1..).zip(batch.drain(..)) {
             state.reserved.remove(&index);
-            let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Ready);
+            let entry = StoreEntry::new(message.record, enqueued_at, message.expires_at, MessagePhase::Ready);
             state.fill(index, entry);
         }
     }
@@ -76,7 +76,7 @@ impl NumberedStore for MutexLog {
         let mut state = whole(self.0.lock());
         let index = counter.0 - 1;
         state.reserved.remove(&index);
-        let entry = Entry::new(message.record, enqueued_at, message.expires_at, Phase::Scheduled);
+        let entry = StoreEntry::new(message.record, enqueued_at, message.expires_at, MessagePhase::Scheduled);
         state.fill(index, entry);
     }
 

@@ -5,12 +5,14 @@ use std::collections::{BTreeSet, VecDeque};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use oxbus_store::entry::{Entry, Next};
-use oxbus_store::{Claimed, Hold, LockKey, LockLost, NewMessage, Outcome, Phase, Removed, Settled};
+use oxbus_store::entry::{AfterSettle, StoreEntry};
+use oxbus_store::{
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessagePhase, NewMessage, Outcome, RemovedMessage, SettleResult,
+};
 
 pub(super) const BLOCK: u64 = 64;
 
-type Slots = Box<[Option<Entry>]>;
+type Slots = Box<[Option<StoreEntry>]>;
 
 #[derive(Debug)]
 pub(super) struct Block {
@@ -37,12 +39,12 @@ pub(super) struct MutexLogState {
 }
 
 impl Block {
-    pub(super) fn entry(&mut self, offset: usize) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, offset: usize) -> Option<&mut StoreEntry> {
         self.slots.as_mut()?[offset].as_mut()
     }
 
     /// Removes the message at `offset`.
-    pub(super) fn remove(&mut self, offset: usize) -> Option<Entry> {
+    pub(super) fn remove(&mut self, offset: usize) -> Option<StoreEntry> {
         let entry = self.slots.as_mut()?[offset].take()?;
         self.live -= 1;
         Some(entry)
@@ -50,11 +52,11 @@ impl Block {
 }
 
 impl MutexLogState {
-    pub(super) fn append(&mut self, message: NewMessage, enqueued_at: Timestamp, phase: Phase) -> Counter {
+    pub(super) fn append(&mut self, message: NewMessage, enqueued_at: Timestamp, phase: MessagePhase) -> Counter {
         let index = self.take_index();
         self.fill(
             index,
-            Entry::new(message.record, enqueued_at, message.expires_at, phase),
+            StoreEntry::new(message.record, enqueued_at, message.expires_at, phase),
         );
         Counter(index + 1)
     }
@@ -81,12 +83,12 @@ impl MutexLogState {
     }
 
     /// Puts a message into the slot of a taken index.
-    pub(super) fn fill(&mut self, index: u64, entry: Entry) {
+    pub(super) fn fill(&mut self, index: u64, entry: StoreEntry) {
         let (number, offset) = (index / BLOCK, (index % BLOCK) as usize);
         let phase = entry.phase;
         let block = self.block(number).expect("the slot is reserved");
         block.slots.as_mut().expect("the slot is reserved")[offset] = Some(entry);
-        if phase == Phase::Ready {
+        if phase == MessagePhase::Ready {
             // A claim may have moved `ready_from` past this block.
             self.set_ready(number, offset);
         }
@@ -119,7 +121,7 @@ impl MutexLogState {
             .get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
-    pub(super) fn locked(&mut self, key: LockKey, ticks: Ticks) -> Option<&mut Entry> {
+    pub(super) fn locked(&mut self, key: LockKey, ticks: Ticks) -> Option<&mut StoreEntry> {
         let (number, offset) = self.locate(key.counter)?;
         self.block(number)?
             .entry(offset)
@@ -157,7 +159,7 @@ impl MutexLogState {
     }
 
     /// Removes a message from the log.
-    pub(super) fn remove(&mut self, counter: Counter) -> Removed {
+    pub(super) fn remove(&mut self, counter: Counter) -> RemovedMessage {
         let (number, offset) = self.locate(counter).expect("the message is here");
         let entry = self
             .block(number)
@@ -168,24 +170,24 @@ impl MutexLogState {
     }
 
     /// Applies the result of a settlement to the log.
-    pub(super) fn apply(&mut self, counter: Counter, next: Next) -> Settled {
+    pub(super) fn apply(&mut self, counter: Counter, next: AfterSettle) -> SettleResult {
         match next {
-            Next::Ready => {
+            AfterSettle::Ready => {
                 let (number, offset) = self.locate(counter).expect("the message is here");
                 self.set_ready(number, offset);
-                Settled::Ready
+                SettleResult::Ready
             }
-            Next::Deferred => Settled::Deferred,
-            Next::Completed => {
+            AfterSettle::Deferred => SettleResult::Deferred,
+            AfterSettle::Completed => {
                 self.remove(counter);
-                Settled::Completed
+                SettleResult::Completed
             }
-            Next::Removed => Settled::Removed(self.remove(counter)),
-            Next::Exhausted => Settled::Exhausted(self.remove(counter)),
+            AfterSettle::Removed => SettleResult::Removed(self.remove(counter)),
+            AfterSettle::Exhausted => SettleResult::Exhausted(self.remove(counter)),
         }
     }
 
-    pub(super) fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    pub(super) fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         let next = self.locked(key, ticks).ok_or(LockLost)?.end(outcome);
         Ok(self.apply(key.counter, next))
     }
@@ -193,10 +195,10 @@ impl MutexLogState {
     pub(super) fn claim(
         &mut self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         let mut taken = 0;
         let mut locked = false;
@@ -223,13 +225,13 @@ impl MutexLogState {
                     continue;
                 }
                 match hold {
-                    Hold::Take => out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter))),
-                    Hold::Cache => {
-                        entry.hold(Phase::Cached, Ticks::NEVER);
+                    ClaimMode::Take => out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter))),
+                    ClaimMode::Cache => {
+                        entry.hold(MessagePhase::Cached, Ticks::NEVER);
                         out.push(entry.claimed(counter));
                     }
-                    Hold::Lock { deadline } => {
-                        entry.hold(Phase::Locked, deadline);
+                    ClaimMode::Lock { deadline } => {
+                        entry.hold(MessagePhase::Locked, deadline);
                         out.push(entry.claimed(counter));
                         block.earliest = block.earliest.min(deadline);
                         locked = true;
@@ -242,7 +244,7 @@ impl MutexLogState {
             }
             number = number.max(self.base);
         }
-        if let Hold::Lock { deadline } = hold
+        if let ClaimMode::Lock { deadline } = hold
             && locked
         {
             self.earliest = self.earliest.min(deadline);
@@ -253,10 +255,10 @@ impl MutexLogState {
     pub(super) fn claim_these(
         &mut self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         let mut taken = 0;
         for &counter in counters {
@@ -275,16 +277,16 @@ impl MutexLogState {
             }
             taken += 1;
             match hold {
-                Hold::Take => {
+                ClaimMode::Take => {
                     out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter.0)));
                     self.reclaim(number);
                 }
-                Hold::Cache => {
-                    entry.hold(Phase::Cached, Ticks::NEVER);
+                ClaimMode::Cache => {
+                    entry.hold(MessagePhase::Cached, Ticks::NEVER);
                     out.push(entry.claimed(counter.0));
                 }
-                Hold::Lock { deadline } => {
-                    entry.hold(Phase::Locked, deadline);
+                ClaimMode::Lock { deadline } => {
+                    entry.hold(MessagePhase::Locked, deadline);
                     out.push(entry.claimed(counter.0));
                     self.note_deadline(number, deadline);
                 }
@@ -298,7 +300,7 @@ impl MutexLogState {
         number: u64,
         ticks: Ticks,
         max_delivery_count: u32,
-        exhausted: &mut Vec<Removed>,
+        exhausted: &mut Vec<RemovedMessage>,
     ) -> usize {
         let mut ready = 0;
         let mut earliest = Ticks::NEVER;
@@ -306,7 +308,7 @@ impl MutexLogState {
             let Some(entry) = self.block(number).and_then(|block| block.entry(offset)) else {
                 continue;
             };
-            if !matches!(entry.phase, Phase::Locked | Phase::DeferredLocked) {
+            if !matches!(entry.phase, MessagePhase::Locked | MessagePhase::DeferredLocked) {
                 continue;
             }
             if entry.deadline > ticks {
@@ -318,9 +320,9 @@ impl MutexLogState {
                 replacement: None,
             });
             match self.apply(Counter(number * BLOCK + offset as u64 + 1), next) {
-                Settled::Ready => ready += 1,
-                Settled::Exhausted(removed) => exhausted.push(removed),
-                Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
+                SettleResult::Ready => ready += 1,
+                SettleResult::Exhausted(removed) => exhausted.push(removed),
+                SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
             }
         }
         if let Some(block) = self.block(number) {

@@ -5,12 +5,12 @@
 mod shared_map;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Hold, LockLost, MessageStore, NewMessage, Outcome, Phase, Record, SlotLog};
+use oxbus_store::{ClaimMode, LockLost, MessagePhase, MessageStore, NewMessage, Outcome, Record, SlotLog};
 use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
 const NOW: Timestamp = Timestamp(1_000);
-const FOR_EVER: Hold = Hold::Lock { deadline: Ticks::NEVER };
+const FOR_EVER: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
 fn check(store: &dyn MessageStore) {
     for _ in 0..3 {
@@ -29,7 +29,7 @@ fn check(store: &dyn MessageStore) {
     assert!(store.holds(first, Ticks(5)) && !store.has_ready());
     let mut found = Vec::new();
     store.peek(Counter(0), 1, &mut found);
-    assert_eq!((found[0].delivery_count, found[0].phase), (4_200, Phase::Locked));
+    assert_eq!((found[0].delivery_count, found[0].phase), (4_200, MessagePhase::Locked));
 
     // The charge that reaches the maximum removes the message, as an abandon does.
     assert!(store.charge(second, 2, Ticks(5)).is_ok_and(|left| left.is_none()));

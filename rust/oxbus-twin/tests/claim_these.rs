@@ -5,13 +5,15 @@
 mod shared_map;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, MessageStore, NewMessage, Outcome, Phase, Record, Removed, SlotLog};
+use oxbus_store::{
+    ClaimMode, ClaimedMessage, MessagePhase, MessageStore, NewMessage, Outcome, Record, RemovedMessage, SlotLog,
+};
 use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
 const NOW: Timestamp = Timestamp(1_000);
 const LATER: Ticks = Ticks(60_000);
-const LOCK: Hold = Hold::Lock { deadline: LATER };
+const LOCK: ClaimMode = ClaimMode::Lock { deadline: LATER };
 
 fn message(expires_at: Timestamp) -> NewMessage {
     NewMessage {
@@ -20,11 +22,15 @@ fn message(expires_at: Timestamp) -> NewMessage {
     }
 }
 
-fn numbers(taken: &[Claimed]) -> Vec<u64> {
+fn numbers(taken: &[ClaimedMessage]) -> Vec<u64> {
     taken.iter().map(|claimed| claimed.key.counter.0).collect()
 }
 
-fn claim_counters(store: &dyn MessageStore, counters: &[u64], hold: Hold) -> (Vec<Claimed>, Vec<Removed>) {
+fn claim_counters(
+    store: &dyn MessageStore,
+    counters: &[u64],
+    hold: ClaimMode,
+) -> (Vec<ClaimedMessage>, Vec<RemovedMessage>) {
     let counters: Vec<Counter> = counters.iter().copied().map(Counter).collect();
     let (mut out, mut expired) = (Vec::new(), Vec::new());
     let taken = store.claim_these(&counters, hold, NOW, &mut out, &mut expired);
@@ -59,13 +65,13 @@ fn check(store: &dyn MessageStore) {
         let settled = store.settle(claimed.key, Outcome::Release, Ticks(1));
         assert!(settled.is_ok(), "{claimed:?}");
     }
-    let (again, _) = claim_counters(store, &[200, 3], Hold::Take);
+    let (again, _) = claim_counters(store, &[200, 3], ClaimMode::Take);
     assert_eq!(numbers(&again), [200, 3]);
-    let (cached, _) = claim_counters(store, &[100], Hold::Cache);
+    let (cached, _) = claim_counters(store, &[100], ClaimMode::Cache);
     assert!(store.hand_out(cached[0].key, LOCK).is_some());
     let mut found = Vec::new();
     store.peek(Counter(0), usize::MAX, &mut found);
-    let locked = found.iter().filter(|it| it.phase == Phase::Locked).count();
+    let locked = found.iter().filter(|it| it.phase == MessagePhase::Locked).count();
     assert_eq!((locked, found.len()), (197, 198));
     assert_eq!(store.expire(LATER, u32::MAX, &mut Vec::new()), 197);
 }

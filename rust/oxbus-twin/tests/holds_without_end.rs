@@ -6,7 +6,7 @@
 mod shared_map;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, MessageStore, NewMessage, Outcome, Record, SlotLog};
+use oxbus_store::{ClaimMode, ClaimedMessage, MessageStore, NewMessage, Outcome, Record, SlotLog};
 use oxbus_twin::MutexLog;
 use shared_map::SharedMap;
 
@@ -14,12 +14,12 @@ const NOW: Timestamp = Timestamp(1_000);
 /// Later than every lock with a deadline.
 const AGES: Ticks = Ticks(1 << 50);
 
-fn lock(store: &dyn MessageStore, deadline: Ticks) -> Claimed {
+fn lock(store: &dyn MessageStore, deadline: Ticks) -> ClaimedMessage {
     let record = Record::from_slice(b"body").into();
     let expires_at = Timestamp::NEVER;
     store.append_one(NewMessage { record, expires_at }, NOW);
     let mut taken = Vec::new();
-    store.claim(1, Hold::Lock { deadline }, NOW, &mut taken, &mut Vec::new());
+    store.claim(1, ClaimMode::Lock { deadline }, NOW, &mut taken, &mut Vec::new());
     assert_eq!(taken[0].deadline, deadline);
     taken.remove(0)
 }
@@ -67,9 +67,9 @@ fn check_odd_ends(store: &dyn MessageStore) {
         let record = Record::from_slice(b"body").into();
         let expires_at = Timestamp::NEVER;
         store.append_one(NewMessage { record, expires_at }, NOW);
-        store.claim(1, Hold::Lock { deadline }, NOW, &mut taken, &mut Vec::new());
+        store.claim(1, ClaimMode::Lock { deadline }, NOW, &mut taken, &mut Vec::new());
         assert_eq!(store.expire(deadline.plus_ms(2), u32::MAX, &mut Vec::new()), 1);
-        store.claim(1, Hold::Take, NOW, &mut taken, &mut Vec::new());
+        store.claim(1, ClaimMode::Take, NOW, &mut taken, &mut Vec::new());
     }
 }
 

@@ -5,12 +5,12 @@ mod support;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Peeked, Phase, Record, Removed,
-    Settled, SlotLog,
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessagePhase, MessageStore, NewMessage, Outcome, PeekedMessage,
+    PhaseCounts, Record, RemovedMessage, SettleResult, SlotLog,
 };
 use oxbus_twin::MutexLog;
 use proptest::prelude::*;
-use support::model::{Key, Message, Model, SettleAction, SettleResult};
+use support::model::{Key, Message, Model, ModelResult, SettleAction};
 use support::shared_map::SharedMap;
 
 const STORES: usize = 3;
@@ -121,7 +121,7 @@ struct Stores {
     bodies: u64,
 }
 
-fn plain(removed: &Removed) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
+fn plain(removed: &RemovedMessage) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
     (
         removed.counter.0,
         removed.record.in_memory().expect("in memory").to_vec(),
@@ -141,7 +141,7 @@ fn plain_model(message: &Message) -> (u64, Vec<u8>, u32, Timestamp, Timestamp) {
     )
 }
 
-fn same_claim(claimed: &Claimed, message: &Message, taken: bool) {
+fn same_claim(claimed: &ClaimedMessage, message: &Message, taken: bool) {
     assert_eq!(claimed.key.counter.0, message.counter);
     assert_eq!(&claimed.record.in_memory().expect("in memory")[..], &message.body[..]);
     assert_eq!(claimed.delivery_count, message.count);
@@ -155,7 +155,7 @@ fn same_claim(claimed: &Claimed, message: &Message, taken: bool) {
     assert_eq!(claimed.deadline, deadline);
     assert_eq!(
         claimed.deferred,
-        matches!(message.phase, Phase::Deferred | Phase::DeferredLocked)
+        matches!(message.phase, MessagePhase::Deferred | MessagePhase::DeferredLocked)
     );
 }
 
@@ -182,13 +182,13 @@ impl Stores {
         self.bodies.to_le_bytes().into_iter().cycle().take(len).collect()
     }
 
-    fn hold(&self, lock_mode: LockMode) -> Hold {
+    fn hold(&self, lock_mode: LockMode) -> ClaimMode {
         match lock_mode {
-            LockMode::Lock { ms } => Hold::Lock {
+            LockMode::Lock { ms } => ClaimMode::Lock {
                 deadline: self.ticks.plus_ms(ms),
             },
-            LockMode::Cache => Hold::Cache,
-            LockMode::Take => Hold::Take,
+            LockMode::Cache => ClaimMode::Cache,
+            LockMode::Take => ClaimMode::Take,
         }
     }
 
@@ -225,7 +225,9 @@ impl Stores {
             Step::Append { n, ttl_ms } => self.append(n, ttl_ms),
             Step::AppendOne { ttl_ms } => {
                 let (body, expires_at) = (self.body(), self.expiry(ttl_ms));
-                let first = self.model.append(body.clone(), self.now, expires_at, Phase::Ready);
+                let first = self
+                    .model
+                    .append(body.clone(), self.now, expires_at, MessagePhase::Ready);
                 for store in &self.stores {
                     let message = NewMessage {
                         record: Record::from_slice(&body).into(),
@@ -238,7 +240,7 @@ impl Stores {
                 let body = self.body();
                 let first = self
                     .model
-                    .append(body.clone(), self.now, Timestamp::NEVER, Phase::Scheduled);
+                    .append(body.clone(), self.now, Timestamp::NEVER, MessagePhase::Scheduled);
                 for store in &self.stores {
                     let record = Record::build(body.len(), |bytes| bytes.copy_from_slice(&body));
                     let message = NewMessage {
@@ -253,7 +255,7 @@ impl Stores {
                     .model
                     .messages
                     .iter()
-                    .filter(|message| message.phase == Phase::Scheduled)
+                    .filter(|message| message.phase == MessagePhase::Scheduled)
                     .map(|message| message.counter)
                     .collect();
                 let counter = if scheduled.is_empty() {
@@ -387,7 +389,8 @@ impl Stores {
         let bodies: Vec<_> = (0..n).map(|_| self.body()).collect();
         let first = self.model.last_counter() + 1;
         for body in &bodies {
-            self.model.append(body.clone(), self.now, expires_at, Phase::Ready);
+            self.model
+                .append(body.clone(), self.now, expires_at, MessagePhase::Ready);
         }
         for store in &self.stores {
             let mut batch: Vec<_> = bodies
@@ -411,7 +414,7 @@ impl Stores {
             assert_eq!(store.claim(max, hold, self.now, &mut out, &mut expired), claims.len());
             assert_eq!(out.len(), claims.len());
             for (claimed, (_, message)) in out.iter().zip(&claims) {
-                same_claim(claimed, message, hold == Hold::Take);
+                same_claim(claimed, message, hold == ClaimMode::Take);
             }
             assert_eq!(
                 expired.iter().map(plain).collect::<Vec<_>>(),
@@ -456,11 +459,11 @@ impl Stores {
             };
             match (store.settle(key, outcome, self.ticks), &expected) {
                 (Err(LockLost), None)
-                | (Ok(Settled::Completed), Some(SettleResult::Completed))
-                | (Ok(Settled::Ready), Some(SettleResult::Ready))
-                | (Ok(Settled::Deferred), Some(SettleResult::Deferred)) => {}
-                (Ok(Settled::Removed(removed)), Some(SettleResult::Removed(message)))
-                | (Ok(Settled::Exhausted(removed)), Some(SettleResult::Exhausted(message))) => {
+                | (Ok(SettleResult::Completed), Some(ModelResult::Completed))
+                | (Ok(SettleResult::Ready), Some(ModelResult::Ready))
+                | (Ok(SettleResult::Deferred), Some(ModelResult::Deferred)) => {}
+                (Ok(SettleResult::Removed(removed)), Some(ModelResult::Removed(message)))
+                | (Ok(SettleResult::Exhausted(removed)), Some(ModelResult::Exhausted(message))) => {
                     assert_eq!(plain(&removed), plain_model(message));
                 }
                 (settled, expected) => panic!("settled {settled:?}, expected {expected:?}"),
@@ -470,14 +473,14 @@ impl Stores {
 
     fn lock_deferred(&mut self, from: usize, n: usize, stray: bool, hold: LockMode) {
         let hold = match self.hold(hold) {
-            Hold::Cache => Hold::Take,
+            ClaimMode::Cache => ClaimMode::Take,
             other => other,
         };
         let deferred: Vec<u64> = self
             .model
             .messages
             .iter()
-            .filter(|message| message.phase == Phase::Deferred)
+            .filter(|message| message.phase == MessagePhase::Deferred)
             .map(|message| message.counter)
             .collect();
         let mut counters: Vec<u64> = (0..n.min(deferred.len()))
@@ -499,7 +502,7 @@ impl Stores {
             if let Ok(expected) = &expected {
                 assert_eq!(out.len(), expected.len());
                 for (claimed, (_, message)) in out.iter().zip(expected) {
-                    same_claim(claimed, message, hold == Hold::Take);
+                    same_claim(claimed, message, hold == ClaimMode::Take);
                 }
             } else {
                 assert!(out.is_empty());
@@ -559,16 +562,16 @@ impl Stores {
     fn check(&self) {
         let expected: Vec<_> = self.model.messages.iter().collect();
         let truth = self.model.next_expiry();
-        let mut counts = Counts::default();
+        let mut counts = PhaseCounts::default();
         for message in &self.model.messages {
             *match message.phase {
-                Phase::Ready => &mut counts.ready,
-                Phase::Cached => &mut counts.cached,
-                Phase::Locked => &mut counts.locked,
-                Phase::Deferred | Phase::DeferredLocked => &mut counts.deferred,
-                Phase::Scheduled => &mut counts.scheduled,
+                MessagePhase::Ready => &mut counts.ready,
+                MessagePhase::Cached => &mut counts.cached,
+                MessagePhase::Locked => &mut counts.locked,
+                MessagePhase::Deferred | MessagePhase::DeferredLocked => &mut counts.deferred,
+                MessagePhase::Scheduled => &mut counts.scheduled,
             } += 1;
-            counts.deferred_locked += u64::from(message.phase == Phase::DeferredLocked);
+            counts.deferred_locked += u64::from(message.phase == MessagePhase::DeferredLocked);
             counts.record_bytes += message.body.len() as u64;
         }
         for store in &self.stores {
@@ -584,7 +587,7 @@ impl Stores {
     }
 }
 
-fn same_peeks(peeked: &[Peeked], expected: &[&Message]) {
+fn same_peeks(peeked: &[PeekedMessage], expected: &[&Message]) {
     assert_eq!(peeked.len(), expected.len());
     for (peeked, message) in peeked.iter().zip(expected) {
         assert_eq!(

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{
-    Hold, LockKey, MessageStore, NewMessage, NumberedStore, Outcome, Phase, Record, Removed, Restored, SlotLog,
+    ClaimMode, LockKey, MessagePhase, MessageStore, NewMessage, NumberedStore, Outcome, Record, RemovedMessage,
+    RestoredMessage, SlotLog,
 };
 use oxbus_twin::MutexLog;
 use proptest::prelude::*;
@@ -22,7 +23,7 @@ fn message(body: u64) -> NewMessage {
 
 fn claim(store: &impl MessageStore, max: usize) -> Vec<LockKey> {
     let mut out = Vec::new();
-    store.claim(max, Hold::Lock { deadline: LATER }, NOW, &mut out, &mut Vec::new());
+    store.claim(max, ClaimMode::Lock { deadline: LATER }, NOW, &mut out, &mut Vec::new());
     out.into_iter().map(|claimed| claimed.key).collect()
 }
 
@@ -41,12 +42,12 @@ fn check_gap<S: NumberedStore>(store: &S) {
     );
     store.publish(third, &mut vec![message(4), message(5), message(6)], NOW);
     assert!(!store.has_ready(), "1 is not there yet");
-    assert!(!store.is_settled(Counter(2)));
+    assert!(!store.is_decided(Counter(2)));
     store.publish(first, &mut vec![message(1), message(2)], NOW);
     assert_eq!(counters(&claim(store, 10)), [1, 2]);
-    assert!(store.is_settled(Counter(3)) && !store.is_settled(Counter(4)));
+    assert!(store.is_decided(Counter(3)) && !store.is_decided(Counter(4)));
     store.give_up(second, 1);
-    assert!(store.is_settled(store.next()));
+    assert!(store.is_decided(store.next()));
     let keys = claim(store, 10);
     assert_eq!(counters(&keys), [4, 5, 6]);
     let mut lost = Vec::new();
@@ -84,10 +85,10 @@ fn abandoned_numbers_leave_no_segment_behind() {
 }
 
 /// A message of the model: its phase, deliveries and generation.
-type MessageEntry = (Phase, u32, u32);
+type MessageEntry = (MessagePhase, u32, u32);
 
 fn messages() -> impl Strategy<Value = BTreeMap<u64, MessageEntry>> {
-    let phase = prop_oneof![6 => Just(Phase::Ready), 1 => Just(Phase::Deferred), 1 => Just(Phase::Scheduled)];
+    let phase = prop_oneof![6 => Just(MessagePhase::Ready), 1 => Just(MessagePhase::Deferred), 1 => Just(MessagePhase::Scheduled)];
     let one = (phase, 0u32..5_000, 0u32..1_000);
     prop_oneof![
         prop::collection::btree_map(1u64..60, one.clone(), 0..40),
@@ -96,11 +97,11 @@ fn messages() -> impl Strategy<Value = BTreeMap<u64, MessageEntry>> {
     ]
 }
 
-fn restored(messages: &BTreeMap<u64, MessageEntry>, next: u64) -> (Counter, Vec<Restored>) {
+fn restored(messages: &BTreeMap<u64, MessageEntry>, next: u64) -> (Counter, Vec<RestoredMessage>) {
     let all = messages
         .iter()
-        .map(|(counter, (phase, delivery_count, generation))| Restored {
-            message: Removed {
+        .map(|(counter, (phase, delivery_count, generation))| RestoredMessage {
+            message: RemovedMessage {
                 counter: Counter(*counter),
                 record: Record::from_slice(&counter.to_le_bytes()).into(),
                 delivery_count: *delivery_count,
@@ -119,7 +120,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
     let (counter, all) = restored(messages, next);
     let store = S::restore(counter, all.into_iter());
     assert_eq!(store.next(), counter);
-    assert!(store.is_settled(counter));
+    assert!(store.is_decided(counter));
 
     let mut peeked = Vec::new();
     store.peek(Counter(0), usize::MAX, &mut peeked);
@@ -138,16 +139,22 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
             .filter(move |(_, messages)| messages.0 == wanted)
             .map(|(counter, _)| *counter)
     };
-    let expected: Vec<u64> = of_phase(Phase::Ready).chain([next, next + 1]).collect();
+    let expected: Vec<u64> = of_phase(MessagePhase::Ready).chain([next, next + 1]).collect();
     assert_eq!(counters(&keys), expected);
     for key in &keys {
         let before = messages.get(&key.counter.0).map_or(0, |messages| messages.2);
         assert_eq!(key.generation, before + 1, "a key from before the restore is invalid");
     }
-    let deferred: Vec<Counter> = of_phase(Phase::Deferred).map(Counter).collect();
+    let deferred: Vec<Counter> = of_phase(MessagePhase::Deferred).map(Counter).collect();
     let mut fetched = Vec::new();
     store
-        .lock_deferred(&deferred, Hold::Lock { deadline: LATER }, NOW, Ticks(0), &mut fetched)
+        .lock_deferred(
+            &deferred,
+            ClaimMode::Lock { deadline: LATER },
+            NOW,
+            Ticks(0),
+            &mut fetched,
+        )
         .expect("all are deferred");
     for claimed in fetched {
         let (_, count, generation) = messages[&claimed.key.counter.0];
@@ -159,7 +166,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
             .settle(claimed.key, Outcome::Complete, Ticks(0))
             .expect("it is ours");
     }
-    for counter in of_phase(Phase::Scheduled) {
+    for counter in of_phase(MessagePhase::Scheduled) {
         let taken = store.take_scheduled(Counter(counter)).expect("it is scheduled");
         assert_eq!(taken.delivery_count, messages[&counter].1);
     }

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled, SlotLog, Stored, WaitQueue};
+use oxbus_store::{
+    ClaimMode, LockKey, MessageStore, NewMessage, Outcome, Record, SettleResult, SlotLog, StoredRecord, WaitQueue,
+};
 use oxbus_twin::MutexLog;
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -20,7 +22,7 @@ fn message(id: u64) -> NewMessage {
     }
 }
 
-fn id_of(stored: &Stored) -> u64 {
+fn id_of(stored: &StoredRecord) -> u64 {
     let record = stored.in_memory().expect("in memory");
     u64::from_le_bytes(record[..].try_into().expect("eight bytes"))
 }
@@ -78,9 +80,9 @@ impl Shared<'_> {
             let now = Ticks(self.ticks.load(Ordering::SeqCst));
             let cache = dice.roll(5) == 0;
             let hold = if cache {
-                Hold::Cache
+                ClaimMode::Cache
             } else {
-                Hold::Lock {
+                ClaimMode::Lock {
                     deadline: now.plus_ms(1 + dice.roll(40)),
                 }
             };
@@ -98,7 +100,7 @@ impl Shared<'_> {
             );
             if cache {
                 for claimed in &mut out {
-                    let lock = Hold::Lock {
+                    let lock = ClaimMode::Lock {
                         deadline: now.plus_ms(30),
                     };
                     claimed.key = self.store.hand_out(claimed.key, lock).expect("only we know the key");
@@ -109,7 +111,7 @@ impl Shared<'_> {
         done
     }
 
-    fn settle(&self, out: &mut Vec<oxbus_store::Claimed>, dice: &mut Dice, done: &mut Vec<u64>) {
+    fn settle(&self, out: &mut Vec<oxbus_store::ClaimedMessage>, dice: &mut Dice, done: &mut Vec<u64>) {
         if dice.roll(2) == 0 {
             let keys: Vec<LockKey> = out.iter().map(|claimed| claimed.key).collect();
             let ticks = Ticks(self.ticks.load(Ordering::SeqCst));
@@ -146,17 +148,17 @@ impl Shared<'_> {
                 _ => Outcome::Complete,
             };
             match self.store.settle(claimed.key, outcome, ticks) {
-                Ok(Settled::Completed) => {
+                Ok(SettleResult::Completed) => {
                     done.push(id_of(&claimed.record));
                     self.finish(1);
                 }
-                Ok(Settled::Removed(removed)) => {
+                Ok(SettleResult::Removed(removed)) => {
                     done.push(id_of(&removed.record));
                     self.finish(1);
                 }
-                Ok(Settled::Ready) => self.queue.notify(1),
-                Ok(Settled::Deferred) => self.fetch(claimed.key.counter, done),
-                Ok(Settled::Exhausted(_)) => unreachable!("there is no maximum"),
+                Ok(SettleResult::Ready) => self.queue.notify(1),
+                Ok(SettleResult::Deferred) => self.fetch(claimed.key.counter, done),
+                Ok(SettleResult::Exhausted(_)) => unreachable!("there is no maximum"),
                 Err(_) => {}
             }
         }
@@ -165,7 +167,7 @@ impl Shared<'_> {
     fn fetch(&self, counter: Counter, done: &mut Vec<u64>) {
         let mut out = Vec::new();
         self.store
-            .lock_deferred(&[counter], Hold::Take, NOW, Ticks(0), &mut out)
+            .lock_deferred(&[counter], ClaimMode::Take, NOW, Ticks(0), &mut out)
             .expect("only we know the number");
         done.push(id_of(&out[0].record));
         self.finish(1);
@@ -226,7 +228,7 @@ fn every_message_is_completed_once(store: &dyn MessageStore) {
     });
     assert_eq!(done.len() as u64, MESSAGES);
     assert_eq!(done.iter().collect::<HashSet<_>>().len() as u64, MESSAGES, "none twice");
-    assert_eq!(store.counts(), oxbus_store::Counts::default());
+    assert_eq!(store.counts(), oxbus_store::PhaseCounts::default());
     assert!(!store.has_ready());
 }
 
@@ -262,7 +264,7 @@ fn numbers_rise_per_receiver() {
                 scope.spawn(move || {
                     let (mut numbers, mut out, mut expired) = (Vec::new(), Vec::new(), Vec::new());
                     while done.load(Ordering::SeqCst) < MESSAGES {
-                        let taken = store.claim(7, Hold::Take, NOW, &mut out, &mut expired);
+                        let taken = store.claim(7, ClaimMode::Take, NOW, &mut out, &mut expired);
                         done.fetch_add(taken as u64, Ordering::SeqCst);
                         numbers.extend(out.drain(..).map(|claimed| claimed.key.counter.0));
                     }

@@ -7,14 +7,14 @@ use oxbus_broker::Namespace;
 use oxbus_broker::client::{Batch, Deliveries, Receiver, SettleKey, Settlement};
 use oxbus_model::caps::BATCH_SIZE_BYTES_DEFAULT;
 use oxbus_model::{Ticks, Timestamp};
-use oxbus_store::{Hold, MessageStore, NewMessage, Record, SlotLog};
+use oxbus_store::{ClaimMode, MessageStore, NewMessage, Record, SlotLog};
 
 use crate::bus::{BODY, NOW, WAIT, ends, fields, in_memory, key_of};
 
 /// Messages through the store alone: append, claim, complete.
 pub fn store(rounds: usize, batch: usize) {
     let log = SlotLog::default();
-    let hold = Hold::Lock {
+    let hold = ClaimMode::Lock {
         deadline: Ticks(60_000),
     };
     let message = || NewMessage {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{ReadOnlyDisk, StageError, StageFile, StageHead, StageNames, StageWriter, stage_path};
+use oxbus_store::file::{ReadOnlyDisk, StageError, StageFile, StageHeader, StageNames, StageWriter, stage_path};
 
 use super::{attached_at, attached_dir};
 use crate::durable::shard_dir;
@@ -103,7 +103,7 @@ fn copy_file(
     store: [u8; 16],
     copied: &mut CopiedLoads,
 ) -> io::Result<()> {
-    let head = StageHead {
+    let head = StageHeader {
         store,
         ..file.head().clone()
     };

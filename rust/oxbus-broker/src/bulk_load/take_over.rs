@@ -11,7 +11,7 @@ use std::sync::Arc;
 use oxbus_model::caps::{ATTACHED_MS, ATTACHING_MS};
 use oxbus_model::{Error, PartitionId, Timestamp};
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{StageError, StageFile, StageHead, StageNames, stage_path};
+use oxbus_store::file::{StageError, StageFile, StageHeader, StageNames, stage_path};
 
 use super::{attached_at, attached_dir, begun_at, name_file};
 use crate::client::Sender;
@@ -140,7 +140,7 @@ impl TakeOver<'_> {
 
     /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and rows of
     /// that name must not be attached again as long as it does.
-    fn record_name(&self, sender: &Sender, head: &StageHead) -> std::result::Result<(), TakeOverError> {
+    fn record_name(&self, sender: &Sender, head: &StageHeader) -> std::result::Result<(), TakeOverError> {
         let identity = sender.queue().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));
         match self.disk.create(&name) {

@@ -13,7 +13,7 @@ use oxbus_model::caps::PEEK_MESSAGES_MAX;
 use oxbus_model::options::{PeekPolicy, in_range};
 use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Result, SequenceNumber};
-use oxbus_store::Peeked;
+use oxbus_store::PeekedMessage;
 
 use super::receiver::Receiver;
 
@@ -23,7 +23,7 @@ pub struct Browsed {
     /// Index of its cell.
     pub index: usize,
     /// The message.
-    pub message: Peeked,
+    pub message: PeekedMessage,
 }
 
 /// Where the next browse begins in each cell. After a panic it is where one may begin all the same.

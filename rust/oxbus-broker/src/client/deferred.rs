@@ -6,7 +6,7 @@ use oxbus_model::caps::DEFERRED_TAKE_MAX;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber, Timestamp};
-use oxbus_store::Hold;
+use oxbus_store::ClaimMode;
 use oxbus_store::Wait;
 
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -76,8 +76,8 @@ impl Receiver {
                 self.end_found_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))
             })?;
-        let deliver = |mut claimed: oxbus_store::Claimed| {
-            if let Hold::Lock { deadline } = hold
+        let deliver = |mut claimed: oxbus_store::ClaimedMessage| {
+            if let ClaimMode::Lock { deadline } = hold
                 && is_durable
                 && !self.leaves()
             {
@@ -108,12 +108,12 @@ impl Receiver {
     }
 
     /// How so many fetched messages are held once the journal has their hand-out.
-    fn fetching_hold(&self, count: usize) -> Result<Hold> {
+    fn fetching_hold(&self, count: usize) -> Result<ClaimMode> {
         match self.mode {
             ReceiveMode::PeekLock if self.session.is_some() => Ok(self.session_hold()),
             ReceiveMode::PeekLock => {
                 let ticks = self.queue.core().clock().ticks();
-                Ok(Hold::Lock {
+                Ok(ClaimMode::Lock {
                     deadline: ticks.plus_ms(self.lock_ms()),
                 })
             }

@@ -12,7 +12,7 @@ use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
 use oxbus_model::{Counter, Moment, Result, Ticks};
 use oxbus_store::Wait;
-use oxbus_store::{Claimed, Hold};
+use oxbus_store::{ClaimMode, ClaimedMessage};
 
 use super::attempts::Refused;
 use super::receiver::{Deliveries, Delivery, Receiver};
@@ -112,9 +112,9 @@ impl Receiver {
     }
 
     /// The hold for a message that goes to the caller.
-    fn hold_for_caller(&self, ticks: Ticks) -> Hold {
+    fn hold_for_caller(&self, ticks: Ticks) -> ClaimMode {
         match self.mode {
-            ReceiveMode::PeekLock => Hold::Lock {
+            ReceiveMode::PeekLock => ClaimMode::Lock {
                 deadline: ticks.plus_ms(self.lock_ms()),
             },
             ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),
@@ -122,24 +122,24 @@ impl Receiver {
     }
 
     /// The hold for a message that is gone when it is received: with a journal it stays until that says so.
-    pub(super) fn hold_to_leave(&self) -> Hold {
+    pub(super) fn hold_to_leave(&self) -> ClaimMode {
         if self.queue.core().is_durable() {
             REMOVAL_LOCK
         } else {
-            Hold::Take
+            ClaimMode::Take
         }
     }
 
     /// The hold for a message that goes to the cache. Under the faithful policy it is the caller's: locked, or gone.
-    fn hold_for_cache(&self, ticks: Ticks) -> Hold {
+    fn hold_for_cache(&self, ticks: Ticks) -> ClaimMode {
         match (self.policy, self.mode) {
             (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.hold_for_caller(ticks),
-            (LockPolicy::Faithful, ReceiveMode::ReceiveAndDelete) => Hold::Take,
-            (LockPolicy::Fresh, _) => Hold::Cache,
+            (LockPolicy::Faithful, ReceiveMode::ReceiveAndDelete) => ClaimMode::Take,
+            (LockPolicy::Fresh, _) => ClaimMode::Cache,
         }
     }
 
-    fn deliver(index: usize, claimed: Claimed, moment: Moment, out: &mut Deliveries) {
+    fn deliver(index: usize, claimed: ClaimedMessage, moment: Moment, out: &mut Deliveries) {
         let locked_until = Self::locked_until(claimed.deadline, moment.now, moment.ticks);
         out.push(Delivery {
             index,
@@ -181,7 +181,7 @@ impl Receiver {
             let hold = self.hold_for_caller(moment.ticks);
             if let Some(key) = store.hand_out(claimed.key, hold) {
                 claimed.key = key;
-                if let Hold::Lock { deadline } = hold {
+                if let ClaimMode::Lock { deadline } = hold {
                     claimed.deadline = deadline;
                 }
                 Self::deliver(index, claimed, moment, out);
@@ -302,9 +302,9 @@ impl Receiver {
         &self,
         index: usize,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         moment: Moment,
-        claims: &mut Vec<Claimed>,
+        claims: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> usize {
         let Some(cell) = self.queue.cell(index) else { return 0 };
@@ -352,7 +352,7 @@ impl Receiver {
             return;
         }
         content.used_at = moment.ticks;
-        if self.hold_for_cache(moment.ticks) == Hold::Take {
+        if self.hold_for_cache(moment.ticks) == ClaimMode::Take {
             self.note_taken(&cached, wait);
         }
         content.messages.extend(cached);

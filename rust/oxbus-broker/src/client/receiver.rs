@@ -10,7 +10,7 @@ use oxbus_model::caps::{PREFETCH_COUNT_MAX, RECEIVE_MESSAGES_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{LockPolicy, ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestamp};
-use oxbus_store::Claimed;
+use oxbus_store::ClaimedMessage;
 use smallvec::SmallVec;
 
 use super::attempts::Refused;
@@ -57,7 +57,7 @@ pub struct Delivery {
     /// Index of its cell.
     pub index: usize,
     /// The message and its hold.
-    pub claimed: Claimed,
+    pub claimed: ClaimedMessage,
     /// End of its lock; `None` when it has none.
     pub locked_until: Option<Timestamp>,
 }

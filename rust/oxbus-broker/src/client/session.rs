@@ -7,7 +7,7 @@ use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::{Hold, Record, Wait};
+use oxbus_store::{ClaimMode, Record, Wait};
 
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
@@ -65,9 +65,9 @@ impl Receiver {
     }
 
     /// The session's lock is the umbrella: a message has no end of its own.
-    pub(super) fn session_hold(&self) -> Hold {
+    pub(super) fn session_hold(&self) -> ClaimMode {
         match self.mode {
-            ReceiveMode::PeekLock => Hold::Lock {
+            ReceiveMode::PeekLock => ClaimMode::Lock {
                 deadline: Ticks::OPEN_END,
             },
             ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),

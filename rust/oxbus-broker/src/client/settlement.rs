@@ -7,7 +7,7 @@ use oxbus_model::message::Value;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, Moment, Result, Timestamp};
-use oxbus_store::{LockKey, LockLost, Outcome, Peeked, Record, Stored, Wait};
+use oxbus_store::{LockKey, LockLost, Outcome, PeekedMessage, Record, StoredRecord, Wait};
 
 use super::named::with_messages;
 use super::receiver::Receiver;
@@ -151,10 +151,10 @@ impl Receiver {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
-                replacement: self.changed(cell, at, changes)?.map(Stored::from),
+                replacement: self.changed(cell, at, changes)?.map(StoredRecord::from),
             },
             Settlement::Defer(changes) => Outcome::Defer {
-                replacement: self.changed(cell, at, changes)?.map(Stored::from),
+                replacement: self.changed(cell, at, changes)?.map(StoredRecord::from),
             },
             Settlement::DeadLetter {
                 reason,
@@ -278,7 +278,7 @@ impl Receiver {
 
     /// The bytes of a message that the caller holds. Only its holder can change them, so they stay as read.
     fn stored(&self, cell: &Cell, at: SettleKey) -> Result<Record> {
-        let mut found: Vec<Peeked> = Vec::new();
+        let mut found: Vec<PeekedMessage> = Vec::new();
         cell.store(self.sub_queue).peek(at.key.counter, 1, &mut found);
         let message = found.pop().filter(|message| message.counter == at.key.counter);
         let message = message.ok_or_else(|| self.lock_lost(at))?;

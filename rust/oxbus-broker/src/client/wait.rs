@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use oxbus_model::Result;
 use oxbus_model::name::SubQueue;
-use oxbus_store::wait_queue::{self, Callback, Waiter, look_or_register};
+use oxbus_store::wait_queue::{self, NotifyCallback, Waiter, look_or_register};
 use oxbus_store::{Wait, WaitQueue};
 
 use crate::clock::Deadline;
@@ -76,7 +76,7 @@ pub struct Waiting {
 }
 
 /// What a step brought.
-pub type Step<T> = wait_queue::Step<T, Waiting>;
+pub type Step<T> = wait_queue::LookResult<T, Waiting>;
 
 /// Takes one step of a wait: looks, joins those who wait, and looks again. `callback` is called once, by whichever thread
 /// notifies; it must be short and must not receive. Without one a thread sleeps.
@@ -84,7 +84,7 @@ pub fn step<T>(
     source: &impl WaitSource,
     earlier: Option<Waiting>,
     options: &WaitOptions<'_>,
-    callback: Option<Callback>,
+    callback: Option<NotifyCallback>,
     look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<Step<T>> {
     let deadline = options.deadline;
@@ -96,9 +96,9 @@ pub fn step<T>(
         &options.cancellation.or_until(&is_late),
     )?;
     Ok(match stepped {
-        wait_queue::Step::Found(found) => Step::Found(found),
-        wait_queue::Step::Over => Step::Over,
-        wait_queue::Step::Waiting(waiter) => {
+        wait_queue::LookResult::Found(found) => Step::Found(found),
+        wait_queue::LookResult::Over => Step::Over,
+        wait_queue::LookResult::Waiting(waiter) => {
             let times = [deadline.remaining(), source.look_again_after(), options.ask_every];
             let at_most = times.into_iter().flatten().min();
             Step::Waiting(Waiting { waiter, at_most })

@@ -15,13 +15,13 @@ use oxbus_model::caps::OS_SYNC_INTERVAL_MS;
 use oxbus_model::options::Durability;
 use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
-use oxbus_store::extent::Place;
+use oxbus_store::extent::ExtentLocation;
 use oxbus_store::file::{
-    Catalog, FileLog, FileLogOptions, Flusher, OpenError, OwnError, Owner, Replay, Replayed, ShardId,
+    Catalog, FileLog, FileLogOptions, Flusher, OpenError, OwnError, Owner, Replay, ReplayResult, ShardId,
 };
 use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
-use oxbus_store::{Record, Stored};
+use oxbus_store::{Record, StoredRecord};
 
 use super::inspect::find_catalog;
 use super::{Recovery, ShardStore, Stores};
@@ -252,7 +252,7 @@ struct OpenedShard {
     shard: Arc<Shard>,
     store: Option<ShardStore>,
     state: ShardState,
-    replayed: Replayed,
+    replayed: ReplayResult,
 }
 
 impl ShardOpener<'_> {
@@ -284,7 +284,7 @@ impl ShardOpener<'_> {
             shard: Arc::new(Shard::stopped(id, fault, reason)),
             store: None,
             state: ShardState::default(),
-            replayed: Replayed::default(),
+            replayed: ReplayResult::default(),
         };
         if !is_owned {
             return stopped(PartitionFault::NotOwned, FaultReason::default());
@@ -323,7 +323,7 @@ impl ShardOpener<'_> {
         disk: &Arc<dyn Disk>,
         dir: &Path,
         partition: u16,
-    ) -> std::result::Result<(FileLog, FileLogOptions, ShardState, Replayed), FaultReason> {
+    ) -> std::result::Result<(FileLog, FileLogOptions, ShardState, ReplayResult), FaultReason> {
         if !FileLog::exists(&**disk, dir).map_err(|error| unreadable(dir, error))? {
             let text = format!(
                 "the files of the partition are missing; restore them from a copy: `{}`",
@@ -397,14 +397,14 @@ impl ShardReplay {
         self.fenced.iter().map(|(epoch, _)| *epoch).max().unwrap_or(0)
     }
 
-    fn apply(&mut self, entry: &[u8], at: &str, place: Option<&Place>, counts: bool) {
+    fn apply(&mut self, entry: &[u8], at: &str, place: Option<&ExtentLocation>, counts: bool) {
         if self.wrong.is_some() {
             return;
         }
         let memory = &self.memory;
         let mut keep = |bytes: &[u8]| match place {
             Some(place) if memory.spills_at_open(bytes.len()) => {
-                Stored::on_disk(bytes.len(), place.plus(offset_in(entry, bytes)))
+                StoredRecord::on_disk(bytes.len(), place.plus(offset_in(entry, bytes)))
             }
             _ => Record::from_slice(bytes).into(),
         };
@@ -425,7 +425,7 @@ impl ShardReplay {
 }
 
 impl Replay for ShardReplay {
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>) {
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&ExtentLocation>) {
         self.apply(part, &format!("the snapshot after entry {}", covered.0), place, true);
     }
 
@@ -433,7 +433,7 @@ impl Replay for ShardReplay {
         self.epoch = epoch;
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&ExtentLocation>) {
         let counts = !self.fenced.contains(&(self.epoch, lsn));
         self.apply(entry, &format!("entry {}", lsn.0), place, counts);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, PartitionId, Result};
-use oxbus_store::{Claimed, LockKey, NeighbourReader, Outcome, Peeked, Phase, Wait};
+use oxbus_store::{ClaimedMessage, CoalescingReader, LockKey, MessagePhase, Outcome, PeekedMessage, Wait};
 
 use super::Entity;
 use crate::record::with_dead_letter;
@@ -39,7 +39,7 @@ pub enum Drained<'a> {
 #[derive(Debug)]
 pub struct Waiting {
     /// The messages, in order; their bytes wherever they are.
-    pub messages: Vec<Peeked>,
+    pub messages: Vec<PeekedMessage>,
     /// Where to go on; `None` at the end.
     pub next: Option<Counter>,
 }
@@ -63,7 +63,7 @@ impl Entity {
         };
         let (mut from, mut bytes) = (from, 0);
         loop {
-            let mut page: Vec<Peeked> = Vec::new();
+            let mut page: Vec<PeekedMessage> = Vec::new();
             cell.store(sub_queue).peek(from, LOOK_MESSAGES, &mut page);
             let Some(last) = page.last() else { return Ok(waiting) };
             from = last.counter.next();
@@ -85,9 +85,9 @@ impl Entity {
     pub fn read_waiting(
         &self,
         partition: PartitionId,
-        messages: &[Peeked],
-        reader: &mut NeighbourReader,
-        mut show: impl FnMut(&Peeked, &[u8]) -> Result<()>,
+        messages: &[PeekedMessage],
+        reader: &mut CoalescingReader,
+        mut show: impl FnMut(&PeekedMessage, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let cell = self.cell_for_append(usize::from(partition.0));
         let mut shown = messages.iter();
@@ -138,12 +138,12 @@ impl Entity {
         Ok((index, self.cell_for_append(index)))
     }
 
-    fn hold_waiting(&self, at: (SubQueue, usize, &Cell), counters: &[Counter], wait: &Wait<'_>) -> Vec<Claimed> {
+    fn hold_waiting(&self, at: (SubQueue, usize, &Cell), counters: &[Counter], wait: &Wait<'_>) -> Vec<ClaimedMessage> {
         let (sub_queue, _, cell) = at;
         let mut held = Vec::with_capacity(counters.len());
         let mut wanted = counters.iter().copied().peekable();
         while let Some(&first) = wanted.peek() {
-            let mut page: Vec<Peeked> = Vec::new();
+            let mut page: Vec<PeekedMessage> = Vec::new();
             cell.store(sub_queue).peek(first, LOOK_MESSAGES, &mut page);
             let Some(last) = page.last().map(|message| message.counter) else {
                 break;
@@ -161,7 +161,7 @@ impl Entity {
     fn end_all(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
-        held: &[Claimed],
+        held: &[ClaimedMessage],
         outcome: Drained<'_>,
         wait: &Wait<'_>,
     ) -> Result<usize> {
@@ -221,6 +221,6 @@ impl Entity {
 }
 
 /// True for what a receiver could get.
-fn is_waiting(phase: Phase) -> bool {
-    matches!(phase, Phase::Ready | Phase::Cached)
+fn is_waiting(phase: MessagePhase) -> bool {
+    matches!(phase, MessagePhase::Ready | MessagePhase::Cached)
 }

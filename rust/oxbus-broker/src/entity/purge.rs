@@ -10,7 +10,9 @@ use oxbus_model::caps::PURGE_LOOK_MESSAGES;
 use oxbus_model::message::{Fields, PropertiesBuilder};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, NumberedStore, Outcome, Peeked, Phase, Record, Wait};
+use oxbus_store::{
+    ClaimMode, ClaimedMessage, LockKey, MessagePhase, NumberedStore, Outcome, PeekedMessage, Record, Wait,
+};
 
 use super::Entity;
 use super::write_batch::WriteBatch;
@@ -32,7 +34,7 @@ pub struct Choice {
 
 impl Choice {
     /// True for a message that is wanted; of an entity that requires sessions only with a session, when `needs_session` says so.
-    fn takes(&self, cell: &Cell, message: &Peeked, index: usize, needs_session: bool) -> Result<bool> {
+    fn takes(&self, cell: &Cell, message: &PeekedMessage, index: usize, needs_session: bool) -> Result<bool> {
         if self.before.is_some_and(|before| message.enqueued_at >= before) {
             return Ok(false);
         }
@@ -125,7 +127,7 @@ impl Entity {
         Ok(())
     }
 
-    fn resubmit_all(&self, index: usize, cell: &Cell, chosen: &[Claimed], wait: &Wait<'_>) -> Result<()> {
+    fn resubmit_all(&self, index: usize, cell: &Cell, chosen: &[ClaimedMessage], wait: &Wait<'_>) -> Result<()> {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
@@ -142,7 +144,14 @@ impl Entity {
     }
 
     /// Moves held messages of the dead-letter queue into the entity, all or none.
-    fn send_again(&self, index: usize, cell: &Cell, chosen: &[Claimed], moment: Moment, wait: &Wait<'_>) -> Result<()> {
+    fn send_again(
+        &self,
+        index: usize,
+        cell: &Cell,
+        chosen: &[ClaimedMessage],
+        moment: Moment,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         // They are counted in its size as they are: no more room is taken.
         self.admit(index, 0, chosen.len(), wait)?;
         let mut batch = WriteBatch::new(moment);
@@ -192,21 +201,23 @@ impl Entity {
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         max: usize,
-        wants: impl Fn(&Peeked) -> Result<bool>,
+        wants: impl Fn(&PeekedMessage) -> Result<bool>,
         wait: &Wait<'_>,
-    ) -> Result<Vec<Claimed>> {
+    ) -> Result<Vec<ClaimedMessage>> {
         let end = cell.main().next();
         let mut chosen = Vec::new();
         let mut from = Counter(0);
         while chosen.len() < max {
-            let mut page: Vec<Peeked> = Vec::new();
+            let mut page: Vec<PeekedMessage> = Vec::new();
             cell.store(sub_queue).peek(from, PURGE_LOOK_MESSAGES, &mut page);
             let Some(last) = page.last().map(|message| message.counter) else {
                 break;
             };
             from = last.next();
             let mut is_last = last >= end;
-            page.retain(|message| message.counter < end && matches!(message.phase, Phase::Ready | Phase::Cached));
+            page.retain(|message| {
+                message.counter < end && matches!(message.phase, MessagePhase::Ready | MessagePhase::Cached)
+            });
             let mut wanted = Vec::new();
             for message in page {
                 if chosen.len() + wanted.len() == max {
@@ -218,7 +229,7 @@ impl Entity {
                     Ok(true) => wanted.push(message),
                     Ok(false) => {}
                     Err(error) => {
-                        let keys = chosen.iter().map(|claimed: &Claimed| claimed.key);
+                        let keys = chosen.iter().map(|claimed: &ClaimedMessage| claimed.key);
                         self.release_all((sub_queue, index, cell), keys, wait);
                         return Err(error);
                     }
@@ -237,14 +248,15 @@ impl Entity {
     pub(super) fn take_hold(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
-        wanted: Vec<Peeked>,
-        chosen: &mut Vec<Claimed>,
+        wanted: Vec<PeekedMessage>,
+        chosen: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) {
-        let hold = Hold::Lock { deadline: Ticks::NEVER };
+        let hold = ClaimMode::Lock { deadline: Ticks::NEVER };
         let before = chosen.len();
-        let (ready, put_aside): (Vec<Peeked>, Vec<Peeked>) =
-            wanted.into_iter().partition(|message| message.phase == Phase::Ready);
+        let (ready, put_aside): (Vec<PeekedMessage>, Vec<PeekedMessage>) = wanted
+            .into_iter()
+            .partition(|message| message.phase == MessagePhase::Ready);
         let ready: Vec<Counter> = ready.iter().map(|it| it.counter).collect();
         let now = self.now();
         let mut buried = cell.claim_these_or_expire(
@@ -255,7 +267,7 @@ impl Entity {
             chosen,
             wait,
         );
-        let key_of = |message: &Peeked| LockKey {
+        let key_of = |message: &PeekedMessage| LockKey {
             counter: message.counter,
             generation: message.generation,
         };
@@ -265,7 +277,7 @@ impl Entity {
         let mut expired = Vec::new();
         for message in put_aside {
             let is_over = sub_queue == SubQueue::Main && message.expires_at <= now;
-            let mut claimed = Claimed {
+            let mut claimed = ClaimedMessage {
                 key: key_of(&message),
                 record: message.record,
                 delivery_count: message.delivery_count,

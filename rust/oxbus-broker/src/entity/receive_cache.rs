@@ -16,7 +16,7 @@ use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
 use oxbus_model::sync::whole;
-use oxbus_store::{Claimed, LockKey};
+use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::Entity;
 
@@ -25,7 +25,7 @@ use super::Entity;
 pub(crate) struct Cached {
     /// Index of its cell.
     pub(crate) index: usize,
-    pub(crate) claimed: Claimed,
+    pub(crate) claimed: ClaimedMessage,
 }
 
 /// The cache of one receiver.

@@ -13,7 +13,7 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp, varint};
 use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{StageHead, StageWriter};
+use oxbus_store::file::{StageHeader, StageWriter};
 
 use super::Namespace;
 use crate::bulk_load::{attached_dir, name_file, name_prefix, new_number};
@@ -133,7 +133,7 @@ impl BulkLoad {
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         let dir = attached_dir(&self.dir, partition);
-        let head = StageHead {
+        let head = StageHeader {
             store: self.stores().id(),
             entity: self.sender.queue().id().0,
             created_at_ms: self.now.0,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
-use oxbus_store::{Phase, Record, Wait};
+use oxbus_store::{MessagePhase, Record, Wait};
 
 use super::{Cell, CellState};
 
@@ -173,7 +173,7 @@ impl Cell {
 
     /// The record of a scheduled message, and its time to live in ms once it is active; `None` if it was cancelled.
     pub fn scheduled(&self, counter: Counter) -> Result<Option<(Record, Option<u64>)>> {
-        let Some(found) = self.peek_one(counter).filter(|it| it.phase == Phase::Scheduled) else {
+        let Some(found) = self.peek_one(counter).filter(|it| it.phase == MessagePhase::Scheduled) else {
             return Ok(None);
         };
         let lives =

@@ -6,7 +6,7 @@
 //! receive whose entry is not written is taken back before the call returns.
 
 use oxbus_model::{Effect, Error, ErrorKind};
-use oxbus_store::shard_log::{AppendError, Failure};
+use oxbus_store::shard_log::{AppendError, LogFailure};
 
 use super::{FaultReason, PartitionFault, Shard};
 
@@ -48,8 +48,8 @@ impl Shard {
         match error {
             AppendError::Full
             | AppendError::Late
-            | AppendError::Unavailable(Failure::Closed)
-            | AppendError::Unknown(Failure::Closed) => {}
+            | AppendError::Unavailable(LogFailure::Closed)
+            | AppendError::Unknown(LogFailure::Closed) => {}
             AppendError::Fenced { .. } => {
                 let reason = FaultReason::of(error.to_string(), Some(error.cause()));
                 self.health.fail(PartitionFault::NotOwned, reason);
@@ -71,10 +71,10 @@ impl Shard {
         let (kind, cause) = match error {
             AppendError::Full => (ErrorKind::QuotaExceeded, "the disk of the partition is full".to_owned()),
             AppendError::Late => (ErrorKind::Timeout, "the store did not answer in time".to_owned()),
-            AppendError::Unavailable(Failure::Closed) | AppendError::Unknown(Failure::Closed) => {
+            AppendError::Unavailable(LogFailure::Closed) | AppendError::Unknown(LogFailure::Closed) => {
                 (ErrorKind::Closed, "the namespace was closed".to_owned())
             }
-            AppendError::Unknown(Failure::Silent) => (ErrorKind::Timeout, store_failed(error)),
+            AppendError::Unknown(LogFailure::Silent) => (ErrorKind::Timeout, store_failed(error)),
             _ => (ErrorKind::PartitionUnavailable, store_failed(error)),
         };
         let effect = match error {
@@ -126,7 +126,7 @@ mod tests {
 
     use oxbus_model::{Effect, ErrorKind, PartitionId};
     use oxbus_store::Wait;
-    use oxbus_store::shard_log::{AppendError, Failure};
+    use oxbus_store::shard_log::{AppendError, LogFailure};
 
     use super::{CallKind, Shard};
 
@@ -134,10 +134,10 @@ mod tests {
         AppendError::Full,
         AppendError::Late,
         AppendError::Fenced { epoch: 2 },
-        AppendError::Unavailable(Failure::Closed),
-        AppendError::Unavailable(Failure::Io { errno: Some(5) }),
-        AppendError::Unknown(Failure::Silent),
-        AppendError::Unknown(Failure::Io { errno: Some(28) }),
+        AppendError::Unavailable(LogFailure::Closed),
+        AppendError::Unavailable(LogFailure::Io { errno: Some(5) }),
+        AppendError::Unknown(LogFailure::Silent),
+        AppendError::Unknown(LogFailure::Io { errno: Some(28) }),
     ];
 
     #[test]

@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Identity, PartitionId, Ticks, Timestamp};
-use oxbus_store::{CellStore, MessageStore, NumberedStore, Peeked, Phase, Removed, Restored};
+use oxbus_store::{
+    CellStore, MessagePhase, MessageStore, NumberedStore, PeekedMessage, RemovedMessage, RestoredMessage,
+};
 
 use super::activation::ActivationLock;
 use super::guarded::Guarded;
@@ -155,7 +157,7 @@ impl Cell {
         queues: EntityState,
         max_delivery_count: u32,
         features: CellFeatures,
-    ) -> (Self, Vec<Removed>) {
+    ) -> (Self, Vec<RemovedMessage>) {
         let state = |(id, (set_at, bytes)): (String, (Timestamp, Vec<u8>))| {
             let bytes = bytes.into();
             (id.into(), SessionState { bytes, set_at })
@@ -175,8 +177,8 @@ impl Cell {
         for (counter, message) in queues.dead_letters.into_messages() {
             let generation = message.generation;
             let phase = match message.phase {
-                StoredPhase::Deferred | StoredPhase::Fetched => Phase::Deferred,
-                StoredPhase::Ready | StoredPhase::Scheduled { .. } => Phase::Ready,
+                StoredPhase::Deferred | StoredPhase::Fetched => MessagePhase::Deferred,
+                StoredPhase::Ready | StoredPhase::Scheduled { .. } => MessagePhase::Ready,
             };
             state
                 .dead_letters
@@ -190,14 +192,14 @@ impl Cell {
                     exhausted.push(message.into_removed(counter));
                     return None;
                 }
-                StoredPhase::Ready => Phase::Ready,
-                StoredPhase::Deferred | StoredPhase::Fetched => Phase::Deferred,
+                StoredPhase::Ready => MessagePhase::Ready,
+                StoredPhase::Deferred | StoredPhase::Fetched => MessagePhase::Deferred,
                 StoredPhase::Scheduled { due } => {
                     state.schedule.add(due, counter);
-                    Phase::Scheduled
+                    MessagePhase::Scheduled
                 }
             };
-            Some(Restored {
+            Some(RestoredMessage {
                 phase,
                 generation: message.generation,
                 message: message.into_removed(counter),
@@ -349,7 +351,7 @@ impl Cell {
     /// Due time of a scheduled message; `None` if there is no such message.
     pub(crate) fn due_of(&self, counter: Counter) -> Option<Timestamp> {
         self.peek_one(counter)
-            .filter(|message| message.phase == Phase::Scheduled)
+            .filter(|message| message.phase == MessagePhase::Scheduled)
             .map(|message| due_of(&message))
     }
 
@@ -361,7 +363,7 @@ impl Cell {
     }
 
     /// A message of the entity in any phase.
-    pub(crate) fn peek_one(&self, counter: Counter) -> Option<Peeked> {
+    pub(crate) fn peek_one(&self, counter: Counter) -> Option<PeekedMessage> {
         let mut found = Vec::new();
         self.main.peek(counter, 1, &mut found);
         found.pop().filter(|message| message.counter == counter)
@@ -375,7 +377,7 @@ impl Drop for Cell {
 }
 
 /// The due time in a scheduled message's fields; its enqueued time if the record does not decode.
-pub(super) fn due_of(message: &Peeked) -> Timestamp {
+pub(super) fn due_of(message: &PeekedMessage) -> Timestamp {
     let record = message.record.load().ok();
     let fields = record
         .as_ref()

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, OrderedStore, Outcome, Peeked, Removed, Settled,
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessageStore, NewMessage, OrderedStore, Outcome, PeekedMessage,
+    PhaseCounts, RemovedMessage, SettleResult,
 };
 
 use super::{CellStateId, Shard};
@@ -42,21 +43,28 @@ impl MessageStore for DeadLetters {
         unreachable!("{NOT_A_TARGET}")
     }
 
-    fn take_scheduled(&self, _: Counter) -> Option<Removed> {
+    fn take_scheduled(&self, _: Counter) -> Option<RemovedMessage> {
         None
     }
 
-    fn claim(&self, max: usize, hold: Hold, _: Timestamp, out: &mut Vec<Claimed>, expired: &mut Vec<Removed>) -> usize {
+    fn claim(
+        &self,
+        max: usize,
+        hold: ClaimMode,
+        _: Timestamp,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
+    ) -> usize {
         self.with(|store| store.claim(max, hold, Timestamp(0), out, expired))
     }
 
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         _: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         self.with(|store| store.claim_these(counters, hold, Timestamp(0), out, expired))
     }
@@ -65,7 +73,7 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.has_ready())
     }
 
-    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         self.with(|store| store.hand_out(key, hold))
     }
 
@@ -73,7 +81,7 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.release_cached(keys))
     }
 
-    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         self.with(|store| store.settle(key, outcome, ticks))
     }
 
@@ -89,7 +97,7 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.rekey(key, generation, deadline, ticks))
     }
 
-    fn charge(&self, key: LockKey, _: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+    fn charge(&self, key: LockKey, _: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
         self.with(|store| store.charge(key, u32::MAX, ticks))
     }
 
@@ -100,17 +108,17 @@ impl MessageStore for DeadLetters {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         _: Timestamp,
         ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), ticks, out))
     }
 
-    fn take_expired(&self, _: &[Counter], _: Timestamp, _: &mut Vec<Removed>) {}
+    fn take_expired(&self, _: &[Counter], _: Timestamp, _: &mut Vec<RemovedMessage>) {}
 
-    fn expire(&self, ticks: Ticks, _: u32, exhausted: &mut Vec<Removed>) -> usize {
+    fn expire(&self, ticks: Ticks, _: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
         self.with(|store| store.expire(ticks, u32::MAX, exhausted))
     }
 
@@ -118,11 +126,11 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.next_expiry())
     }
 
-    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         self.with(|store| store.peek(from, max, out));
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> PhaseCounts {
         self.with(|store| store.counts())
     }
 

@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
-use oxbus_store::{Claimed, Hold, LockKey, LockLost, Outcome, Settled};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, LockLost, Outcome, SettleResult};
 
 use super::journal::ConsumerRecord;
 use super::{Cell, ReadyCounts};
 
 /// Lock of messages that are removed once the journal has the removal. It is no delivery, so nothing is charged if they stay.
-pub const REMOVAL_LOCK: Hold = Hold::Lock { deadline: Ticks::NEVER };
+pub const REMOVAL_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
 /// Lock of reserved messages.
-pub const RESERVATION_LOCK: Hold = Hold::Lock { deadline: Ticks::NEVER };
+pub const RESERVATION_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
 /// A message locked by a reservation.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +31,8 @@ pub struct ReservedMessage {
     pub bytes: u32,
 }
 
-impl From<&Claimed> for ReservedMessage {
-    fn from(claimed: &Claimed) -> Self {
+impl From<&ClaimedMessage> for ReservedMessage {
+    fn from(claimed: &ClaimedMessage) -> Self {
         Self {
             key: claimed.key,
             delivery_count: claimed.delivery_count,
@@ -60,7 +60,7 @@ impl Cell {
     /// Releases a lock that is not in the journal, without charging a delivery. Returns what became ready.
     pub fn release_lock(&self, sub_queue: SubQueue, key: LockKey, ticks: Ticks) -> Result<ReadyCounts, LockLost> {
         let settled = self.store(sub_queue).settle(key, Outcome::Release, ticks)?;
-        let ready = usize::from(matches!(settled, Settled::Ready));
+        let ready = usize::from(matches!(settled, SettleResult::Ready));
         Ok(ReadyCounts::of(sub_queue, ready))
     }
 

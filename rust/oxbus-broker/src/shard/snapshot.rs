@@ -21,7 +21,7 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECK_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
-use oxbus_store::{NumberedStore, Peeked, Phase};
+use oxbus_store::{MessagePhase, NumberedStore, PeekedMessage};
 
 use super::journal::push_intent;
 use super::journal::{EntityId, Intent, JournalEvent, SEEN_MAX, StoredPhase};
@@ -157,7 +157,7 @@ impl Shard {
     fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
         for NotedCell { cell, next, .. } in noted {
-            while !cell.cell().main().is_settled(*next) {
+            while !cell.cell().main().is_decided(*next) {
                 self.check_not_panicked()?;
                 std::thread::park_timeout(pause);
                 pause = (pause * 2).min(Duration::from_millis(20));
@@ -220,7 +220,7 @@ struct SnapshotChunks<'a, C> {
     remembered: VecDeque<(Timestamp, Identity)>,
     /// Session states of the current cell still to be written.
     states: Vec<(Arc<str>, SessionState)>,
-    page: VecDeque<Peeked>,
+    page: VecDeque<PeekedMessage>,
     /// Bytes written so far.
     bytes: u64,
 }
@@ -318,19 +318,19 @@ impl<C: CellHandle> Iterator for SnapshotChunks<'_, C> {
     }
 }
 
-fn push_message(entity: EntityId, sub_queue: SubQueue, message: &Peeked, chunk: &mut Chunk) -> io::Result<()> {
+fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, chunk: &mut Chunk) -> io::Result<()> {
     let record = message.record.load()?;
     let phase = match message.phase {
-        Phase::Ready | Phase::Cached | Phase::Locked => StoredPhase::Ready,
-        Phase::Deferred => StoredPhase::Deferred,
-        Phase::DeferredLocked => StoredPhase::Fetched,
-        Phase::Scheduled => StoredPhase::Scheduled {
+        MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => StoredPhase::Ready,
+        MessagePhase::Deferred => StoredPhase::Deferred,
+        MessagePhase::DeferredLocked => StoredPhase::Fetched,
+        MessagePhase::Scheduled => StoredPhase::Scheduled {
             due: super::cell::due_of(message),
         },
     };
     // A delivery in progress counts as ended. A deferred message was charged at its fetch. A locked message that is not delivered
     // is not charged.
-    let charge = u32::from(message.phase == Phase::Locked && message.is_delivered);
+    let charge = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,
         counter: message.counter,

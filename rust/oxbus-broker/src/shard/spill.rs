@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, Source};
-use oxbus_store::extent::Place;
-use oxbus_store::{NeighbourReader, Record, Stored, Wait};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::{CoalescingReader, Record, StoredRecord, Wait};
 
 use super::journal::{EventReader, JournalEvent, PendingEntry, RecordChange};
 use super::{CallKind, Cell, CellState, FaultReason, PartitionFault, Shard};
@@ -23,7 +23,7 @@ pub(crate) fn offset_in(entry: &[u8], part: &[u8]) -> usize {
 }
 
 /// Locations of the messages that an entry adds to an entity or to its dead-letter queue, in order.
-pub(crate) fn record_locations(entry: &[u8], location: &Place) -> Vec<Place> {
+pub(crate) fn record_locations(entry: &[u8], location: &ExtentLocation) -> Vec<ExtentLocation> {
     let at = |bytes: &[u8]| location.plus(offset_in(entry, bytes));
     let mut record_locations = Vec::new();
     for (_, event) in EventReader::of(entry).flatten() {
@@ -73,7 +73,7 @@ pub(crate) struct UnspilledDeadLetter {
     counter: Counter,
     record: Record,
     pending: PendingEntry,
-    location: Place,
+    location: ExtentLocation,
 }
 
 impl UnspilledDeadLetter {
@@ -81,7 +81,7 @@ impl UnspilledDeadLetter {
     pub(crate) fn of(
         shard: &Shard,
         counter: Counter,
-        record: &Stored,
+        record: &StoredRecord,
         entry: &[u8],
         pending: &PendingEntry,
     ) -> Option<Self> {
@@ -155,7 +155,7 @@ impl Shard {
 impl Cell {
     /// The record of a message, in memory or read from disk.
     #[inline]
-    pub fn load(&self, stored: &Stored) -> Result<Record> {
+    pub fn load(&self, stored: &StoredRecord) -> Result<Record> {
         match stored.in_memory() {
             Some(record) => Ok(record.clone()),
             None => stored.load().map_err(|error| self.shard.unreadable(error)),
@@ -165,8 +165,8 @@ impl Cell {
     /// Passes the records of messages to `show`, in order. Adjacent records are read together.
     pub fn load_each<'a>(
         &self,
-        messages: impl Iterator<Item = &'a Stored>,
-        reader: &mut NeighbourReader,
+        messages: impl Iterator<Item = &'a StoredRecord>,
+        reader: &mut CoalescingReader,
         show: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         reader.read(messages, |error| self.shard.unreadable(error), show)
@@ -174,7 +174,7 @@ impl Cell {
 
     /// Loads the record of a message into memory.
     #[inline]
-    pub fn load_in_place(&self, stored: &mut Stored) -> Result<()> {
+    pub fn load_in_place(&self, stored: &mut StoredRecord) -> Result<()> {
         if stored.in_memory().is_none() {
             *stored = self.load(stored)?.into();
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use super::content::{RunInfo, StageContent};
 use super::publish::split_into_pieces;
@@ -86,7 +86,7 @@ impl StageRegistry {
     /// Decides a batch. Once this returns `Ok` the batch is committed, whatever happens. After a definite error it is not.
     pub(super) fn decide(&self, sink: &str, intent: Intent, wait: &Wait<'_>) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
-        let room = Room::Adds;
+        let room = SpaceClass::Adds;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let ticket = home.begin(&mut write, home.durability(None), wait)?;
         ticket.finish(wait).map(drop)
@@ -94,7 +94,7 @@ impl StageRegistry {
 
     /// Updates the intent of a committed batch without waiting for the disk: recovery derives a lost update again.
     pub(super) fn update_intent(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
-        let room = Room::Frees;
+        let room = SpaceClass::Frees;
         let mut write = ShardWrite::of(intent_of(sink, intent, room), self.core.clock().moment());
         let _ = self
             .home_of(sink)
@@ -218,7 +218,7 @@ fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Err
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-fn intent_of(sink: &str, intent: Intent, room: Room) -> WriteOperation<'_> {
+fn intent_of(sink: &str, intent: Intent, room: SpaceClass) -> WriteOperation<'_> {
     let intent = Box::new(intent);
     WriteOperation::Intent { sink, intent, room }
 }

@@ -10,7 +10,7 @@ use oxbus_model::varint::{self, Reader};
 use oxbus_model::{Error, ErrorKind, Result, Source};
 use oxbus_store::Record;
 use oxbus_store::disk::Disk;
-use oxbus_store::file::{Run, StageError, StageFile};
+use oxbus_store::file::{StageError, StageFile, StageRun};
 
 use crate::write::EncodedMessage;
 
@@ -56,7 +56,7 @@ impl StageContent {
             rows: run.rows.len() as u64,
             bytes: run.bytes,
         };
-        let in_file = |run: &Run| RunInfo {
+        let in_file = |run: &StageRun| RunInfo {
             partition: run.partition,
             rows: run.rows.into(),
             bytes: run.bytes as usize,
@@ -105,7 +105,7 @@ impl StageContent {
                 Ok(())
             }
             (Self::File(file), Some(disk)) => {
-                let wanted: Vec<Run> = positions.iter().map(|position| file.runs()[*position]).collect();
+                let wanted: Vec<StageRun> = positions.iter().map(|position| file.runs()[*position]).collect();
                 let read = file.read::<StageError>(&**disk, &wanted, |run, payload| {
                     rows_of(run.rows, payload, out).ok_or(StageError::Damaged {
                         position: 0,

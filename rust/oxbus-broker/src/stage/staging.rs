@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use oxbus_log::event;
 use oxbus_model::caps::{STAGE_RUN_BYTES, STAGED_BYTES_MAX};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
-use oxbus_store::file::{StageHead, StageWriter};
+use oxbus_store::file::{StageHeader, StageWriter};
 
 use super::content::{MemoryRun, StageContent, encode};
 use super::registry::{Stage, StagePhase, StageRegistry, check_id, stage_storage_error};
@@ -78,7 +78,7 @@ impl Staging {
             is_finished: false,
         };
         if let Some(files) = &registry.files {
-            let head = StageHead {
+            let head = StageHeader {
                 store: files.store,
                 entity: queue.id().0,
                 created_at_ms: created_at.0,

@@ -159,7 +159,7 @@ fn a_batch_in_several_pieces_is_published_once() {
     for call in 0..disk.calls() - before {
         let disk = FaultDisk::new();
         let namespace = prepare(&disk);
-        disk.fail_at(disk.calls() + call, oxbus_store::fault::Fault::Kill);
+        disk.fail_at(disk.calls() + call, oxbus_store::fault::SimulatedFault::Kill);
         let _ = commit(&namespace);
         let left = disk.after_kill();
         drop(namespace);

@@ -8,8 +8,8 @@
 use std::sync::atomic::Ordering;
 
 use oxbus_model::{Counter, Timestamp};
-use oxbus_store::extent::Place;
-use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, Removed, Stored};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::{MessageStore, NewMessage, NumberedStore, Record, RemovedMessage, StoredRecord};
 use smallvec::{SmallVec, smallvec};
 
 use super::shard_write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
@@ -44,7 +44,7 @@ impl CellNumbers {
 pub(super) type NumbersByCell = SmallVec<[CellNumbers; 1]>;
 
 /// Locations in the journal of messages to be spilled, in the order of their events.
-type SpillLocations = std::vec::IntoIter<Place>;
+type SpillLocations = std::vec::IntoIter<ExtentLocation>;
 
 /// The bytes of an arriving message.
 fn bytes_of(message: &NewMessage) -> &[u8] {
@@ -199,7 +199,7 @@ impl ShardWrite<'_> {
     }
 
     /// Publishes the messages under their numbers. Returns how many are ready in the first cell.
-    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, locations: Option<Vec<Place>>) -> usize {
+    pub(super) fn publish(&mut self, numbers: &mut NumbersByCell, locations: Option<Vec<ExtentLocation>>) -> usize {
         let operations = &mut *self.operations;
         for operation in operations.iter() {
             match operation {
@@ -278,7 +278,7 @@ fn spill(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
     if let Some(location) = locations.as_mut().and_then(Iterator::next)
         && message.record.len() >= SPILL_BYTES_MIN
     {
-        message.record = Stored::on_disk(message.record.len(), location);
+        message.record = StoredRecord::on_disk(message.record.len(), location);
     }
 }
 
@@ -319,7 +319,7 @@ impl Cell {
     }
 
     fn publish_dead_letter(&self, counter: Counter, message: NewMessage, now: Timestamp) {
-        let removed = Removed {
+        let removed = RemovedMessage {
             counter,
             record: message.record,
             delivery_count: 0,

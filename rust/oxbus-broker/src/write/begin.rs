@@ -3,7 +3,7 @@
 
 use oxbus_model::Moment;
 use oxbus_model::options::Durability;
-use oxbus_store::shard_log::{AppendError, Room};
+use oxbus_store::shard_log::{AppendError, SpaceClass};
 use oxbus_store::{Outcome, Wait};
 
 use super::cell_records;
@@ -22,7 +22,7 @@ const MARK_BYTES: usize = 32;
 /// Appends an entry that uses no numbers. `None` in memory.
 pub(super) fn append(
     shard: &Shard,
-    room: Room,
+    room: SpaceClass,
     entry: &[u8],
     wait: &Wait<'_>,
 ) -> Result<Option<PendingEntry>, AppendError> {
@@ -90,7 +90,7 @@ impl<'a> Ticket<'_, 'a> {
     fn start_later(&mut self, journal: &'a Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, is_atomic) = (self.shard, self.write.is_atomic);
         let arrives = self.write.arrives() || is_atomic;
-        if arrives || self.write.room() == Room::Adds {
+        if arrives || self.write.room() == SpaceClass::Adds {
             self.in_flight = Some(shard.health().enter(shard.id())?);
         }
         if is_atomic {
@@ -221,15 +221,15 @@ impl<'a> Ticket<'_, 'a> {
 
 impl ShardWrite<'_> {
     /// Whether its entry adds messages, which a full disk rejects.
-    fn room(&self) -> Room {
+    fn room(&self) -> SpaceClass {
         let adds = self.operations.iter().any(|operation| match operation {
             WriteOperation::SessionState { state, .. } => state.is_some(),
-            WriteOperation::Consumer { room, .. } | WriteOperation::Intent { room, .. } => *room == Room::Adds,
+            WriteOperation::Consumer { room, .. } | WriteOperation::Intent { room, .. } => *room == SpaceClass::Adds,
             // The same entry removes the message from its cell.
             WriteOperation::Activate { message: None, .. } => false,
             other => other.arrives(),
         });
-        if adds { Room::Adds } else { Room::Frees }
+        if adds { SpaceClass::Adds } else { SpaceClass::Frees }
     }
 
     /// The kind of call, for errors.
@@ -286,7 +286,7 @@ impl WriteOperation<'_> {
                 return cell_records::set_state(cell, accepted, state.take(), moment, wait);
             }
             WriteOperation::Intent { sink, intent, room } => {
-                if *room == Room::Frees {
+                if *room == SpaceClass::Frees {
                     shard.set_intent(sink, Intent::clone(intent));
                 }
                 if let Some(entry) = entry {

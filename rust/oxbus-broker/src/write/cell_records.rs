@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use super::begin::append;
 use super::error::WriteError;
@@ -42,7 +42,11 @@ pub(super) fn set_state(
     if cell.shard.journal().is_some() {
         state_event(cell, accepted, state.as_ref(), moment.now, &mut entry);
     }
-    let room = if state.is_some() { Room::Adds } else { Room::Frees };
+    let room = if state.is_some() {
+        SpaceClass::Adds
+    } else {
+        SpaceClass::Frees
+    };
     // Under the index's mutex: a snapshot that covers the event finds the state.
     let mut index = sessions.index();
     index.state(accepted, moment.ticks)?;

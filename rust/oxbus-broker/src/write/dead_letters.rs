@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use oxbus_log::event;
 use oxbus_model::{ErrorKind, Ticks};
 use oxbus_store::shard_log::AppendError;
-use oxbus_store::{LockKey, MessageStore, Outcome, Record, Removed, Settled, Stored, Wait};
+use oxbus_store::{LockKey, MessageStore, Outcome, Record, RemovedMessage, SettleResult, StoredRecord, Wait};
 
 use super::begin::append;
 use super::error::WriteError;
@@ -49,7 +49,7 @@ impl Cell {
         wait: &Wait<'_>,
     ) -> Result<Option<PendingEntry>, WriteError> {
         self.shard.with_cell_state(self.cell_state, |state| {
-            let Settled::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
+            let SettleResult::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("`Remove` always returns the message");
             };
             let put = self.put_into_dead_letters(state, &message, record.clone(), wait);
@@ -60,19 +60,19 @@ impl Cell {
     /// Dead-letters messages that were removed from the main store. Returns how many.
     pub(crate) fn dead_letter_removed(
         &self,
-        messages: Vec<Removed>,
+        messages: Vec<RemovedMessage>,
         reason: DeadLetterReason,
         wait: &Wait<'_>,
     ) -> usize {
         if messages.is_empty() {
             return 0;
         }
-        let mark = |message: Removed| {
+        let mark = |message: RemovedMessage| {
             // A message that cannot be read back stays in the journal as it was. The shard is out of service.
             let record = self.load(&message.record).ok()?;
             Some((mark(record, message.delivery_count, reason), message))
         };
-        let marked: Vec<(Record, Removed)> = messages.into_iter().filter_map(mark).collect();
+        let marked: Vec<(Record, RemovedMessage)> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
         self.shard.with_cell_state(self.cell_state, |state| {
             for (record, message) in marked {
@@ -97,20 +97,20 @@ impl Cell {
     fn put_into_dead_letters(
         &self,
         state: &mut CellState,
-        message: &Removed,
+        message: &RemovedMessage,
         record: Record,
         wait: &Wait<'_>,
     ) -> Result<Option<PendingEntry>, AppendError> {
         let entry = self.dead_letter_entry(message, &record);
-        let (counter, record) = (message.counter, Stored::from(record));
-        let message = Removed {
+        let (counter, record) = (message.counter, StoredRecord::from(record));
+        let message = RemovedMessage {
             record: record.clone(),
             ..*message
         };
         let stored = state.dead_letters.insert(message);
         debug_assert!(stored, "a number is in one place at a time");
         let Some(entry) = entry else { return Ok(None) };
-        let pending = append(&self.shard, oxbus_store::shard_log::Room::Frees, &entry, wait)?;
+        let pending = append(&self.shard, oxbus_store::shard_log::SpaceClass::Frees, &entry, wait)?;
         let unspilled = pending
             .as_ref()
             .and_then(|pending| UnspilledDeadLetter::of(&self.shard, counter, &record, &entry, pending));
@@ -121,7 +121,7 @@ impl Cell {
         Ok(pending)
     }
 
-    fn dead_letter_entry(&self, message: &Removed, record: &Record) -> Option<Vec<u8>> {
+    fn dead_letter_entry(&self, message: &RemovedMessage, record: &Record) -> Option<Vec<u8>> {
         let journal = self.shard.journal()?;
         // To be spilled, a message must be in its entry as a whole. On a full disk there is no space for that.
         let leaves_memory = self.shard.memory.is_under_pressure() && !journal.is_full();

@@ -7,7 +7,9 @@
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Removed, Settled, Wait};
+use oxbus_store::{
+    ClaimMode, ClaimedMessage, LockKey, MessageStore, NewMessage, Outcome, RemovedMessage, SettleResult, Wait,
+};
 
 use super::DeadLetterReason;
 use super::error::WriteError;
@@ -56,9 +58,9 @@ impl Cell {
         &self,
         sub_queue: SubQueue,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> (usize, usize) {
         let mut expired = Vec::new();
@@ -77,9 +79,9 @@ impl Cell {
         &self,
         sub_queue: SubQueue,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
@@ -114,7 +116,7 @@ impl Cell {
     pub(super) fn remove_expired(
         &self,
         sub_queue: SubQueue,
-        expired: Vec<Removed>,
+        expired: Vec<RemovedMessage>,
         dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
@@ -128,7 +130,7 @@ impl Cell {
     fn remove_all_expired(
         &self,
         sub_queue: SubQueue,
-        expired: Vec<Removed>,
+        expired: Vec<RemovedMessage>,
         dead_letter_expired: bool,
         wait: &Wait<'_>,
     ) -> usize {
@@ -215,7 +217,7 @@ impl Cell {
                 replacement: None,
             };
             match self.store(sub_queue).settle(reserved.key, outcome, ticks) {
-                Ok(Settled::Exhausted(message)) => exhausted.push(message),
+                Ok(SettleResult::Exhausted(message)) => exhausted.push(message),
                 Ok(_) => ready.push(*reserved),
                 Err(_) => {}
             }

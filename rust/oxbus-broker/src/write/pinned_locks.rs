@@ -6,7 +6,7 @@
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
-use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, Removed, Settled, Wait};
+use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Record, RemovedMessage, SettleResult, Wait};
 
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
@@ -163,11 +163,11 @@ impl<'a> PinnedLock<'a> {
                 // Under one lock, so that the message is always visible in one of the queues.
                 cell.shard.with_cell_state(cell.cell_state, |state| {
                     let settled = cell.main.settle(key, Outcome::Remove, ticks)?;
-                    if let Settled::Removed(message) = settled {
+                    if let SettleResult::Removed(message) = settled {
                         let record = record.clone().into();
-                        state.dead_letters.insert(Removed { record, ..message });
+                        state.dead_letters.insert(RemovedMessage { record, ..message });
                     }
-                    Ok(Settled::Completed)
+                    Ok(SettleResult::Completed)
                 })
             }
             WriteOperation::Return { outcome, .. } => {
@@ -178,12 +178,12 @@ impl<'a> PinnedLock<'a> {
         };
         debug_assert!(settled.is_ok(), "nobody else knows the key");
         match settled {
-            Ok(Settled::Exhausted(message)) => {
+            Ok(SettleResult::Exhausted(message)) => {
                 ended.dead_letters =
                     cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             }
-            Ok(Settled::Ready) => ended = ReadyCounts::of(sub_queue, 1),
-            Ok(Settled::Completed | Settled::Deferred | Settled::Removed(_)) | Err(LockLost) => {}
+            Ok(SettleResult::Ready) => ended = ReadyCounts::of(sub_queue, 1),
+            Ok(SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_)) | Err(LockLost) => {}
         }
         ended
     }

@@ -7,7 +7,7 @@ use oxbus_log::event;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, Ticks, Timestamp};
-use oxbus_store::{Claimed, Hold, LockKey, MessageStore, Outcome, Removed, Wait};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, MessageStore, Outcome, RemovedMessage, Wait};
 
 use super::DeadLetterReason;
 use crate::shard::sessions::SessionWakeUps;
@@ -56,7 +56,7 @@ impl Cell {
             let (taken, dead_lettered) = self.claim_or_expire(
                 SubQueue::Main,
                 FILL_BATCH,
-                Hold::Cache,
+                ClaimMode::Cache,
                 (now, policy.dead_letter_expired),
                 &mut claims,
                 wait,
@@ -66,7 +66,7 @@ impl Cell {
                 return ended;
             }
             // Loaded before the index is locked: records may be on disk.
-            let read = |claimed: &Claimed| self.load(&claimed.record);
+            let read = |claimed: &ClaimedMessage| self.load(&claimed.record);
             let Ok(records) = claims.iter().map(read).collect::<Result<Vec<_>, _>>() else {
                 // The shard is out of service. The messages are moved once it is healed.
                 let keys: Vec<LockKey> = claims.iter().map(|claimed| claimed.key).collect();
@@ -101,10 +101,10 @@ impl Cell {
     }
 
     /// Removes claimed messages from the store.
-    fn remove_claimed(&self, messages: Vec<Claimed>) -> Vec<Removed> {
-        let remove_claimed = |message: Claimed| {
-            self.main.hand_out(message.key, Hold::Take)?;
-            Some(Removed {
+    fn remove_claimed(&self, messages: Vec<ClaimedMessage>) -> Vec<RemovedMessage> {
+        let remove_claimed = |message: ClaimedMessage| {
+            self.main.hand_out(message.key, ClaimMode::Take)?;
+            Some(RemovedMessage {
                 counter: message.key.counter,
                 record: message.record,
                 delivery_count: message.delivery_count,
@@ -116,7 +116,12 @@ impl Cell {
     }
 
     /// Removes expired messages, or dead-letters them. Returns how many were dead-lettered.
-    pub(crate) fn dispose_expired(&self, expired: Vec<Claimed>, policy: DeliveryPolicy, wait: &Wait<'_>) -> usize {
+    pub(crate) fn dispose_expired(
+        &self,
+        expired: Vec<ClaimedMessage>,
+        policy: DeliveryPolicy,
+        wait: &Wait<'_>,
+    ) -> usize {
         if expired.is_empty() {
             return 0;
         }
@@ -158,7 +163,7 @@ impl Cell {
         accepted: &Arc<AcceptedSession>,
         take: SessionReceive,
         policy: DeliveryPolicy,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> Result<ReadyCounts, SessionLost> {
         let sessions = self.sessions.as_ref().ok_or(SessionLost)?;
@@ -177,7 +182,7 @@ impl Cell {
             message.key = key;
             message.deadline = Ticks::OPEN_END;
             // A message that is received and deleted no longer belongs to the session.
-            if matches!(take.hold, Hold::Lock { deadline } if deadline < Ticks::NEVER) {
+            if matches!(take.hold, ClaimMode::Lock { deadline } if deadline < Ticks::NEVER) {
                 index.lock(accepted, &message, ticks)?;
             }
             out.push(message);

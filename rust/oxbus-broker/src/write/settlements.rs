@@ -7,7 +7,7 @@
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{LockKey, LockLost, MessageStore, Outcome, Peeked, Phase, Settled, Wait};
+use oxbus_store::{LockKey, LockLost, MessagePhase, MessageStore, Outcome, PeekedMessage, SettleResult, Wait};
 
 use super::DeadLetterReason;
 use super::error::{Cause, WriteError};
@@ -41,11 +41,11 @@ pub(super) fn event_of(
         Outcome::Defer { replacement } => (replacement.as_ref(), true, false),
         Outcome::Release | Outcome::Complete | Outcome::Remove => (None, false, false),
     };
-    let mut found: Vec<Peeked> = Vec::new();
+    let mut found: Vec<PeekedMessage> = Vec::new();
     cell.store(sub_queue).peek(key.counter, 1, &mut found);
     let message = found.pop().filter(|message| message.counter == key.counter);
     let message = message.ok_or(LockLost)?;
-    let fetched = message.phase == Phase::DeferredLocked;
+    let fetched = message.phase == MessagePhase::DeferredLocked;
     let event = JournalEvent::Return {
         sub_queue,
         counter: key.counter,
@@ -75,13 +75,13 @@ pub(super) fn settle_return(
         event_of(cell, sub_queue, key, &outcome, &mut event)?;
     }
     match cell.store(sub_queue).settle(key, outcome, ticks)? {
-        Settled::Exhausted(message) => {
+        SettleResult::Exhausted(message) => {
             done.ended.dead_letters =
                 cell.dead_letter_removed(vec![message], DeadLetterReason::DeliveriesExhausted, wait);
             return Ok(());
         }
-        Settled::Ready => done.ended = ReadyCounts::of(sub_queue, 1),
-        Settled::Completed | Settled::Deferred | Settled::Removed(_) => {}
+        SettleResult::Ready => done.ended = ReadyCounts::of(sub_queue, 1),
+        SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
     }
     if let Some(entry) = entry {
         entry.append(&mut event);

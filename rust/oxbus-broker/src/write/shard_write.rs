@@ -9,8 +9,8 @@ use std::sync::Arc;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Ticks, Timestamp};
-use oxbus_store::shard_log::Room;
-use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, Removed, Wait};
+use oxbus_store::shard_log::SpaceClass;
+use oxbus_store::{LockKey, MessageStore, NewMessage, Outcome, Record, RemovedMessage, Wait};
 use smallvec::{SmallVec, smallvec};
 
 use super::DeadLetterReason;
@@ -58,7 +58,7 @@ pub enum DeadLetterInput {
     /// A locked message, with this record.
     Moved(LockKey, Record),
     /// Messages removed from the main queue, each with an entry of its own.
-    Removed(Vec<Removed>, DeadLetterReason),
+    Removed(Vec<RemovedMessage>, DeadLetterReason),
     /// A new message in the cell at this position.
     New(usize, NewMessage),
 }
@@ -175,7 +175,7 @@ pub enum WriteOperation<'a> {
         /// The new record.
         record: Box<ConsumerRecord>,
         /// Whether the record adds data.
-        room: Room,
+        room: SpaceClass,
     },
     /// An intent is decided or changes.
     Intent {
@@ -184,7 +184,7 @@ pub enum WriteOperation<'a> {
         /// The new intent.
         intent: Box<Intent>,
         /// `Adds` decides the batch, which counts once the journal has it.
-        room: Room,
+        room: SpaceClass,
     },
 }
 
@@ -219,7 +219,9 @@ impl<'a> WriteOperation<'a> {
                 removal: Removal::Received(_),
                 ..
             }
-            | Self::Intent { room: Room::Adds, .. } => true,
+            | Self::Intent {
+                room: SpaceClass::Adds, ..
+            } => true,
             Self::HandOut {
                 then: DeliveryEffect::Delivered(fetched),
                 ..

@@ -3,8 +3,8 @@
 
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Effect};
-use oxbus_store::extent::Place;
-use oxbus_store::shard_log::{AppendError, Failure};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::shard_log::{AppendError, LogFailure};
 use oxbus_store::{LockKey, Wait};
 
 use super::arrivals::NumbersByCell;
@@ -140,7 +140,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         // First: once the numbers are given up, the shard may heal, and this report would take it out of service again.
         let cause = self.shard.entry_failed(pending, &error, self.write.call_kind());
         self.write.give_up(&self.numbers);
-        let is_unconfirmed = matches!(error, AppendError::Unknown(Failure::Silent));
+        let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Silent));
         Err(WriteError {
             effect: match error {
                 AppendError::Unknown(_) => Effect::Unknown,
@@ -182,7 +182,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
     }
 
     /// Locations of the messages in the journal, if they are to be spilled.
-    fn locations(&self) -> Option<Vec<Place>> {
+    fn locations(&self) -> Option<Vec<ExtentLocation>> {
         let entry = self.guards.as_ref()?.entry.as_ref()?;
         let location = self.pending.as_ref()?.location.as_ref()?;
         Some(record_locations(entry, location))

@@ -181,7 +181,7 @@ fn check_deferred_and_dead_letters(bus: &Bus, which: &str) {
     let browsed = receiver.browse(250, None, &WAIT).expect("open");
     let deferred = browsed
         .iter()
-        .filter(|it| it.message.phase == oxbus_store::Phase::Deferred);
+        .filter(|it| it.message.phase == oxbus_store::MessagePhase::Deferred);
     let numbers: Vec<_> = deferred
         .map(|it| Entity::sequence_number(it.index, it.message.counter))
         .collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use oxbus_broker::shard::journal::EventReader;
-use oxbus_store::extent::Place;
+use oxbus_store::extent::ExtentLocation;
 use oxbus_store::fault::FaultDisk;
 use oxbus_store::file::{Replay, salvage};
 use oxbus_store::shard_log::Lsn;
@@ -27,11 +27,11 @@ impl Kinds {
 }
 
 impl Replay for Kinds {
-    fn snapshot(&mut self, _: Lsn, part: &[u8], _: Option<&Place>) {
+    fn snapshot(&mut self, _: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         self.add(part);
     }
 
-    fn entry(&mut self, _: Lsn, entry: &[u8], _: Option<&Place>) {
+    fn entry(&mut self, _: Lsn, entry: &[u8], _: Option<&ExtentLocation>) {
         self.add(entry);
     }
 }

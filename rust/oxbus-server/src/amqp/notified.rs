@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use oxbus_amqp::engine::LinkId;
 use oxbus_model::sync::whole;
-use oxbus_store::wait_queue::Callback;
+use oxbus_store::wait_queue::NotifyCallback;
 use tokio::sync::Notify;
 
 /// The notified links. A link has one registration in a wait queue, so there are never more notifications than links.
@@ -18,7 +18,7 @@ pub(super) struct NotifiedLinks {
 
 impl NotifiedLinks {
     /// The callback that notifies a link.
-    pub(super) fn callback(self: &Arc<Self>, link: LinkId) -> Callback {
+    pub(super) fn callback(self: &Arc<Self>, link: LinkId) -> NotifyCallback {
         let notified = Arc::clone(self);
         Arc::new(move || {
             whole(notified.links.lock()).push(link);

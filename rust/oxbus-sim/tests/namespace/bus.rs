@@ -20,7 +20,7 @@ use oxbus_sim::model::arrival::BrowsedMessage;
 use oxbus_sim::model::delivery::{DeliveredMessage, StreamAt};
 use oxbus_sim::model::message::{FirstNumber, Message, MessagePhase, NEVER};
 use oxbus_sim::model::transaction::TransactionState;
-use oxbus_store::Phase;
+use oxbus_store::MessagePhase as StoredPhase;
 use oxbus_store::fault::FaultDisk;
 
 /// The paths of all entities: queues, a topic, its subscriptions.
@@ -338,11 +338,11 @@ fn describe_browsed(browsed: &Browsed) -> String {
     } = sight(browsed);
     let message = &browsed.message;
     let place = match message.phase {
-        Phase::Ready | Phase::Cached => "free",
-        Phase::Locked => "locked",
-        Phase::Deferred => "deferred",
-        Phase::DeferredLocked => "deferred and locked",
-        Phase::Scheduled => "scheduled",
+        StoredPhase::Ready | StoredPhase::Cached => "free",
+        StoredPhase::Locked => "locked",
+        StoredPhase::Deferred => "deferred",
+        StoredPhase::DeferredLocked => "deferred and locked",
+        StoredPhase::Scheduled => "scheduled",
     };
     let record = message.record.in_memory().expect("shown");
     let fields = Fields::decode(record).expect("stored by the sender");
@@ -351,7 +351,7 @@ fn describe_browsed(browsed: &Browsed) -> String {
     } else {
         message.expires_at.0
     };
-    let expires = if message.phase == Phase::Scheduled {
+    let expires = if message.phase == StoredPhase::Scheduled {
         None
     } else {
         Some(life)

@@ -153,7 +153,7 @@ fn crc_of(header: &[u8], content: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::{Fault, FaultDisk};
+    use crate::fault::{FaultDisk, SimulatedFault};
 
     const STORE: [u8; 16] = *b"0123456789abcdef";
 
@@ -194,11 +194,11 @@ mod tests {
         };
         for call in 0..calls {
             for fault in [
-                Fault::Kill,
-                Fault::PowerCut,
-                Fault::ShortWrite,
-                Fault::Errno(5),
-                Fault::Errno(28),
+                SimulatedFault::Kill,
+                SimulatedFault::PowerCut,
+                SimulatedFault::ShortWrite,
+                SimulatedFault::Errno(5),
+                SimulatedFault::Errno(28),
             ] {
                 let disk = FaultDisk::new();
                 disk.fail_at(call, fault);

@@ -21,7 +21,7 @@ use oxbus_model::sync::whole;
 
 /// When the threads work.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct CommitterLimits {
     /// So many threads at most.
     pub(super) threads_max: usize,
     /// With so many callers in all logs together, each leaves its sync to the threads.
@@ -30,7 +30,7 @@ pub(super) struct Limits {
     pub(super) patience: Duration,
 }
 
-impl Default for Limits {
+impl Default for CommitterLimits {
     /// Chosen on two cores (docs/decisions/0022).
     fn default() -> Self {
         Self {
@@ -42,31 +42,31 @@ impl Default for Limits {
 }
 
 #[derive(Default)]
-struct Shared {
-    limits: Limits,
+struct CommittersShared {
+    limits: CommitterLimits,
     /// Whole after a panic: to ask is a hint, and a caller whose log is forgotten does the work itself.
-    state: Mutex<State>,
+    state: Mutex<CommittersState>,
     changed: Condvar,
     /// Who is about to have an entry synced.
     callers: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct CommittersState {
     /// Each log at most once, and none that a thread is at.
-    asked: VecDeque<Weak<dyn Committed>>,
+    asked: VecDeque<Weak<dyn CommitTarget>>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stop: bool,
 }
 
 /// The threads of a namespace.
-pub(super) struct Committers(Arc<Shared>);
+pub(super) struct Committers(Arc<CommittersShared>);
 
 /// A log that the threads commit.
-pub(super) trait Committed: Send + Sync {
+pub(super) trait CommitTarget: Send + Sync {
     /// How it asks.
-    fn asking(&self) -> &Asking;
+    fn asking(&self) -> &SyncRequest;
 
     /// Syncs what was appended, unless its disk may hang.
     fn commit_for_others(&self);
@@ -77,15 +77,15 @@ pub(super) trait Committed: Send + Sync {
 
 /// How a log asks for a commit.
 #[derive(Default)]
-pub(super) struct Asking {
-    to: OnceLock<(Arc<Shared>, Weak<dyn Committed>)>,
+pub(super) struct SyncRequest {
+    to: OnceLock<(Arc<CommittersShared>, Weak<dyn CommitTarget>)>,
     /// One value, set in one step: it is whole after a panic.
-    stand: Mutex<Stand>,
+    stand: Mutex<CommitSlot>,
 }
 
 /// Where a log stands: at most one thread is at it, so that a disk that hangs holds one thread per log.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum CommitSlot {
     #[default]
     Idle,
     Queued,
@@ -95,18 +95,18 @@ enum Stand {
 }
 
 /// A caller that needs an entry synced, until it is dropped.
-pub(super) struct Caller<'a>(Option<(&'a Shared, usize)>);
+pub(super) struct SyncWaiter<'a>(Option<(&'a CommittersShared, usize)>);
 
 impl Committers {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self(Arc::new(Shared {
+    pub(super) fn new(limits: CommitterLimits) -> Self {
+        Self(Arc::new(CommittersShared {
             limits,
-            ..Shared::default()
+            ..CommittersShared::default()
         }))
     }
 
     /// Lets a log ask.
-    pub(super) fn serve<L: Committed + 'static>(&self, log: &Arc<L>) {
+    pub(super) fn serve<L: CommitTarget + 'static>(&self, log: &Arc<L>) {
         let served: Weak<L> = Arc::downgrade(log);
         // A log that is served already keeps its threads.
         let _ = log.asking().to.set((Arc::clone(&self.0), served));
@@ -133,10 +133,10 @@ impl Drop for Committers {
     }
 }
 
-impl Asking {
+impl SyncRequest {
     /// Counts a caller.
-    pub(super) fn enter(&self) -> Caller<'_> {
-        Caller(self.to.get().map(|(shared, _)| {
+    pub(super) fn enter(&self) -> SyncWaiter<'_> {
+        SyncWaiter(self.to.get().map(|(shared, _)| {
             let before = shared.callers.fetch_add(1, Ordering::Relaxed);
             (&**shared, before + 1)
         }))
@@ -147,8 +147,8 @@ impl Asking {
         let Some((shared, log)) = self.to.get() else { return };
         let mut stand = whole(self.stand.lock());
         *stand = match *stand {
-            Stand::Idle if shared.push(Weak::clone(log)) => Stand::Queued,
-            Stand::Served => Stand::ServedAndAsked,
+            CommitSlot::Idle if shared.push(Weak::clone(log)) => CommitSlot::Queued,
+            CommitSlot::Served => CommitSlot::ServedAndAsked,
             other => other,
         };
     }
@@ -156,7 +156,7 @@ impl Asking {
     /// True while a thread is at the log or will be. Who relies on it looks under the mutex of the log's buffer: whoever
     /// makes it false calls those who wait after that.
     pub(super) fn is_asked(&self) -> bool {
-        *whole(self.stand.lock()) != Stand::Idle
+        *whole(self.stand.lock()) != CommitSlot::Idle
     }
 
     /// A thread has ended; true when somebody asked meanwhile and no thread will come.
@@ -165,30 +165,30 @@ impl Asking {
             return false;
         };
         let mut stand = whole(self.stand.lock());
-        let asked = *stand == Stand::ServedAndAsked;
+        let asked = *stand == CommitSlot::ServedAndAsked;
         let comes = asked && shared.push(Weak::clone(log));
-        *stand = if comes { Stand::Queued } else { Stand::Idle };
+        *stand = if comes { CommitSlot::Queued } else { CommitSlot::Idle };
         asked && !comes
     }
 
     /// No thread will come.
     fn forget(&self) {
-        *whole(self.stand.lock()) = Stand::Idle;
+        *whole(self.stand.lock()) = CommitSlot::Idle;
     }
 }
 
 /// A thread is at a log, until it is dropped, also by a panic.
-struct Served<'a>(&'a dyn Committed);
+struct CommitSlotGuard<'a>(&'a dyn CommitTarget);
 
-impl<'a> Served<'a> {
-    fn begin(log: &'a dyn Committed) -> Self {
+impl<'a> CommitSlotGuard<'a> {
+    fn begin(log: &'a dyn CommitTarget) -> Self {
         // First: an entry appended from here on is asked for anew.
-        *whole(log.asking().stand.lock()) = Stand::Served;
+        *whole(log.asking().stand.lock()) = CommitSlot::Served;
         Self(log)
     }
 }
 
-impl Drop for Served<'_> {
+impl Drop for CommitSlotGuard<'_> {
     fn drop(&mut self) {
         if self.0.asking().end() {
             self.0.wake();
@@ -196,7 +196,7 @@ impl Drop for Served<'_> {
     }
 }
 
-impl Caller<'_> {
+impl SyncWaiter<'_> {
     /// How long it leaves its sync to the threads, if there are so many callers.
     pub(super) fn patience(&self) -> Option<Duration> {
         let (shared, callers) = self.0?;
@@ -204,7 +204,7 @@ impl Caller<'_> {
     }
 }
 
-impl Drop for Caller<'_> {
+impl Drop for SyncWaiter<'_> {
     fn drop(&mut self) {
         if let Some((shared, _)) = self.0 {
             shared.callers.fetch_sub(1, Ordering::Relaxed);
@@ -212,9 +212,9 @@ impl Drop for Caller<'_> {
     }
 }
 
-impl Shared {
+impl CommittersShared {
     /// Queues a log; false when there is no thread for it.
-    fn push(self: &Arc<Self>, log: Weak<dyn Committed>) -> bool {
+    fn push(self: &Arc<Self>, log: Weak<dyn CommitTarget>) -> bool {
         let mut state = whole(self.state.lock());
         if state.stop {
             return false;
@@ -238,13 +238,13 @@ impl Shared {
     fn run(&self) {
         while let Some(log) = self.next() {
             let Some(log) = log.upgrade() else { continue };
-            let _served = Served::begin(&*log);
+            let _served = CommitSlotGuard::begin(&*log);
             log.commit_for_others();
         }
     }
 
     /// Waits for the next log; `None` at the end.
-    fn next(&self) -> Option<Weak<dyn Committed>> {
+    fn next(&self) -> Option<Weak<dyn CommitTarget>> {
         let mut state = whole(self.state.lock());
         loop {
             if state.stop {

@@ -14,18 +14,18 @@ use std::time::Duration;
 use oxbus_model::sync::whole;
 
 use super::FileLog;
-use super::committers::{Committers, Limits};
+use super::committers::{CommitterLimits, Committers};
 use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
-struct Shared {
+struct FlusherShared {
     /// Whole after a panic: a log is in the list or not, and who needs one that is not has its entries synced himself.
-    state: Mutex<State>,
+    state: Mutex<FlusherState>,
     stopped: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FlusherState {
     /// The logs of each thread.
     logs: Vec<Vec<Weak<FileLog>>>,
     /// How many logs were ever added: the next one goes to the next thread.
@@ -35,7 +35,7 @@ struct State {
 
 /// The threads that look after logs.
 pub struct Flusher {
-    shared: Arc<Shared>,
+    shared: Arc<FlusherShared>,
     threads: Vec<JoinHandle<()>>,
     committers: Committers,
 }
@@ -43,12 +43,12 @@ pub struct Flusher {
 impl Flusher {
     /// Starts `threads` threads, each of which makes a round every `interval`.
     pub fn start(threads: usize, interval: Duration) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(FlusherShared::default());
         shared.state().logs.resize_with(threads, Vec::new);
         let mut flusher = Self {
             shared,
             threads: Vec::new(),
-            committers: Committers::new(Limits::default()),
+            committers: Committers::new(CommitterLimits::default()),
         };
         for index in 0..threads {
             let shared = Arc::clone(&flusher.shared);
@@ -83,8 +83,8 @@ impl Drop for Flusher {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl FlusherShared {
+    fn state(&self) -> MutexGuard<'_, FlusherState> {
         whole(self.state.lock())
     }
 

@@ -34,7 +34,7 @@ const DRAIN_END: usize = 96;
 
 /// What kind of file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Segment,
     Snapshot,
 }
@@ -50,8 +50,8 @@ pub struct ShardId {
 
 /// The first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) kind: Kind,
+pub(super) struct FileHeader {
+    pub(super) kind: FileKind,
     pub(super) id: ShardId,
     pub(super) salt: u32,
     pub(super) epoch: u64,
@@ -63,12 +63,12 @@ pub(super) struct Header {
     /// No entry of the segment adds a message.
     pub(super) drains: bool,
     /// The segment stands for the segments between this place and itself, which may be gone.
-    pub(super) resumes: Option<Resumes>,
+    pub(super) resumes: Option<FoldContinuation>,
 }
 
 /// Where the entries end that a folded segment continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Resumes {
+pub(super) struct FoldContinuation {
     /// The segment that ends there; 0 when none is left.
     pub(super) segment: u64,
     /// Its last entry.
@@ -93,12 +93,12 @@ pub enum HeaderError {
     Misplaced,
 }
 
-impl Header {
+impl FileHeader {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; HEADER_BYTES];
         page[0..8].copy_from_slice(match self.kind {
-            Kind::Segment => &SEGMENT_MAGIC,
-            Kind::Snapshot => &SNAPSHOT_MAGIC,
+            FileKind::Segment => &SEGMENT_MAGIC,
+            FileKind::Snapshot => &SNAPSHOT_MAGIC,
         });
         page[8..10].copy_from_slice(&VERSION.to_le_bytes());
         page[10..12].copy_from_slice(&self.id.shard.to_le_bytes());
@@ -113,7 +113,7 @@ impl Header {
         page[RECYCLED_AT] = self.recycled.into();
         if self.drains || self.resumes.is_some() {
             page[DRAINS_AT] = self.drains.into();
-            if let Some(Resumes { segment, lsn, crc }) = self.resumes {
+            if let Some(FoldContinuation { segment, lsn, crc }) = self.resumes {
                 page[RESUMES_AT] = 1;
                 page[72..80].copy_from_slice(&segment.to_le_bytes());
                 page[80..88].copy_from_slice(&lsn.0.to_le_bytes());
@@ -137,7 +137,7 @@ impl Header {
     }
 
     /// Reads the header of a file that belongs to `id`.
-    pub(super) fn decode(page: &[u8], kind: Kind, id: ShardId) -> Result<Self, HeaderError> {
+    pub(super) fn decode(page: &[u8], kind: FileKind, id: ShardId) -> Result<Self, HeaderError> {
         let found = Self::read(page, kind)?;
         if found.id == id {
             Ok(found)
@@ -147,10 +147,10 @@ impl Header {
     }
 
     /// Reads a header, whosever it is.
-    pub(super) fn read(page: &[u8], kind: Kind) -> Result<Self, HeaderError> {
+    pub(super) fn read(page: &[u8], kind: FileKind) -> Result<Self, HeaderError> {
         let magic = match kind {
-            Kind::Segment => SEGMENT_MAGIC,
-            Kind::Snapshot => SNAPSHOT_MAGIC,
+            FileKind::Segment => SEGMENT_MAGIC,
+            FileKind::Snapshot => SNAPSHOT_MAGIC,
         };
         let Some(used) = page.get(..USED_BYTES) else {
             return Err(HeaderError::Damaged);
@@ -193,7 +193,7 @@ impl Header {
     }
 
     /// Reads a header of which one bit is wrong: its check says which.
-    pub(super) fn mend(page: &[u8], kind: Kind) -> Option<Self> {
+    pub(super) fn mend(page: &[u8], kind: FileKind) -> Option<Self> {
         let mut used: [u8; USED_BYTES] = *page.first_chunk()?;
         (0..USED_BYTES * 8).find_map(|bit| {
             used[bit / 8] ^= 1 << (bit % 8);
@@ -211,7 +211,7 @@ impl Header {
 }
 
 /// Reads what a page says of a segment that drains. Pages without it have zeros there.
-fn read_drain(page: &[u8]) -> Result<(bool, Option<Resumes>), HeaderError> {
+fn read_drain(page: &[u8]) -> Result<(bool, Option<FoldContinuation>), HeaderError> {
     let Some(part) = page
         .get(DRAINS_AT..DRAIN_END)
         .filter(|part| part.iter().any(|byte| *byte != 0))
@@ -223,7 +223,7 @@ fn read_drain(page: &[u8]) -> Result<(bool, Option<Resumes>), HeaderError> {
         return Err(HeaderError::Damaged);
     }
     let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-    let resumes = (page[RESUMES_AT] == 1).then(|| Resumes {
+    let resumes = (page[RESUMES_AT] == 1).then(|| FoldContinuation {
         segment: u64_at(72),
         lsn: Lsn(u64_at(80)),
         crc: u32::from_le_bytes(page[88..DRAIN_CRC_AT].try_into().expect("four bytes")),
@@ -242,8 +242,8 @@ mod tests {
         store: *b"0123456789abcdef",
         shard: 7,
     };
-    const HEADER: Header = Header {
-        kind: Kind::Segment,
+    const HEADER: FileHeader = FileHeader {
+        kind: FileKind::Segment,
         id: ID,
         salt: 0xDEAD_BEEF,
         epoch: 3,
@@ -252,7 +252,7 @@ mod tests {
         crc_before: 42,
         recycled: true,
         drains: true,
-        resumes: Some(Resumes {
+        resumes: Some(FoldContinuation {
             segment: 3,
             lsn: Lsn(8),
             crc: 0x1234_5678,
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn header_comes_back() {
-        assert_eq!(Header::decode(&HEADER.encode(), Kind::Segment, ID), Ok(HEADER));
+        assert_eq!(FileHeader::decode(&HEADER.encode(), FileKind::Segment, ID), Ok(HEADER));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         for at in (0..USED_BYTES * 8).chain(DRAINS_AT * 8..DRAIN_END * 8) {
             let mut damaged = page.clone();
             damaged[at / 8] ^= 1 << (at % 8);
-            assert!(Header::decode(&damaged, Kind::Segment, ID).is_err(), "bit {at}");
+            assert!(FileHeader::decode(&damaged, FileKind::Segment, ID).is_err(), "bit {at}");
         }
     }
 
@@ -280,30 +280,34 @@ mod tests {
         for at in 0..USED_BYTES * 8 {
             let mut damaged = page.clone();
             damaged[at / 8] ^= 1 << (at % 8);
-            assert_eq!(Header::mend(&damaged, Kind::Segment), Some(HEADER), "bit {at}");
+            assert_eq!(FileHeader::mend(&damaged, FileKind::Segment), Some(HEADER), "bit {at}");
             damaged[(at / 8 + 1) % USED_BYTES] ^= 0b101;
-            assert_eq!(Header::mend(&damaged, Kind::Segment), None, "bit {at} and two more");
+            assert_eq!(
+                FileHeader::mend(&damaged, FileKind::Segment),
+                None,
+                "bit {at} and two more"
+            );
         }
     }
 
     #[test]
     fn numbers_that_no_log_reaches_are_damage() {
         for header in [
-            Header {
+            FileHeader {
                 lsn: Lsn(u64::MAX),
                 ..HEADER
             },
-            Header {
+            FileHeader {
                 epoch: u64::MAX,
                 ..HEADER
             },
-            Header {
+            FileHeader {
                 segment: NUMBER_MAX + 1,
                 ..HEADER
             },
         ] {
             assert_eq!(
-                Header::decode(&header.encode(), Kind::Segment, ID),
+                FileHeader::decode(&header.encode(), FileKind::Segment, ID),
                 Err(HeaderError::Damaged)
             );
         }
@@ -313,16 +317,22 @@ mod tests {
     fn others_are_told_apart() {
         let page = HEADER.encode();
         let other = ShardId { shard: 8, ..ID };
-        assert_eq!(Header::decode(&page, Kind::Segment, other), Err(HeaderError::Misplaced));
-        assert_eq!(Header::decode(&page, Kind::Snapshot, ID), Err(HeaderError::Foreign));
         assert_eq!(
-            Header::decode(&page[..10], Kind::Segment, ID),
+            FileHeader::decode(&page, FileKind::Segment, other),
+            Err(HeaderError::Misplaced)
+        );
+        assert_eq!(
+            FileHeader::decode(&page, FileKind::Snapshot, ID),
+            Err(HeaderError::Foreign)
+        );
+        assert_eq!(
+            FileHeader::decode(&page[..10], FileKind::Segment, ID),
             Err(HeaderError::Damaged)
         );
         let mut newer = page;
         newer[8] = 2;
         assert_eq!(
-            Header::decode(&newer, Kind::Segment, ID),
+            FileHeader::decode(&newer, FileKind::Segment, ID),
             Err(HeaderError::Newer { version: 2 })
         );
     }

@@ -17,11 +17,11 @@ mod owner;
 mod read_only;
 mod recovery;
 mod reserve;
-mod room;
 mod salvage;
 mod segment;
 mod snapshot;
 mod space;
+mod spare_files;
 mod stage;
 mod standby;
 #[cfg(test)]
@@ -39,18 +39,18 @@ pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
 pub use owner::{OwnError, Owner, held_files};
 pub use read_only::ReadOnlyDisk;
-pub use recovery::{OpenError, Replayed};
-pub use salvage::{Salvaged, SalvagedFile, salvage};
-pub use stage::{Run, SealedStage, StageError, StageFile, StageHead, StageNames, StageWriter, stage_path};
+pub use recovery::{OpenError, ReplayResult};
+pub use salvage::{SalvageResult, SalvagedFile, salvage};
+pub use stage::{SealedStage, StageError, StageFile, StageHeader, StageNames, StageRun, StageWriter, stage_path};
 
 use crate::disk::Disk;
-use crate::extent::Place;
-use crate::shard_log::{AppendError, Chunks, Done, Failure, Level, Lsn, Room, ShardLog};
-use group_commit::{GroupCommit, Start};
+use crate::extent::ExtentLocation;
+use crate::shard_log::{AppendError, Chunks, Level, LevelCallback, LogFailure, Lsn, ShardLog, SpaceClass};
+use group_commit::{CommitStart, GroupCommit};
 use oxbus_log::event;
-use recovery::At;
-use segment::Segment;
-use snapshot::Covers;
+use recovery::EntryPosition;
+use segment::SegmentFile;
+use snapshot::SnapshotCoverage;
 
 /// The journal of one shard in files.
 pub struct FileLog {
@@ -94,24 +94,24 @@ impl FileLogOptions {
 
 /// What an open found.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedLog {
     /// The log, ready for appends.
     pub log: FileLog,
     /// What was read after the snapshot.
-    pub replayed: Replayed,
+    pub replayed: ReplayResult,
 }
 
 /// Who learns what a log holds when it is opened.
 pub trait Replay {
     /// The next part of the newest snapshot: the last entry it covers, the bytes, and where those can be read back. All parts
     /// come first; an empty snapshot is one empty part.
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&Place>);
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&ExtentLocation>);
     /// The entries from here on were written under this epoch.
     fn epoch(&mut self, epoch: u64) {
         let _ = epoch;
     }
     /// The next entry after it, and where its bytes can be read back.
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>);
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&ExtentLocation>);
 }
 
 impl fmt::Debug for FileLog {
@@ -127,7 +127,7 @@ impl FileLog {
     /// Makes the files of a log that begins with a snapshot, be it empty: a directory without files has lost them.
     pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId, chunks: Chunks<'_>) -> io::Result<()> {
         disk.create_dir(dir)?;
-        let covers = Covers {
+        let covers = SnapshotCoverage {
             id,
             epoch: 0,
             last: Lsn::NONE,
@@ -163,7 +163,7 @@ impl FileLog {
         dir: &Path,
         options: FileLogOptions,
         replay: &mut dyn Replay,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedLog, OpenError> {
         let id = options.id;
         disk.create_dir(dir)?;
         let (mut covered, mut epoch, mut first_segment, mut snapshot_bytes) = (Lsn::NONE, 0, 1, 0);
@@ -173,14 +173,20 @@ impl FileLog {
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
         let mut shown = None;
-        let mut recovered = recovery::replay(dir, segments, covered.next(), None, &mut |lsn, entry, at: At<'_>| {
-            if shown != Some(at.epoch) {
-                shown = Some(at.epoch);
-                replay.epoch(at.epoch);
-            }
-            replay.entry(lsn, entry, Some(&at.place()));
-            true
-        })?;
+        let mut recovered = recovery::replay(
+            dir,
+            segments,
+            covered.next(),
+            None,
+            &mut |lsn, entry, at: EntryPosition<'_>| {
+                if shown != Some(at.epoch) {
+                    shown = Some(at.epoch);
+                    replay.epoch(at.epoch);
+                }
+                replay.entry(lsn, entry, Some(&at.place()));
+                true
+            },
+        )?;
         snapshot::check_reached(dir, &recovered, covered)?;
         for (segment, end) in recovered.segments.iter_mut().zip(recovered.ends) {
             // A torn end is cut for good: the next open has nothing to say about it.
@@ -191,7 +197,7 @@ impl FileLog {
         let newest = recovered.segments.last().map(|segment| segment.header);
         let epoch = newest.map_or(epoch, |header| header.epoch.max(epoch));
         let epoch = epoch.max(options.epoch_above) + 1;
-        let start = Start {
+        let start = CommitStart {
             last: Lsn(recovered.next.max(covered.next()).0 - 1),
             last_crc: recovered.last_crc,
             epoch,
@@ -218,7 +224,7 @@ impl FileLog {
             }
         }
         tell_opened(id, dir, recovered.replayed);
-        Ok(Opened {
+        Ok(OpenedLog {
             log,
             replayed: recovered.replayed,
         })
@@ -230,7 +236,7 @@ impl FileLog {
     /// Nobody may use `before` any more but to learn that it ended. On an error it stays what the directory holds.
     pub fn begin_anew(before: &Self, options: FileLogOptions, chunks: Chunks<'_>) -> io::Result<Self> {
         let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
-        before.commits.end(Failure::Closed);
+        before.commits.end(LogFailure::Closed);
         // Above whatever has a name, also a segment that was begun and failed before it was known.
         let newest = segment::numbers(&*disk, &dir)?.last().copied().unwrap_or(0);
         let first_segment = before
@@ -243,14 +249,14 @@ impl FileLog {
             salt: options.salt.wrapping_add((epoch as u32).wrapping_mul(0x85EB_CA6B)),
             ..options
         };
-        let covers = Covers {
+        let covers = SnapshotCoverage {
             id,
             epoch,
             last,
             first_segment,
         };
         let snapshot_bytes = snapshot::put(&*disk, &dir, covers, chunks)?;
-        let start = Start {
+        let start = CommitStart {
             last,
             last_crc: 0,
             epoch,
@@ -310,7 +316,7 @@ impl FileLog {
 
     /// Ends a log whose disk does not answer; who waits for entries learns it.
     pub fn end_silent(&self) {
-        self.commits.end(Failure::Silent);
+        self.commits.end(LogFailure::Silent);
     }
 
     /// Syncs what was appended and ends the log: later appends fail. A segment of which the snapshot has all goes: the next
@@ -319,7 +325,7 @@ impl FileLog {
         let last = Lsn(self.commits.next().0 - 1);
         let had_ended = self.has_ended();
         let synced = self.commits.commit(last, Level::Synced, &Wait::FOREVER);
-        self.commits.end(Failure::Closed);
+        self.commits.end(LogFailure::Closed);
         // Another log may go on in the place of one that failed.
         if synced.is_ok() && !had_ended {
             self.commits.with_writer(|writer| {
@@ -335,9 +341,9 @@ impl FileLog {
     }
 }
 
-fn tell_opened(id: ShardId, dir: &Path, replayed: Replayed) {
+fn tell_opened(id: ShardId, dir: &Path, replayed: ReplayResult) {
     let (partition, path) = (id.shard, dir.display());
-    let Replayed {
+    let ReplayResult {
         frames,
         bytes,
         torn_bytes,
@@ -362,19 +368,19 @@ impl ShardLog for FileLog {
         &self,
         expected: Lsn,
         entry: &[u8],
-        room: Room,
+        room: SpaceClass,
         level: Level,
-        done: Option<Done>,
+        done: Option<LevelCallback>,
         wait: &Wait<'_>,
-    ) -> Result<Option<Place>, AppendError> {
+    ) -> Result<Option<ExtentLocation>, AppendError> {
         self.commits.append(expected, entry, room, level, done, wait)
     }
 
-    fn has_room(&self, bytes: usize, room: Room) -> bool {
+    fn has_room(&self, bytes: usize, room: SpaceClass) -> bool {
         self.commits.has_room(bytes, room)
     }
 
-    fn make_room(&self, bytes: usize, room: Room, wait: &Wait<'_>) -> Result<(), AppendError> {
+    fn make_room(&self, bytes: usize, room: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
         self.commits.make_room(bytes, room, wait)
     }
 
@@ -392,14 +398,14 @@ impl ShardLog for FileLog {
 
     fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()> {
         let written = self.commits.reached(Level::Written);
-        let segments: Vec<Segment> = self
+        let segments: Vec<SegmentFile> = self
             .commits
             .with_writer(|writer| writer.finished.iter().chain(&writer.current).cloned().collect());
         let first = segments
             .iter()
             .rposition(|segment| segment.header.lsn <= from)
             .unwrap_or(0);
-        let visit = &mut |lsn, entry: &[u8], _: At<'_>| visit(lsn, entry);
+        let visit = &mut |lsn, entry: &[u8], _: EntryPosition<'_>| visit(lsn, entry);
         recovery::replay(&self.dir, segments[first..].to_vec(), from, Some(written), visit)
             .map(drop)
             .map_err(io::Error::other)
@@ -413,7 +419,7 @@ impl ShardLog for FileLog {
         }
         // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
         self.commit(at, Level::Synced, &Wait::FOREVER)?;
-        let covers = Covers {
+        let covers = SnapshotCoverage {
             id: self.id,
             epoch: self.epoch,
             last: at,
@@ -436,7 +442,7 @@ impl ShardLog for FileLog {
         self.commits
             .with_writer(|writer| self.commits.fold(writer, summarize))
             .map_err(|error| {
-                let failure = Failure::of(&error);
+                let failure = LogFailure::of(&error);
                 self.commits.end(failure);
                 AppendError::Unavailable(failure)
             })

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::frame::{self, FRAME_HEADER_BYTES, Found};
-use super::header::{HEADER_BYTES, Header, HeaderError, Kind, ShardId};
-use super::segment::{self, Segment};
+use super::header::{FileHeader, FileKind, HEADER_BYTES, HeaderError, ShardId};
+use super::segment::{self, SegmentFile};
 use crate::disk::Disk;
-use crate::extent::{Extent, Place};
+use crate::extent::{Extent, ExtentLocation};
 use crate::shard_log::Lsn;
 
 /// Why a log cannot be read.
@@ -96,7 +96,7 @@ impl fmt::Display for OpenError {
 
 /// What reading a log found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// Whole frames.
     pub frames: u64,
     /// Entries in them.
@@ -109,42 +109,42 @@ pub struct Replayed {
 
 /// A log that was read.
 #[derive(Debug)]
-pub(super) struct Recovered {
-    pub(super) segments: Vec<Segment>,
+pub(super) struct RecoveredLog {
+    pub(super) segments: Vec<SegmentFile>,
     pub(super) next: Lsn,
     pub(super) last_crc: u32,
     /// Where the last frame of each segment ends.
     pub(super) ends: Vec<u64>,
-    pub(super) replayed: Replayed,
+    pub(super) replayed: ReplayResult,
 }
 
 /// Where an entry stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct At<'a> {
+pub(super) struct EntryPosition<'a> {
     extent: &'a Extent,
     position: u64,
     /// Of the owner who wrote it.
     pub(super) epoch: u64,
 }
 
-impl At<'_> {
-    pub(super) fn place(self) -> Place {
+impl EntryPosition<'_> {
+    pub(super) fn place(self) -> ExtentLocation {
         self.extent.at(self.position)
     }
 }
 
 /// Opens the segments of a directory from number `first` on, in order; checks that none is missing.
-pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> Result<Vec<Segment>, OpenError> {
+pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> Result<Vec<SegmentFile>, OpenError> {
     let numbers = segment::numbers(disk, dir)?
         .into_iter()
         .filter(|number| *number >= first);
-    let mut found: Vec<Segment> = Vec::new();
+    let mut found: Vec<SegmentFile> = Vec::new();
     for number in numbers {
         let path = segment::path_of(dir, number);
         let file = disk.open(&path)?;
         let mut page = vec![0; HEADER_BYTES];
         let read = file.read_full_at(&mut page, 0)?;
-        let header = Header::decode(&page[..read], Kind::Segment, id).map_err(|error| OpenError::Header {
+        let header = FileHeader::decode(&page[..read], FileKind::Segment, id).map_err(|error| OpenError::Header {
             path: path.clone(),
             error,
         })?;
@@ -170,7 +170,7 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
             }
         }
         let bytes = file.len()?;
-        found.push(Segment {
+        found.push(SegmentFile {
             header,
             extent: Extent::new(Arc::clone(&file))?,
             file,
@@ -185,12 +185,12 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
 /// everything up to it must be there, and what comes after it is not looked at.
 pub(super) fn replay(
     dir: &Path,
-    segments: Vec<Segment>,
+    segments: Vec<SegmentFile>,
     from: Lsn,
     last: Option<Lsn>,
-    visit: &mut dyn FnMut(Lsn, &[u8], At<'_>) -> bool,
-) -> Result<Recovered, OpenError> {
-    let mut replayed = Replayed::default();
+    visit: &mut dyn FnMut(Lsn, &[u8], EntryPosition<'_>) -> bool,
+) -> Result<RecoveredLog, OpenError> {
+    let mut replayed = ReplayResult::default();
     let mut ends = Vec::with_capacity(segments.len());
     let (first, crc_before) = segments
         .first()
@@ -239,7 +239,7 @@ pub(super) fn replay(
                 Found::Frame(header, payload) if header.first == next && header.crc_before == last_crc => {
                     let entries = frame::entries(payload, header.entries).expect("looked at");
                     for entry in entries {
-                        let at = At {
+                        let at = EntryPosition {
                             extent: &current.extent,
                             epoch: current.header.epoch,
                             position: HEADER_BYTES as u64 + (entry.as_ptr().addr() - content.as_ptr().addr()) as u64,
@@ -282,7 +282,7 @@ pub(super) fn replay(
             });
         }
     }
-    Ok(Recovered {
+    Ok(RecoveredLog {
         segments,
         next,
         last_crc,
@@ -293,7 +293,7 @@ pub(super) fn replay(
 
 /// Bytes of a write that never finished, at the end of a log; `None` when frames behind it know the entry `next` to have been
 /// synced.
-fn torn_bytes(rest: &[u8], header: &Header, next: Lsn, last_crc: u32) -> Option<usize> {
+fn torn_bytes(rest: &[u8], header: &FileHeader, next: Lsn, last_crc: u32) -> Option<usize> {
     let used = used(rest);
     let behind = behind(rest, used, header.salt, next);
     if behind.proves_loss {
@@ -322,7 +322,7 @@ fn used(bytes: &[u8]) -> usize {
 
 /// The whole frames behind a place without one, which never happened.
 #[derive(Default)]
-struct Behind {
+struct FramesAfterGap {
     /// Where the last of them ends.
     end: usize,
     /// One of them knows the entry `next` to have been synced: it was there.
@@ -331,8 +331,8 @@ struct Behind {
 
 /// Looks behind a place without a frame, in the `used` bytes of the rest, for frames from the entry `next` on. The last bytes
 /// of a frame may be zeros.
-fn behind(rest: &[u8], used: usize, salt: u32, next: Lsn) -> Behind {
-    let mut found = Behind::default();
+fn behind(rest: &[u8], used: usize, salt: u32, next: Lsn) -> FramesAfterGap {
+    let mut found = FramesAfterGap::default();
     let mut position = 8;
     while position < used {
         let here = &rest[position..];

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::group_commit::{GroupCommit, Writer};
-use super::segment::{self, RESERVE, Segment, Spare};
+use super::segment::{self, RESERVE, SegmentFile, Spare};
 use crate::disk::Disk;
 use crate::shard_log::Level;
 
@@ -55,7 +55,7 @@ impl GroupCommit {
 
     /// Makes the file of a segment that nobody needs any more part of the reserve, if that lacks one and the file has its
     /// size, and removes it else. Sync the directory before the file is used.
-    pub(super) fn keep_as_reserve(&self, writer: &mut Writer, segment: &Segment) -> io::Result<()> {
+    pub(super) fn keep_as_reserve(&self, writer: &mut Writer, segment: &SegmentFile) -> io::Result<()> {
         let fits = segment.bytes == self.options.segment_bytes_min && segment.extent.is_sole();
         match missing_reserve(writer).into_iter().next().filter(|_| fits) {
             Some(name) => {
@@ -83,7 +83,7 @@ impl GroupCommit {
     }
 
     /// Removes the file of a segment that nobody needs any more.
-    pub(super) fn remove_segment(&self, segment: &Segment) -> io::Result<()> {
+    pub(super) fn remove_segment(&self, segment: &SegmentFile) -> io::Result<()> {
         self.disk.remove(&segment::path_of(&self.dir, segment.header.segment))?;
         self.disk_bytes.fetch_sub(segment.bytes, Ordering::Relaxed);
         Ok(())

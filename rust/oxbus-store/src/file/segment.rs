@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::header::{HEADER_BYTES, Header};
+use super::header::{FileHeader, HEADER_BYTES};
 use crate::disk::{Disk, DiskFile, ZEROS};
 use crate::extent::Extent;
 
@@ -29,8 +29,8 @@ pub(super) const RESERVE: [&str; 2] = ["reserve-1.tmp", "reserve-2.tmp"];
 
 /// An open segment.
 #[derive(Debug, Clone)]
-pub(super) struct Segment {
-    pub(super) header: Header,
+pub(super) struct SegmentFile {
+    pub(super) header: FileHeader,
     pub(super) file: Arc<dyn DiskFile>,
     /// The same, for messages to be read back.
     pub(super) extent: Extent,
@@ -115,7 +115,12 @@ impl Spare {
 
     /// Takes the file of a segment that nobody needs any more, under the name of a segment to come or of the drain reserve.
     /// Sync the directory before it is used.
-    pub(super) fn recycle(disk: &dyn Disk, dir: &Path, segment: &Segment, reserve: Option<&str>) -> io::Result<Self> {
+    pub(super) fn recycle(
+        disk: &dyn Disk,
+        dir: &Path,
+        segment: &SegmentFile,
+        reserve: Option<&str>,
+    ) -> io::Result<Self> {
         let path = dir.join(reserve.map_or_else(|| format!("{:010}.tmp", segment.header.segment), str::to_owned));
         disk.rename(&path_of(dir, segment.header.segment), &path)?;
         Ok(Self {
@@ -152,8 +157,8 @@ impl Spare {
     }
 
     /// Makes it the segment that `header` names.
-    pub(super) fn become_segment(self, disk: &dyn Disk, dir: &Path, header: Header) -> io::Result<Segment> {
-        let header = Header {
+    pub(super) fn become_segment(self, disk: &dyn Disk, dir: &Path, header: FileHeader) -> io::Result<SegmentFile> {
+        let header = FileHeader {
             recycled: self.recycled,
             ..header
         };
@@ -161,7 +166,7 @@ impl Spare {
         self.file.sync()?;
         disk.rename(&self.path, &path_of(dir, header.segment))?;
         disk.sync_dir(dir)?;
-        Ok(Segment {
+        Ok(SegmentFile {
             header,
             file: self.file,
             extent: self.extent,
@@ -171,7 +176,7 @@ impl Spare {
     }
 }
 
-impl Segment {
+impl SegmentFile {
     /// Cuts off what stands behind the last frame, which ends at `used`: room that was never written, a write that never
     /// finished, or an earlier life of the file.
     pub(super) fn give_back(&mut self, used: u64) -> io::Result<()> {

@@ -13,12 +13,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::header::{HEADER_BYTES, Header, Kind, ShardId};
-use super::recovery::{OpenError, Recovered};
+use super::header::{FileHeader, FileKind, HEADER_BYTES, ShardId};
+use super::recovery::{OpenError, RecoveredLog};
 use super::{Replay, segment};
-use crate::Stored;
+use crate::StoredRecord;
 use crate::disk::{Disk, DiskFile};
-use crate::extent::{Extent, Place};
+use crate::extent::{Extent, ExtentLocation};
 use crate::shard_log::{Chunk, Chunks, Lsn};
 
 const SUFFIX: &str = ".snapshot";
@@ -45,7 +45,7 @@ fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Lsn>> {
 
 /// What a snapshot stands for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Covers {
+pub(super) struct SnapshotCoverage {
     pub(super) id: ShardId,
     pub(super) epoch: u64,
     /// The last entry in it.
@@ -56,7 +56,7 @@ pub(super) struct Covers {
 
 /// Writes a snapshot and removes older ones. One that cannot be written leaves no file behind: its room is worth much.
 /// Its bytes.
-pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_>) -> io::Result<u64> {
+pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -73,10 +73,10 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: Covers, chunks: Chunks<'_
 }
 
 /// Writes what a snapshot holds, and syncs it; how many bytes.
-fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Result<u64> {
+fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let at = covers.last;
-    let header = Header {
-        kind: Kind::Snapshot,
+    let header = FileHeader {
+        kind: FileKind::Snapshot,
         id: covers.id,
         salt: crc32c::crc32c(&at.0.to_le_bytes()),
         epoch: covers.epoch,
@@ -88,7 +88,7 @@ fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Re
         resumes: None,
     };
     let extent = Extent::new(Arc::clone(file))?;
-    let mut moving: Vec<(Stored, Place)> = Vec::new();
+    let mut moving: Vec<(StoredRecord, ExtentLocation)> = Vec::new();
     let mut synced = 0;
     let mut position = HEADER_BYTES as u64;
     let mut count = 0u32;
@@ -122,7 +122,7 @@ fn write(file: &Arc<dyn DiskFile>, covers: Covers, chunks: Chunks<'_>) -> io::Re
 }
 
 /// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.
-fn move_all(moving: &mut Vec<(Stored, Place)>) {
+fn move_all(moving: &mut Vec<(StoredRecord, ExtentLocation)>) {
     for (message, place) in moving.drain(..) {
         message.move_to(place);
     }
@@ -147,7 +147,7 @@ pub(super) fn show_newest(
     dir: &Path,
     id: ShardId,
     replay: &mut dyn Replay,
-) -> Result<Option<(Header, u64)>, OpenError> {
+) -> Result<Option<(FileHeader, u64)>, OpenError> {
     let Some(lsn) = all(disk, dir)?.pop() else {
         return Ok(None);
     };
@@ -155,7 +155,7 @@ pub(super) fn show_newest(
     let file = disk.open(&path)?;
     let mut page = vec![0; HEADER_BYTES];
     let read = file.read_full_at(&mut page, 0)?;
-    let header = Header::decode(&page[..read], Kind::Snapshot, id).map_err(|error| OpenError::Header {
+    let header = FileHeader::decode(&page[..read], FileKind::Snapshot, id).map_err(|error| OpenError::Header {
         path: path.clone(),
         error,
     })?;
@@ -180,7 +180,7 @@ pub(super) fn show_newest(
 
 /// A snapshot is written after all entries it covers were synced: where segments end before, they have lost some, and no
 /// new segment could follow them.
-pub(super) fn check_reached(dir: &Path, recovered: &Recovered, covered: Lsn) -> Result<(), OpenError> {
+pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) -> Result<(), OpenError> {
     match recovered.segments.last() {
         Some(last) if recovered.next <= covered => Err(OpenError::Damaged {
             path: segment::path_of(dir, last.header.segment),
@@ -193,7 +193,7 @@ pub(super) fn check_reached(dir: &Path, recovered: &Recovered, covered: Lsn) -> 
 }
 
 /// Where a snapshot is damaged, and how.
-pub(super) type Damage = (u64, &'static str);
+pub(super) type SnapshotDamage = (u64, &'static str);
 
 /// Shows each chunk of a snapshot of `len` bytes and where its bytes stand, or nothing once if it has none. What was shown
 /// before damage was found is of no use.
@@ -202,7 +202,7 @@ pub(super) fn parts(
     len: u64,
     salt: u32,
     show: &mut dyn FnMut(u64, &[u8]),
-) -> io::Result<Result<(), Damage>> {
+) -> io::Result<Result<(), SnapshotDamage>> {
     let mut position = HEADER_BYTES as u64;
     let mut count = 0;
     let mut chunk = Vec::new();

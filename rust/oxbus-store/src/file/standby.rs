@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is asked of a thread that writes and syncs in the place of a caller, for as long as the disk may hang.
 //!
-//! The thread itself is in `group_commit::hanging`.
+//! The thread itself is in `group_commit::stalled_disk`.
 //!
 //! Holds always
 //! - one standby per log at most; it ends when nothing is asked of it;
@@ -16,7 +16,7 @@ use crate::shard_log::Level;
 
 /// What the standby does next.
 #[derive(Debug, Default)]
-struct Asked {
+struct StandbyTask {
     level: Option<Level>,
     spare_bytes: u64,
     /// There is a standby.
@@ -27,7 +27,7 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Standby {
     /// Whole after a panic: each field is set in one step, and says only what to do next.
-    asked: Mutex<Asked>,
+    asked: Mutex<StandbyTask>,
     suspect: AtomicBool,
     begun: AtomicU64,
     ended: AtomicU64,

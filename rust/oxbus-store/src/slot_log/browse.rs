@@ -12,7 +12,7 @@
 //!
 //! Claimers and settlers own the slot they read and need none of this.
 
-use super::record::Stored;
+use super::record::StoredRecord;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, fence, fence_after_rmw, lock};
 
 #[derive(Debug)]
@@ -20,16 +20,16 @@ pub(super) struct Browsers {
     inside: AtomicU32,
     /// Length of `retired`.
     kept: AtomicUsize,
-    retired: Mutex<Vec<Stored>>,
+    retired: Mutex<Vec<StoredRecord>>,
 }
 
 /// A browser that counted itself in.
 #[derive(Debug)]
-pub(super) struct Browsing<'a>(&'a Browsers);
+pub(super) struct BrowseGuard<'a>(&'a Browsers);
 
 /// How a slot was changed before its body left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub(super) enum BodyRemoval {
     /// By a sequentially consistent compare-and-swap.
     Swapped,
     /// By a plain store.
@@ -46,18 +46,18 @@ impl Browsers {
     }
 
     /// Counts a browser in, until the result is dropped.
-    pub(super) fn enter(&self) -> Browsing<'_> {
+    pub(super) fn enter(&self) -> BrowseGuard<'_> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        Browsing(self)
+        BrowseGuard(self)
     }
 
     /// Call it after a body left its slot, before its reference may be dropped.
     #[inline]
-    pub(super) fn left<'r>(&self, records: impl Iterator<Item = &'r Stored>, leaving: Leaving) {
+    pub(super) fn left<'r>(&self, records: impl Iterator<Item = &'r StoredRecord>, leaving: BodyRemoval) {
         match leaving {
-            Leaving::Swapped => fence_after_rmw(),
-            Leaving::Stored => fence(Ordering::SeqCst),
+            BodyRemoval::Swapped => fence_after_rmw(),
+            BodyRemoval::Stored => fence(Ordering::SeqCst),
         }
         if self.inside.load(Ordering::SeqCst) != 0 {
             self.keep(records.cloned().collect());
@@ -65,14 +65,14 @@ impl Browsers {
     }
 
     #[cold]
-    fn keep(&self, records: Vec<Stored>) {
+    fn keep(&self, records: Vec<StoredRecord>) {
         let mut retired = lock(&self.retired);
         retired.extend(records);
         self.kept.store(retired.len(), Ordering::SeqCst);
         self.free_unless_browsed(retired);
     }
 
-    fn free_unless_browsed(&self, mut retired: crate::sync::MutexGuard<'_, Vec<Stored>>) {
+    fn free_unless_browsed(&self, mut retired: crate::sync::MutexGuard<'_, Vec<StoredRecord>>) {
         fence(Ordering::SeqCst);
         if self.inside.load(Ordering::SeqCst) == 0 {
             let freed = std::mem::take(&mut *retired);
@@ -83,7 +83,7 @@ impl Browsers {
     }
 }
 
-impl Drop for Browsing<'_> {
+impl Drop for BrowseGuard<'_> {
     fn drop(&mut self) {
         let last = self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1;
         fence_after_rmw();

@@ -6,22 +6,22 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use super::browse::Leaving;
-use super::epoch::{self, Guard};
-use super::segment::{Segment, span};
+use super::browse::BodyRemoval;
+use super::epoch::{self, EpochGuard};
+use super::segment::{SlotSegment, span};
 use super::slot::{CACHED, DEAD, DONE, LOCKED, Slot};
-use super::{Claimed, Hold, LockKey, Removed, SlotLog};
-use crate::Stored;
+use super::{ClaimMode, ClaimedMessage, LockKey, RemovedMessage, SlotLog};
+use crate::StoredRecord;
 use crate::sync::Ordering;
 
 impl SlotLog {
     pub(super) fn claim_ready(
         &self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         let hint = self.hint();
         let visible = self.visible();
@@ -55,14 +55,14 @@ impl SlotLog {
     #[expect(clippy::too_many_arguments, reason = "a claim's arguments and where it stands")]
     fn claim_in(
         &self,
-        segment: &Segment,
+        segment: &SlotSegment,
         visible: u64,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
-        guard: &Guard,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
+        guard: &EpochGuard,
     ) -> usize {
         let mut taken = 0;
         let (out_before, expired_before) = (out.len(), expired.len());
@@ -87,10 +87,10 @@ impl SlotLog {
     pub(super) fn claim_numbers(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         let guard = epoch::pin();
         let visible = self.visible();
@@ -111,19 +111,26 @@ impl SlotLog {
     }
 
     /// Notes what was taken from a segment, and what left it because its time is over.
-    fn note_claimed(&self, segment: &Segment, hold: Hold, taken: &[Claimed], expired: &[Removed], guard: &Guard) {
-        if let Hold::Lock { deadline } = hold
+    fn note_claimed(
+        &self,
+        segment: &SlotSegment,
+        hold: ClaimMode,
+        taken: &[ClaimedMessage],
+        expired: &[RemovedMessage],
+        guard: &EpochGuard,
+    ) {
+        if let ClaimMode::Lock { deadline } = hold
             && !taken.is_empty()
         {
             self.note_deadline(segment, deadline);
         }
-        let taken_out = if hold == Hold::Take { taken } else { &[] };
+        let taken_out = if hold == ClaimMode::Take { taken } else { &[] };
         let left = taken_out.len() + expired.len();
         if left > 0 {
             let records = taken_out.iter().map(|claimed| &claimed.record);
             self.browsers.left(
                 records.chain(expired.iter().map(|removed| &removed.record)),
-                Leaving::Stored,
+                BodyRemoval::Stored,
             );
             self.count_gone(segment, left, guard);
         }
@@ -133,13 +140,13 @@ impl SlotLog {
 /// Takes those of the `wanted` messages of a word that are ready; how many are not over.
 #[inline]
 fn take_bits(
-    segment: &Segment,
+    segment: &SlotSegment,
     word: usize,
     wanted: u64,
-    hold: Hold,
+    hold: ClaimMode,
     now: Timestamp,
-    out: &mut Vec<Claimed>,
-    expired: &mut Vec<Removed>,
+    out: &mut Vec<ClaimedMessage>,
+    expired: &mut Vec<RemovedMessage>,
 ) -> usize {
     let mut taken = 0;
     let mut got = segment.ready()[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
@@ -184,23 +191,23 @@ fn above(bits: u64) -> u64 {
 /// # Safety
 /// The caller cleared the slot's ready bit.
 #[inline]
-unsafe fn take(slot: &Slot, counter: Counter, hold: Hold) -> Claimed {
+unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage {
     let state = slot.state();
     let (phase, deadline) = match hold {
-        Hold::Lock { deadline } => (LOCKED, deadline),
-        Hold::Cache => (CACHED, Ticks::NEVER),
-        Hold::Take => (DONE, Ticks::NEVER),
+        ClaimMode::Lock { deadline } => (LOCKED, deadline),
+        ClaimMode::Cache => (CACHED, Ticks::NEVER),
+        ClaimMode::Take => (DONE, Ticks::NEVER),
     };
     let held = state.held(phase, deadline);
     let raw = slot.body();
     let record = if phase == DONE {
         // SAFETY: a ready slot owns its body, and a slot that is done does not: the reference moves to the receiver.
-        unsafe { Stored::from_raw(raw) }
+        unsafe { StoredRecord::from_raw(raw) }
     } else {
         // SAFETY: a ready slot owns its body, and nobody else may take it while the slot is ours.
-        unsafe { Stored::clone_raw(raw) }
+        unsafe { StoredRecord::clone_raw(raw) }
     };
-    let claimed = Claimed {
+    let claimed = ClaimedMessage {
         key: LockKey {
             counter,
             generation: held.generation(),
@@ -220,12 +227,12 @@ unsafe fn take(slot: &Slot, counter: Counter, hold: Hold) -> Claimed {
 ///
 /// # Safety
 /// The caller cleared the slot's ready bit.
-unsafe fn leave(slot: &Slot, counter: Counter) -> Removed {
+unsafe fn leave(slot: &Slot, counter: Counter) -> RemovedMessage {
     let state = slot.state();
-    let removed = Removed {
+    let removed = RemovedMessage {
         counter,
         // SAFETY: a ready slot owns its body, and a dead one does not: the reference moves to the caller.
-        record: unsafe { Stored::from_raw(slot.body()) },
+        record: unsafe { StoredRecord::from_raw(slot.body()) },
         delivery_count: slot.delivery_count(state),
         enqueued_at: slot.enqueued_at(),
         expires_at: slot.expires_at(),

@@ -11,15 +11,15 @@
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use super::epoch;
-use super::segment::Segment;
-use super::slot::{self, BUSY, DEAD, DEFERRED, DEFERRED_LOCKED, MOVED, Slot, State};
-use super::{Claimed, Hold, LockKey, Removed, SlotLog};
-use crate::Stored;
+use super::segment::SlotSegment;
+use super::slot::{self, BUSY, DEAD, DEFERRED, DEFERRED_LOCKED, MOVED, Slot, SlotState};
+use super::{ClaimMode, ClaimedMessage, LockKey, RemovedMessage, SlotLog};
+use crate::StoredRecord;
 use crate::ordered::OrderedStore;
 use crate::sync::MutexGuard;
 
-enum Had<'g> {
-    Slot(&'g Segment, &'g Slot, State),
+enum FetchedSlot<'g> {
+    Slot(&'g SlotSegment, &'g Slot, SlotState),
     Straggler,
 }
 
@@ -27,24 +27,24 @@ impl SlotLog {
     pub(super) fn fetch_deferred(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
         _ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         assert!(
-            hold != Hold::Cache,
+            hold != ClaimMode::Cache,
             "a deferred message is locked or taken, never cached"
         );
         let guard = epoch::pin();
-        let mut had: Vec<Had<'_>> = Vec::with_capacity(counters.len());
+        let mut had: Vec<FetchedSlot<'_>> = Vec::with_capacity(counters.len());
         let mut map: Option<MutexGuard<'_, OrderedStore>> = None;
         for (index, counter) in counters.iter().enumerate() {
             let found = self
                 .find(*counter, &guard)
                 .filter(|(_, slot, _)| slot.state().phase() != MOVED);
             let got = match found {
-                Some((segment, slot, _)) => seize(slot, now).map(|state| Had::Slot(segment, slot, state)),
+                Some((segment, slot, _)) => seize(slot, now).map(|state| FetchedSlot::Slot(segment, slot, state)),
                 None => None,
             };
             let got = got.or_else(|| {
@@ -53,14 +53,14 @@ impl SlotLog {
                     return None;
                 }
                 if map.is_none() {
-                    map = self.stragglers.open();
+                    map = self.overflow.open();
                 }
                 let free = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
-                free.then_some(Had::Straggler)
+                free.then_some(FetchedSlot::Straggler)
             });
             let Some(got) = got else {
                 for had in had {
-                    if let Had::Slot(_, slot, state) = had {
+                    if let FetchedSlot::Slot(_, slot, state) = had {
                         slot.publish(state);
                     }
                 }
@@ -68,20 +68,20 @@ impl SlotLog {
             };
             had.push(got);
         }
-        let mut gone: Vec<&Segment> = Vec::new();
+        let mut gone: Vec<&SlotSegment> = Vec::new();
         for (counter, had) in counters.iter().zip(had) {
             match had {
-                Had::Slot(segment, slot, state) => match hold {
-                    Hold::Lock { deadline } => {
+                FetchedSlot::Slot(segment, slot, state) => match hold {
+                    ClaimMode::Lock { deadline } => {
                         // SAFETY: the slot is busy by us.
                         out.push(unsafe { lock_busy(slot, *counter, state, deadline) });
                         self.note_deadline(segment, deadline);
                     }
-                    Hold::Take | Hold::Cache => {
+                    ClaimMode::Take | ClaimMode::Cache => {
                         slot.publish(state.into_phase(DEAD));
                         let removed = self.take_body_stored(slot, *counter, state);
                         gone.push(segment);
-                        out.push(Claimed {
+                        out.push(ClaimedMessage {
                             key: LockKey {
                                 counter: *counter,
                                 generation: state.generation(),
@@ -95,14 +95,14 @@ impl SlotLog {
                         });
                     }
                 },
-                Had::Straggler => {
+                FetchedSlot::Straggler => {
                     let map = map.as_mut().expect("found in the map");
                     out.push(map.lock_one_deferred(*counter, hold).expect("found in the map"));
                 }
             }
         }
         if let Some(map) = map {
-            self.stragglers.close(map);
+            self.overflow.close(map);
         }
         // Last: a segment that becomes sparse may want the mutex of the map.
         for segment in gone {
@@ -111,7 +111,12 @@ impl SlotLog {
         Ok(())
     }
 
-    pub(super) fn take_expired_deferred(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+    pub(super) fn take_expired_deferred(
+        &self,
+        counters: &[Counter],
+        now: Timestamp,
+        expired: &mut Vec<RemovedMessage>,
+    ) {
         let guard = epoch::pin();
         for &counter in counters {
             if let Some((segment, slot, _)) = self.find(counter, &guard) {
@@ -126,13 +131,13 @@ impl SlotLog {
                     continue;
                 }
             }
-            expired.extend(self.stragglers.take_expired(counter, now));
+            expired.extend(self.overflow.take_expired(counter, now));
         }
     }
 }
 
 /// Makes a deferred slot busy. `None` when it is not deferred, or its time is over.
-fn seize(slot: &Slot, now: Timestamp) -> Option<State> {
+fn seize(slot: &Slot, now: Timestamp) -> Option<SlotState> {
     let state = slot.state();
     let seized = state.phase() == DEFERRED && slot.expires_at() > now && slot.advance(state, state.into_phase(BUSY));
     seized.then_some(state)
@@ -142,7 +147,7 @@ fn seize(slot: &Slot, now: Timestamp) -> Option<State> {
 ///
 /// # Safety
 /// The caller made the slot busy.
-unsafe fn lock_busy(slot: &Slot, counter: Counter, state: State, deadline: Ticks) -> Claimed {
+unsafe fn lock_busy(slot: &Slot, counter: Counter, state: SlotState, deadline: Ticks) -> ClaimedMessage {
     let before = slot.delivery_count(state);
     let delivery_count = if deadline == Ticks::NEVER {
         before
@@ -153,13 +158,13 @@ unsafe fn lock_busy(slot: &Slot, counter: Counter, state: State, deadline: Ticks
         slot.set_high_count(delivery_count);
     }
     let held = state.held(DEFERRED_LOCKED, deadline).counting(delivery_count);
-    let claimed = Claimed {
+    let claimed = ClaimedMessage {
         key: LockKey {
             counter,
             generation: held.generation(),
         },
         // SAFETY: a busy slot owns its body, and only we may take it.
-        record: unsafe { Stored::clone_raw(slot.body()) },
+        record: unsafe { StoredRecord::clone_raw(slot.body()) },
         delivery_count,
         enqueued_at: slot.enqueued_at(),
         expires_at: slot.expires_at(),

@@ -10,29 +10,29 @@
 //! - a ring that was replaced is never written again. It may name segments that were unlinked since; who reads it
 //!   holds a guard from before the replacement, so they are not freed yet.
 
-use super::epoch::{self, Guard};
-use super::segment::Segment;
+use super::epoch::{self, EpochGuard};
+use super::segment::SlotSegment;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
 const RING_MIN: usize = 2;
 
 #[derive(Debug)]
-struct Ring {
+struct SegmentRing {
     mask: u64,
-    entries: Box<[AtomicPtr<Segment>]>,
+    entries: Box<[AtomicPtr<SlotSegment>]>,
 }
 
 /// The segments of one log.
 #[derive(Debug)]
 pub(super) struct Directory {
-    ring: AtomicPtr<Ring>,
+    ring: AtomicPtr<SegmentRing>,
     head: AtomicU64,
     bytes: AtomicUsize,
     /// Number after the last segment ever added.
     edit: Mutex<u64>,
 }
 
-impl Ring {
+impl SegmentRing {
     fn new(len: usize) -> Self {
         Self {
             mask: len as u64 - 1,
@@ -41,12 +41,12 @@ impl Ring {
     }
 
     #[inline]
-    fn entry(&self, number: u64) -> &AtomicPtr<Segment> {
+    fn entry(&self, number: u64) -> &AtomicPtr<SlotSegment> {
         &self.entries[(number & self.mask) as usize]
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.entries.len() * size_of::<AtomicPtr<Segment>>()
+        size_of::<Self>() + self.entries.len() * size_of::<AtomicPtr<SlotSegment>>()
     }
 }
 
@@ -78,14 +78,14 @@ impl Directory {
 
     /// The segment, unless it was never added or is gone.
     #[inline]
-    pub(super) fn get<'g>(&self, number: u64, _guard: &'g Guard) -> Option<&'g Segment> {
+    pub(super) fn get<'g>(&self, number: u64, _guard: &'g EpochGuard) -> Option<&'g SlotSegment> {
         let mut ring = self.ring.load(Ordering::Acquire);
         while !ring.is_null() {
             // SAFETY: rings are freed through the guard's epoch, and the pointer was read under the guard.
             let found = unsafe { &*ring }.entry(number).load(Ordering::Acquire);
             if !found.is_null() {
                 // SAFETY: segments are freed through the guard's epoch after leaving the ring.
-                let segment: &'g Segment = unsafe { &*found };
+                let segment: &'g SlotSegment = unsafe { &*found };
                 if segment.number == number {
                     return Some(segment);
                 }
@@ -102,7 +102,7 @@ impl Directory {
 
     /// The segment, added when it is missing. Only for numbers that hold a reserved slot not yet visible.
     #[inline]
-    pub(super) fn get_or_add<'g>(&self, number: u64, guard: &'g Guard) -> &'g Segment {
+    pub(super) fn get_or_add<'g>(&self, number: u64, guard: &'g EpochGuard) -> &'g SlotSegment {
         match self.get(number, guard) {
             Some(segment) => segment,
             None => self.add(number, guard),
@@ -110,7 +110,7 @@ impl Directory {
     }
 
     #[cold]
-    fn add<'g>(&self, number: u64, guard: &'g Guard) -> &'g Segment {
+    fn add<'g>(&self, number: u64, guard: &'g EpochGuard) -> &'g SlotSegment {
         let mut end = lock(&self.edit);
         if let Some(segment) = self.get(number, guard) {
             return segment;
@@ -122,7 +122,7 @@ impl Directory {
         if ring.is_null() || window > unsafe { &*ring }.entries.len() {
             self.replace_ring(window.next_power_of_two().max(RING_MIN), guard);
         }
-        let segment = Box::new(Segment::new(number));
+        let segment = Box::new(SlotSegment::new(number));
         self.bytes.fetch_add(segment.bytes(), Ordering::Relaxed);
         let segment = Box::into_raw(segment);
         // SAFETY: as above; `replace_ring` left a ring.
@@ -135,7 +135,7 @@ impl Directory {
 
     /// Unlinks a segment whose slots are all gone. `visible_segment` contains the first index that is not visible.
     #[cold]
-    pub(super) fn unlink(&self, segment: &Segment, visible_segment: u64, guard: &Guard) {
+    pub(super) fn unlink(&self, segment: &SlotSegment, visible_segment: u64, guard: &EpochGuard) {
         debug_assert!(
             segment.left() == 0 && segment.number < visible_segment,
             "only a finished segment is unlinked"
@@ -166,8 +166,8 @@ impl Directory {
     }
 
     /// Copies the window into a ring of `len` entries. The caller holds `edit`.
-    fn replace_ring(&self, len: usize, guard: &Guard) {
-        let ring = Ring::new(len);
+    fn replace_ring(&self, len: usize, guard: &EpochGuard) {
+        let ring = SegmentRing::new(len);
         self.bytes.fetch_add(ring.bytes(), Ordering::Relaxed);
         let old = self.ring.load(Ordering::Relaxed);
         if !old.is_null() {

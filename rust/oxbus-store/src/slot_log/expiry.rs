@@ -10,17 +10,17 @@
 
 use oxbus_model::{Counter, Ticks};
 
-use super::epoch::{self, Guard};
-use super::segment::Segment;
-use super::settle::Requeued;
+use super::epoch::{self, EpochGuard};
+use super::segment::SlotSegment;
+use super::settle::ExpiredLock;
 use super::slot::NEAR_MS;
-use super::{Removed, SlotLog};
+use super::{RemovedMessage, SlotLog};
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
     /// Makes a sweep at `deadline` look at the segment. Its slots are stored.
     #[inline]
-    pub(super) fn note_deadline(&self, segment: &Segment, deadline: Ticks) {
+    pub(super) fn note_deadline(&self, segment: &SlotSegment, deadline: Ticks) {
         // Slots before the reads below.
         fence(Ordering::SeqCst);
         self.note_deadline_swapped(segment, deadline);
@@ -28,7 +28,7 @@ impl SlotLog {
 
     /// The same when the slot was changed by a sequentially consistent compare-and-swap.
     #[inline]
-    pub(super) fn note_deadline_swapped(&self, segment: &Segment, deadline: Ticks) {
+    pub(super) fn note_deadline_swapped(&self, segment: &SlotSegment, deadline: Ticks) {
         if self.locked_up_to.load(Ordering::SeqCst) < segment.number {
             self.locked_up_to.fetch_max(segment.number, Ordering::SeqCst);
         }
@@ -42,7 +42,12 @@ impl SlotLog {
         }
     }
 
-    pub(super) fn expire_locks(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+    pub(super) fn expire_locks(
+        &self,
+        ticks: Ticks,
+        max_delivery_count: u32,
+        exhausted: &mut Vec<RemovedMessage>,
+    ) -> usize {
         let mut ready = 0;
         let mut due = self.earliest.load(Ordering::Acquire);
         if due <= ticks.0 {
@@ -53,10 +58,16 @@ impl SlotLog {
             }
             ready += self.sweep(ticks, max_delivery_count, exhausted, &guard);
         }
-        ready + self.stragglers.expire(ticks, max_delivery_count, exhausted)
+        ready + self.overflow.expire(ticks, max_delivery_count, exhausted)
     }
 
-    fn sweep(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>, guard: &Guard) -> usize {
+    fn sweep(
+        &self,
+        ticks: Ticks,
+        max_delivery_count: u32,
+        exhausted: &mut Vec<RemovedMessage>,
+        guard: &EpochGuard,
+    ) -> usize {
         self.sweeps_begun.fetch_add(1, Ordering::SeqCst);
         self.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
         fence_after_rmw();
@@ -98,11 +109,11 @@ impl SlotLog {
     /// Ends the locks of one segment that are over and returns the earliest deadline of the others.
     fn sweep_segment(
         &self,
-        segment: &Segment,
+        segment: &SlotSegment,
         ticks: Ticks,
         max_delivery_count: u32,
-        exhausted: &mut Vec<Removed>,
-        guard: &Guard,
+        exhausted: &mut Vec<RemovedMessage>,
+        guard: &EpochGuard,
         ready: &mut usize,
     ) -> Ticks {
         let mut earliest = Ticks::NEVER;
@@ -122,10 +133,10 @@ impl SlotLog {
                     }
                     let counter = Counter(segment.first + (word * 64 + bit) as u64 + 1);
                     match self.requeue(segment, slot, counter, state, max_delivery_count, None, guard) {
-                        Requeued::Beaten => continue,
-                        Requeued::Ready => bits |= 1 << bit,
-                        Requeued::Exhausted(removed) => exhausted.push(removed),
-                        Requeued::Deferred => {}
+                        ExpiredLock::Beaten => continue,
+                        ExpiredLock::Ready => bits |= 1 << bit,
+                        ExpiredLock::Exhausted(removed) => exhausted.push(removed),
+                        ExpiredLock::Deferred => {}
                     }
                     break;
                 }

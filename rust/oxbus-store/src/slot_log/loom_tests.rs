@@ -7,10 +7,12 @@ use oxbus_model::{Counter, Ticks, Timestamp};
 
 use super::SlotLog;
 use crate::sync::Arc;
-use crate::{Claimed, Hold, LockKey, MessageStore, NewMessage, Outcome, Record, Settled, Stored};
+use crate::{
+    ClaimMode, ClaimedMessage, LockKey, MessageStore, NewMessage, Outcome, Record, SettleResult, StoredRecord,
+};
 
 const NOW: Timestamp = Timestamp(1);
-const LOCK: Hold = Hold::Lock { deadline: Ticks(10) };
+const LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks(10) };
 
 /// Runs `test` under every interleaving; `LOOM_MAX_PREEMPTIONS` overrides the bound.
 pub(crate) fn check(test: impl Fn() + Sync + Send + 'static) {
@@ -37,23 +39,23 @@ fn log_of(messages: u8) -> Arc<SlotLog> {
     Arc::new(log)
 }
 
-fn claim(log: &SlotLog, max: usize, hold: Hold) -> Vec<Claimed> {
+fn claim(log: &SlotLog, max: usize, hold: ClaimMode) -> Vec<ClaimedMessage> {
     let (mut out, mut expired) = (Vec::new(), Vec::new());
     log.claim(max, hold, NOW, &mut out, &mut expired);
     assert!(expired.is_empty());
     out
 }
 
-fn numbers(claimed: &[Claimed]) -> Vec<u64> {
+fn numbers(claimed: &[ClaimedMessage]) -> Vec<u64> {
     claimed.iter().map(|claimed| claimed.key.counter.0).collect()
 }
 
 fn abandon(log: &SlotLog, key: LockKey, replacement: Option<Record>) {
     let outcome = Outcome::Abandon {
         max_delivery_count: 9,
-        replacement: replacement.map(Stored::from),
+        replacement: replacement.map(StoredRecord::from),
     };
-    assert!(matches!(log.settle(key, outcome, Ticks(1)), Ok(Settled::Ready)));
+    assert!(matches!(log.settle(key, outcome, Ticks(1)), Ok(SettleResult::Ready)));
 }
 
 /// Fails when lowering the hint keeps its version: the claimer steps over the bit set behind its scan.
@@ -189,7 +191,7 @@ fn sweep_does_not_forget_a_lock_taken_meanwhile() {
             let log = Arc::clone(&log);
             move || log.expire(Ticks(10), 9, &mut Vec::new())
         });
-        let later = claim(&log, 1, Hold::Lock { deadline: Ticks(15) });
+        let later = claim(&log, 1, ClaimMode::Lock { deadline: Ticks(15) });
         other.join().expect("no panic");
         assert_eq!(later.len(), 1);
         assert!(log.next_expiry() <= Ticks(15));
@@ -240,7 +242,7 @@ fn browser_never_reads_a_replaced_or_taken_body() {
             }
         });
         abandon(&log, key, Some(Record::from_slice(&[2])));
-        drop(claim(&log, 1, Hold::Take));
+        drop(claim(&log, 1, ClaimMode::Take));
         other.join().expect("no panic");
     });
 }
@@ -252,7 +254,7 @@ fn deferred_messages_are_fetched_all_or_none() {
         let log = log_of(2);
         for claimed in claim(&log, 2, LOCK) {
             let deferred = log.settle(claimed.key, Outcome::Defer { replacement: None }, Ticks(1));
-            assert!(matches!(deferred, Ok(Settled::Deferred)));
+            assert!(matches!(deferred, Ok(SettleResult::Deferred)));
         }
         let fetch = |counters: [Counter; 2]| {
             let log = Arc::clone(&log);

@@ -3,7 +3,7 @@
 //!
 //! Messages sit in slots, slots in segments, and a directory finds a segment by number. A slot's place follows
 //! from its counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `stragglers`.
+//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `overflow`.
 //!
 //! Holds always
 //! - counters are given out without gaps: whatever can refuse a message did so before;
@@ -14,7 +14,7 @@
 //! - no lock ends before `earliest`, except between a sweep's swap and the value it puts back (`expiry`).
 //!
 //! No call waits for another thread, except for the mutex around the directory (once per 256 messages), around the
-//! stragglers (messages deferred or scheduled for long) and around the list of bodies kept for a browser.
+//! overflow (messages deferred or scheduled for long) and around the list of bodies kept for a browser.
 //!
 //! There is no ring of expiring locks: a claim lowers its segment's earliest deadline, and a sweep reads only
 //! the segments where something is due. So a claim writes no list, and a lock costs no memory.
@@ -34,6 +34,7 @@ mod epoch;
 mod expiry;
 #[cfg(all(test, loom))]
 pub(crate) mod loom_tests;
+mod overflow;
 mod peek;
 mod publish;
 mod ready;
@@ -43,30 +44,29 @@ mod restore;
 mod segment;
 mod settle;
 mod slot;
-mod stragglers;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use crate::message_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, NumberedStore, Outcome, Peeked, Removed,
-    Restored, Settled,
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessageStore, NewMessage, NumberedStore, Outcome, PeekedMessage,
+    PhaseCounts, RemovedMessage, RestoredMessage, SettleResult,
 };
 use crate::sync::{AtomicU64, Ordering};
 
 use browse::Browsers;
 use directory::Directory;
-use epoch::Guard;
-use segment::Segment;
+use epoch::EpochGuard;
+use overflow::OverflowMap;
+use segment::SlotSegment;
 use slot::Slot;
-use stragglers::Stragglers;
 
 /// Where messages come in and go out: an append moves the first two, a claim reads the last two.
 /// They share a line of the cache, which a thread fetches once for both; what a log rarely writes is kept off it.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Ends {
+struct Cursors {
     /// Index the next message gets.
     tail: AtomicU64,
     /// Index below which every slot is published.
@@ -78,7 +78,7 @@ struct Ends {
 /// Messages of one cell, lock-free.
 #[derive(Debug)]
 pub struct SlotLog {
-    ends: Ends,
+    ends: Cursors,
     /// No lock ends before this tick.
     earliest: AtomicU64,
     /// Sweeps begun and sweeps ended; while they differ, `earliest` says nothing.
@@ -88,14 +88,14 @@ pub struct SlotLog {
     locked_up_to: AtomicU64,
     directory: Directory,
     browsers: Browsers,
-    stragglers: Stragglers,
+    overflow: OverflowMap,
 }
 
 impl SlotLog {
     /// An empty log; the first message gets counter 1. It holds no segment until then.
     pub fn new() -> Self {
         Self {
-            ends: Ends {
+            ends: Cursors {
                 tail: AtomicU64::new(0),
                 visible: AtomicU64::new(0),
                 hint: AtomicU64::new(0),
@@ -106,13 +106,13 @@ impl SlotLog {
             locked_up_to: AtomicU64::new(0),
             directory: Directory::new(),
             browsers: Browsers::new(),
-            stragglers: Stragglers::new(),
+            overflow: OverflowMap::new(),
         }
     }
 
     /// The slot of a counter, unless its segment is gone or was never reserved.
     #[inline]
-    fn find<'g>(&self, counter: Counter, guard: &'g Guard) -> Option<(&'g Segment, &'g Slot, usize)> {
+    fn find<'g>(&self, counter: Counter, guard: &'g EpochGuard) -> Option<(&'g SlotSegment, &'g Slot, usize)> {
         let index = counter.0.checked_sub(1)?;
         let (number, offset) = segment::place(index);
         let segment = self.directory.get(number, guard)?;
@@ -145,17 +145,17 @@ impl MessageStore for SlotLog {
         self.append_single(message, enqueued_at, slot::SCHEDULED)
     }
 
-    fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+    fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
         self.remove_scheduled(counter)
     }
 
     fn claim(
         &self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         self.claim_ready(max, hold, now, out, expired)
     }
@@ -163,10 +163,10 @@ impl MessageStore for SlotLog {
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         self.claim_numbers(counters, hold, now, out, expired)
     }
@@ -175,7 +175,7 @@ impl MessageStore for SlotLog {
         self.any_ready()
     }
 
-    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         self.hand_out_cached(key, hold)
     }
 
@@ -183,7 +183,7 @@ impl MessageStore for SlotLog {
         self.put_back_cached(keys)
     }
 
-    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         self.end_hold(key, outcome, ticks)
     }
 
@@ -195,7 +195,7 @@ impl MessageStore for SlotLog {
         self.move_deadline(key, deadline, ticks)
     }
 
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
         self.charge_hold(key, max_delivery_count, ticks)
     }
 
@@ -210,31 +210,31 @@ impl MessageStore for SlotLog {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
         ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         self.fetch_deferred(counters, hold, now, ticks, out)
     }
 
-    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
         self.take_expired_deferred(counters, now, expired);
     }
 
-    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
         self.expire_locks(ticks, max_delivery_count, exhausted)
     }
 
     fn next_expiry(&self) -> Ticks {
-        self.earliest_deadline().min(self.stragglers.earliest())
+        self.earliest_deadline().min(self.overflow.earliest())
     }
 
-    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         self.browse_from(from, max, out);
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> PhaseCounts {
         self.count_all()
     }
 
@@ -243,12 +243,12 @@ impl MessageStore for SlotLog {
     }
 
     fn overhead_bytes(&self) -> usize {
-        self.directory.bytes() + self.stragglers.bytes()
+        self.directory.bytes() + self.overflow.bytes()
     }
 }
 
 impl NumberedStore for SlotLog {
-    fn restore(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
+    fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         Self::begin_with(next, messages)
     }
 
@@ -256,7 +256,7 @@ impl NumberedStore for SlotLog {
         Counter(self.ends.tail.load(Ordering::SeqCst) + 1)
     }
 
-    fn is_settled(&self, before: Counter) -> bool {
+    fn is_decided(&self, before: Counter) -> bool {
         self.visible() + 1 >= before.0
     }
 

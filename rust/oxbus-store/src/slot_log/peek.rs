@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Looking at messages without holding them: browse and count.
 //!
-//! Walks the slots below `visible` and, where segments or slots were emptied into it, the map of stragglers.
+//! Walks the slots below `visible` and, where segments or slots were emptied into it, the map of overflow.
 
 use oxbus_model::Counter;
 
 use super::epoch;
 use super::segment::{place, span};
 use super::slot::{MOVED, Slot};
-use super::{Counts, Peeked, SlotLog};
-use crate::Stored;
+use super::{PeekedMessage, PhaseCounts, SlotLog};
+use crate::StoredRecord;
 
 impl SlotLog {
-    pub(super) fn browse_from(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+    pub(super) fn browse_from(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         let guard = epoch::pin();
         let visible = self.visible();
         let end = out.len().saturating_add(max);
@@ -48,7 +48,7 @@ impl SlotLog {
                     continue;
                 };
                 if let Some(start) = unknown.take() {
-                    self.stragglers
+                    self.overflow
                         .peek(Counter(start + 1), Counter(at + 1), end - out.len(), out);
                     if out.len() >= end {
                         break;
@@ -59,7 +59,7 @@ impl SlotLog {
             index = segment.end();
         }
         if let Some(start) = unknown {
-            self.stragglers.peek(
+            self.overflow.peek(
                 Counter(start + 1),
                 Counter(visible + 1),
                 end.saturating_sub(out.len()),
@@ -69,10 +69,10 @@ impl SlotLog {
         drop(browsing);
     }
 
-    pub(super) fn count_all(&self) -> Counts {
+    pub(super) fn count_all(&self) -> PhaseCounts {
         let guard = epoch::pin();
         let visible = self.visible();
-        let mut counts = self.stragglers.counts();
+        let mut counts = self.overflow.counts();
         let browsing = self.browsers.enter();
         for number in self.directory.head()..=place(visible).0 {
             let Some(segment) = self.directory.get(number, &guard) else {
@@ -81,7 +81,7 @@ impl SlotLog {
             for slot in &segment.slots[..(visible.min(segment.end()) - segment.first) as usize] {
                 if let Some(phase) = slot.state_ordered().visible_phase() {
                     // SAFETY: we are counted in as a browser, and the state, read since, owns a body.
-                    counts.add(phase, unsafe { Stored::len_raw(slot.body()) });
+                    counts.add(phase, unsafe { StoredRecord::len_raw(slot.body()) });
                 }
             }
         }
@@ -93,7 +93,7 @@ impl SlotLog {
     pub(super) fn count_left(&self) -> u64 {
         let guard = epoch::pin();
         let visible = self.visible();
-        let mut left = self.stragglers.len() as u64;
+        let mut left = self.overflow.len() as u64;
         for number in self.directory.head()..=place(visible).0 {
             let Some(segment) = self.directory.get(number, &guard) else {
                 continue;
@@ -115,14 +115,14 @@ impl Slot {
     ///
     /// # Safety
     /// The caller is counted in as a browser.
-    unsafe fn peek(&self, counter: Counter) -> Option<Peeked> {
+    unsafe fn peek(&self, counter: Counter) -> Option<PeekedMessage> {
         let mut state = self.state_ordered();
         loop {
             let phase = state.visible_phase()?;
             // SAFETY: the state, read after the caller counted itself in, owns a body. Whoever removes or replaces it
             // from then on finds the browser and keeps a reference.
-            let record = unsafe { Stored::clone_raw(self.body()) };
-            let peeked = Peeked {
+            let record = unsafe { StoredRecord::clone_raw(self.body()) };
+            let peeked = PeekedMessage {
                 counter,
                 record,
                 phase,

@@ -11,10 +11,10 @@
 
 use oxbus_model::{Counter, Timestamp};
 
-use super::epoch::{self, Guard};
+use super::epoch::{self, EpochGuard};
 use super::segment::place;
-use super::slot::{DEAD, FREE, READY, State};
-use super::{Segment, SlotLog};
+use super::slot::{DEAD, FREE, READY, SlotState};
+use super::{SlotLog, SlotSegment};
 use crate::message_store::NewMessage;
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
@@ -42,7 +42,7 @@ impl SlotLog {
         if phase == READY {
             segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
         }
-        slot.publish(State::fresh(phase));
+        slot.publish(SlotState::fresh(phase));
         self.show(index, index + 1, &guard);
     }
 
@@ -68,7 +68,7 @@ impl SlotLog {
             }
             segment.set_ready_range(offset, end);
             for slot in &segment.slots[offset..end] {
-                slot.publish(State::fresh(READY));
+                slot.publish(SlotState::fresh(READY));
             }
             index += (end - offset) as u64;
         }
@@ -81,14 +81,14 @@ impl SlotLog {
         for index in first..first + count {
             let (number, offset) = place(index);
             let segment = self.directory.get_or_add(number, &guard);
-            segment.slots[offset].publish(State::fresh(DEAD));
+            segment.slots[offset].publish(SlotState::fresh(DEAD));
             self.count_gone(segment, 1, &guard);
         }
         self.show(first, first + count, &guard);
     }
 
     /// Moves `visible` over the caller's published range `start .. end` and over what is published behind it.
-    fn show(&self, start: u64, end: u64, guard: &Guard) {
+    fn show(&self, start: u64, end: u64, guard: &EpochGuard) {
         let mut seen = start;
         loop {
             let swapped = self
@@ -111,7 +111,7 @@ impl SlotLog {
     }
 
     /// Moves `visible` on from `from` while somebody else's slots there are published.
-    fn show_further(&self, mut from: u64, guard: &Guard) {
+    fn show_further(&self, mut from: u64, guard: &EpochGuard) {
         fence_after_rmw();
         while self.ends.tail.load(Ordering::SeqCst) > from {
             let to = self.published_from(from, guard);
@@ -132,7 +132,7 @@ impl SlotLog {
     }
 
     /// End of the run of published slots that begins at `from`.
-    fn published_from(&self, from: u64, guard: &Guard) -> u64 {
+    fn published_from(&self, from: u64, guard: &EpochGuard) -> u64 {
         let mut index = from;
         loop {
             let (number, offset) = place(index);
@@ -152,7 +152,7 @@ impl SlotLog {
 
     /// Segments that lie wholly below `visible` since it moved may be ready to go.
     #[inline]
-    fn shown(&self, from: u64, to: u64, guard: &Guard) {
+    fn shown(&self, from: u64, to: u64, guard: &EpochGuard) {
         let (first, after) = (place(from).0, place(to).0);
         fence_after_rmw();
         for number in first..after {
@@ -163,7 +163,7 @@ impl SlotLog {
     }
 }
 
-impl Segment {
+impl SlotSegment {
     /// Sets the bits of `start .. end`, one read-modify-write per word.
     fn set_ready_range(&self, start: usize, end: usize) {
         for word in start / 64..end.div_ceil(64) {

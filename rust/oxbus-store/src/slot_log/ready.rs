@@ -10,8 +10,8 @@
 //! exactly 2^24 requeues within one scan.
 
 use super::epoch;
-use super::segment::{Segment, span};
-use super::{Guard, SlotLog};
+use super::segment::{SlotSegment, span};
+use super::{EpochGuard, SlotLog};
 use crate::sync::Ordering;
 
 const NUMBER_BITS: u32 = 40;
@@ -19,9 +19,9 @@ const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 
 /// A segment number under a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hint(u64);
+pub(super) struct ReadyHint(u64);
 
-impl Hint {
+impl ReadyHint {
     #[inline]
     pub(super) fn number(self) -> u64 {
         self.0 & NUMBER_MAX
@@ -42,13 +42,13 @@ impl Hint {
 impl SlotLog {
     /// Read it before `visible`, and both before the bits.
     #[inline]
-    pub(super) fn hint(&self) -> Hint {
-        Hint(self.ends.hint.load(Ordering::Acquire))
+    pub(super) fn hint(&self) -> ReadyHint {
+        ReadyHint(self.ends.hint.load(Ordering::Acquire))
     }
 
     /// Moves the hint up to `number`, when nobody moved it since `seen` was read.
     #[inline]
-    pub(super) fn raise_hint(&self, seen: Hint, number: u64) {
+    pub(super) fn raise_hint(&self, seen: ReadyHint, number: u64) {
         let raised = seen.raised(number);
         // Losing is harmless: the next claim looks at a few segments more.
         let _ = self
@@ -66,13 +66,13 @@ impl SlotLog {
                 .hint
                 .compare_exchange_weak(seen.0, seen.lowered(number).0, Ordering::AcqRel, Ordering::Acquire)
         {
-            seen = Hint(newer);
+            seen = ReadyHint(newer);
         }
     }
 
     /// Makes the slot at `offset` claimable. Its state is ready and the caller owns it until this call.
     #[inline]
-    pub(super) fn set_ready(&self, segment: &Segment, offset: usize) {
+    pub(super) fn set_ready(&self, segment: &SlotSegment, offset: usize) {
         segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);
         self.lower_hint(segment.number);
     }
@@ -89,7 +89,7 @@ impl SlotLog {
     }
 
     /// Number of the first segment with a ready bit below `visible`; raises the hint to it.
-    fn first_ready_segment(&self, hint: Hint, visible: u64, guard: &Guard) -> Option<u64> {
+    fn first_ready_segment(&self, hint: ReadyHint, visible: u64, guard: &EpochGuard) -> Option<u64> {
         let mut number = hint.number();
         loop {
             let (first, len) = span(number);
@@ -116,7 +116,7 @@ impl SlotLog {
     }
 }
 
-impl Segment {
+impl SlotSegment {
     /// Ready bits of a word, without those at or above `visible`.
     #[inline]
     pub(super) fn ready_below(&self, word: usize, visible: u64) -> u64 {

@@ -5,14 +5,14 @@
 //! who counts the last slot reads `visible`, who moves `visible` past a segment reads its count.
 //! The directory takes the segment once, however many ask.
 
-use super::segment::{Segment, place};
-use super::{Guard, SlotLog};
+use super::segment::{SlotSegment, place};
+use super::{EpochGuard, SlotLog};
 use crate::sync::{Ordering, fence_after_rmw};
 
 impl SlotLog {
     /// Counts `n` slots of the segment as gone. Their states are final and their bodies taken.
     #[inline]
-    pub(super) fn count_gone(&self, segment: &Segment, n: usize, guard: &Guard) {
+    pub(super) fn count_gone(&self, segment: &SlotSegment, n: usize, guard: &EpochGuard) {
         if n == 0 {
             return;
         }
@@ -26,7 +26,7 @@ impl SlotLog {
 
     /// Unlinks a segment without messages and empties one with few, once it is wholly visible.
     #[cold]
-    pub(super) fn tidy(&self, segment: &Segment, left: usize, guard: &Guard) {
+    pub(super) fn tidy(&self, segment: &SlotSegment, left: usize, guard: &EpochGuard) {
         let visible = self.ends.visible.load(Ordering::SeqCst);
         if segment.end() > visible || left > segment.slots.len() / 8 {
             return;
@@ -39,7 +39,7 @@ impl SlotLog {
     }
 
     /// The same after a message was deferred.
-    pub(super) fn tidy_sparse(&self, segment: &Segment, guard: &Guard) {
+    pub(super) fn tidy_sparse(&self, segment: &SlotSegment, guard: &EpochGuard) {
         let left = segment.left();
         if left <= segment.slots.len() / 8 {
             self.tidy(segment, left, guard);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bytes of one message: shared, immutable, behind one thin pointer; in memory ([`Record`]) or perhaps on disk
-//! ([`Stored`]).
+//! ([`StoredRecord`]).
 //!
 //! One allocation holds a reference count, the length and the bytes, so that a slot needs 8 bytes for it
 //! and the copies of a fan-out share one body. Of a message on disk it holds the place instead, in 16 bytes.
 //!
 //! Holds always
-//! - the allocation lives while its count is above zero, and each [`Record`] or [`Stored`] is one of the count;
+//! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] is one of the count;
 //! - the bytes never change once [`Record::build`] returned;
-//! - a [`Record`] is in memory: only a [`Stored`] points to an allocation that says it is on disk, and such a one is a
+//! - a [`Record`] is in memory: only a [`StoredRecord`] points to an allocation that says it is on disk, and such a one is a
 //!   reference to the extent in its place.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[cfg(not(loom))]
 use crate::disk::DiskFile;
 #[cfg(not(loom))]
-use crate::extent::{Place, Placed};
+use crate::extent::{AtomicExtentLocation, ExtentLocation};
 #[cfg(not(loom))]
 use crate::record_memory as memory;
 use crate::sync::{AtomicU32, Ordering, fence};
@@ -38,7 +38,7 @@ const SHORT_HEAD: usize = 32;
 const REFERENCES_MAX: u32 = u32::MAX / 2;
 
 #[repr(C, align(8))]
-struct Header {
+struct RecordHeader {
     references: AtomicU32,
     /// Bytes of the record, and [`FLAGS`].
     len: u32,
@@ -48,26 +48,26 @@ struct Header {
 }
 
 /// A counted reference to an allocation.
-struct Shared(NonNull<Header>);
+struct SharedAllocation(NonNull<RecordHeader>);
 
 // SAFETY: what is shared is immutable or atomic, and so is the count: a reference may be used and dropped on any thread.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedAllocation {}
 // SAFETY: as above; a shared reference only hands out shared bytes.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedAllocation {}
 
 /// The bytes of one message, in memory. A clone shares them.
 #[derive(Clone)]
 #[repr(transparent)]
-pub struct Record(Shared);
+pub struct Record(SharedAllocation);
 
 /// The bytes of one message as a store keeps them: in memory, or a place on disk to read them from. A clone shares them.
 #[derive(Clone)]
 #[repr(transparent)]
-pub struct Stored(Shared);
+pub struct StoredRecord(SharedAllocation);
 
 /// Where the bytes of a message are.
 #[cfg(not(loom))]
-pub(crate) enum Whereabouts<'a> {
+pub(crate) enum RecordLocation<'a> {
     /// In memory.
     Memory(&'a Record),
     /// In a file, at a position; who holds the file keeps the bytes there.
@@ -79,9 +79,9 @@ impl Record {
     #[inline]
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         // SAFETY: the layout has the size of a header at least.
-        let shared = Shared::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
+        let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
         // SAFETY: the allocation has `len` initialised bytes there and nobody else knows it yet.
-        fill(unsafe { std::slice::from_raw_parts_mut(Shared::content_of(shared.0), len) });
+        fill(unsafe { std::slice::from_raw_parts_mut(SharedAllocation::content_of(shared.0), len) });
         Self(shared)
     }
 
@@ -92,8 +92,8 @@ impl Record {
     pub fn with_tail(head_len: usize, fill: impl FnOnce(&mut [u8]), tail: &[u8]) -> Self {
         let len = head_len.checked_add(tail.len()).expect("a record fits memory");
         // SAFETY: the layout has the size of a header at least.
-        let shared = Shared::allocate(len, |layout| unsafe { alloc(layout) });
-        let content = Shared::content_of(shared.0);
+        let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc(layout) });
+        let content = SharedAllocation::content_of(shared.0);
         // Most heads are shorter than this, and zeroing as many bytes as the compiler knows takes no call.
         let zeroed = if len >= SHORT_HEAD { SHORT_HEAD } else { 0 };
         // SAFETY: the allocation is fresh, so it does not overlap `tail`, and has room for both behind its header; what is
@@ -121,24 +121,24 @@ impl Record {
     /// A record with a copy of `bytes`.
     pub fn from_slice(bytes: &[u8]) -> Self {
         // SAFETY: the layout has the size of a header at least.
-        let shared = Shared::allocate(bytes.len(), |layout| unsafe { alloc(layout) });
+        let shared = SharedAllocation::allocate(bytes.len(), |layout| unsafe { alloc(layout) });
         // SAFETY: the allocation is fresh, so it does not overlap `bytes`, and has room for them.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), Shared::content_of(shared.0), bytes.len()) };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), SharedAllocation::content_of(shared.0), bytes.len()) };
         Self(shared)
     }
 }
 
-impl Stored {
+impl StoredRecord {
     /// A record of `len` bytes that can be read back from `place`.
     #[cfg(not(loom))]
-    pub fn on_disk(len: usize, place: Place) -> Self {
+    pub fn on_disk(len: usize, place: ExtentLocation) -> Self {
         let fill = |layout| {
             // SAFETY: the layout has the size of a header at least.
             unsafe { alloc_zeroed(layout) }
         };
-        let mut shared = Shared::allocate(size_of::<Placed>(), fill);
+        let mut shared = SharedAllocation::allocate(size_of::<AtomicExtentLocation>(), fill);
         // SAFETY: the allocation is fresh, aligned to 8 like its content, and has room for a place.
-        unsafe { Shared::place_of(shared.0).write(place.into()) };
+        unsafe { SharedAllocation::place_of(shared.0).write(place.into()) };
         // SAFETY: nobody else knows the allocation yet.
         let header = unsafe { shared.0.as_mut() };
         header.len = header.len & COUNTED | ON_DISK | checked_len(len);
@@ -159,7 +159,7 @@ impl Stored {
     /// The record, when it is in memory.
     #[inline]
     pub fn in_memory(&self) -> Option<&Record> {
-        // SAFETY: `Record` and `Stored` are laid out as one `Shared`, and this one is in memory.
+        // SAFETY: `Record` and `StoredRecord` are laid out as one `SharedAllocation`, and this one is in memory.
         (!self.0.is_on_disk()).then(|| unsafe { &*ptr::from_ref(self).cast::<Record>() })
     }
 
@@ -179,12 +179,12 @@ impl Stored {
 
     /// Where its bytes are now.
     #[cfg(not(loom))]
-    pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
+    pub(crate) fn whereabouts(&self) -> RecordLocation<'_> {
         match (self.in_memory(), self.placed()) {
-            (Some(record), _) => Whereabouts::Memory(record),
+            (Some(record), _) => RecordLocation::Memory(record),
             (None, Some(placed)) => {
                 let (file, position) = placed.file();
-                Whereabouts::Disk(file, position)
+                RecordLocation::Disk(file, position)
             }
             (None, None) => unreachable!("a record is in memory or on disk"),
         }
@@ -192,19 +192,21 @@ impl Stored {
 
     /// Reads it from another place from now on, if it is on disk. The same bytes must be there.
     #[cfg(not(loom))]
-    pub fn move_to(&self, place: Place) {
+    pub fn move_to(&self, place: ExtentLocation) {
         if let Some(placed) = self.placed() {
             placed.replace(place);
         }
     }
 
     #[cfg(not(loom))]
-    fn placed(&self) -> Option<&Placed> {
+    fn placed(&self) -> Option<&AtomicExtentLocation> {
         // SAFETY: the content of an allocation that is on disk is a place, and lives as long as this reference.
-        self.0.is_on_disk().then(|| unsafe { &*Shared::place_of(self.0.0) })
+        self.0
+            .is_on_disk()
+            .then(|| unsafe { &*SharedAllocation::place_of(self.0.0) })
     }
 
-    /// The pointer; its reference moves with it. Only [`Stored::from_raw`] takes it back.
+    /// The pointer; its reference moves with it. Only [`StoredRecord::from_raw`] takes it back.
     pub(crate) fn into_raw(self) -> u64 {
         let raw = self.0.0.as_ptr().expose_provenance() as u64;
         std::mem::forget(self);
@@ -214,18 +216,18 @@ impl Stored {
     /// The record behind a pointer.
     ///
     /// # Safety
-    /// `raw` comes from [`Stored::into_raw`], and the caller owns the reference that moved with it.
+    /// `raw` comes from [`StoredRecord::into_raw`], and the caller owns the reference that moved with it.
     pub(crate) unsafe fn from_raw(raw: u64) -> Self {
-        let header = ptr::with_exposed_provenance_mut::<Header>(raw as usize);
+        let header = ptr::with_exposed_provenance_mut::<RecordHeader>(raw as usize);
         debug_assert!(!header.is_null(), "a slot in use has a body");
         // SAFETY: `into_raw` never gives null.
-        Self(Shared(unsafe { NonNull::new_unchecked(header) }))
+        Self(SharedAllocation(unsafe { NonNull::new_unchecked(header) }))
     }
 
     /// A further reference to the record behind a pointer.
     ///
     /// # Safety
-    /// `raw` comes from [`Stored::into_raw`], and that reference is not given back during the call.
+    /// `raw` comes from [`StoredRecord::into_raw`], and that reference is not given back during the call.
     pub(crate) unsafe fn clone_raw(raw: u64) -> Self {
         // SAFETY: the caller keeps the reference alive; `ManuallyDrop` leaves it with the slot.
         let kept = std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) });
@@ -235,26 +237,26 @@ impl Stored {
     /// Bytes of the record behind a pointer.
     ///
     /// # Safety
-    /// As for [`Stored::clone_raw`].
+    /// As for [`StoredRecord::clone_raw`].
     pub(crate) unsafe fn len_raw(raw: u64) -> usize {
         // SAFETY: the caller keeps the reference alive; `ManuallyDrop` leaves it with the slot.
         std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) }).len()
     }
 }
 
-impl From<Record> for Stored {
+impl From<Record> for StoredRecord {
     #[inline]
     fn from(record: Record) -> Self {
         Self(record.0)
     }
 }
 
-impl TryFrom<Stored> for Record {
-    type Error = Stored;
+impl TryFrom<StoredRecord> for Record {
+    type Error = StoredRecord;
 
     /// The record, when it is in memory.
     #[inline]
-    fn try_from(stored: Stored) -> Result<Self, Stored> {
+    fn try_from(stored: StoredRecord) -> Result<Self, StoredRecord> {
         if stored.0.is_on_disk() {
             Err(stored)
         } else {
@@ -263,12 +265,12 @@ impl TryFrom<Stored> for Record {
     }
 }
 
-impl Shared {
+impl SharedAllocation {
     #[expect(clippy::cast_ptr_alignment, reason = "the layout has the header's alignment")]
     fn allocate(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Self {
         let layout = Self::layout(len);
         let len = checked_len(len);
-        let start = allocate(layout).cast::<Header>();
+        let start = allocate(layout).cast::<RecordHeader>();
         let Some(header) = NonNull::new(start) else {
             handle_alloc_error(layout)
         };
@@ -276,7 +278,7 @@ impl Shared {
         let counted = memory::add(header.as_ptr().addr(), layout.size());
         #[cfg(loom)]
         let counted = false;
-        let filled = Header {
+        let filled = RecordHeader {
             references: AtomicU32::new(1),
             len: if counted { len | COUNTED } else { len },
             #[cfg(loom)]
@@ -288,15 +290,17 @@ impl Shared {
     }
 
     fn layout(len: usize) -> Layout {
-        let size = size_of::<Header>().checked_add(len).expect("a record fits memory");
-        Layout::from_size_align(size, align_of::<Header>()).expect("a record fits memory")
+        let size = size_of::<RecordHeader>()
+            .checked_add(len)
+            .expect("a record fits memory");
+        Layout::from_size_align(size, align_of::<RecordHeader>()).expect("a record fits memory")
     }
 
     /// The content of an allocation that is on disk.
     #[cfg(not(loom))]
-    fn place_of(header: NonNull<Header>) -> *mut Placed {
+    fn place_of(header: NonNull<RecordHeader>) -> *mut AtomicExtentLocation {
         // SAFETY: the allocation begins with a whole header.
-        unsafe { header.add(1).cast::<Placed>().as_ptr() }
+        unsafe { header.add(1).cast::<AtomicExtentLocation>().as_ptr() }
     }
 
     #[inline]
@@ -309,12 +313,12 @@ impl Shared {
         (self.header().len & !FLAGS) as usize
     }
 
-    fn content_of(header: NonNull<Header>) -> *mut u8 {
+    fn content_of(header: NonNull<RecordHeader>) -> *mut u8 {
         // SAFETY: the allocation begins with a whole header.
         unsafe { header.add(1).cast::<u8>().as_ptr() }
     }
 
-    fn header(&self) -> &Header {
+    fn header(&self) -> &RecordHeader {
         // SAFETY: this record is one of the count, so the allocation lives; headers are only shared.
         let header = unsafe { self.0.as_ref() };
         #[cfg(loom)]
@@ -367,7 +371,7 @@ fn checked_len(len: usize) -> u32 {
     len.expect("a record has at most 1 GiB")
 }
 
-impl Clone for Shared {
+impl Clone for SharedAllocation {
     #[inline]
     fn clone(&self) -> Self {
         // Relaxed: who clones has a reference, so nothing is published by the count alone.
@@ -379,7 +383,7 @@ impl Clone for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedAllocation {
     #[inline]
     fn drop(&mut self) {
         let references = &self.header().references;
@@ -423,7 +427,7 @@ impl fmt::Debug for Record {
     }
 }
 
-impl fmt::Debug for Stored {
+impl fmt::Debug for StoredRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let where_from = if self.0.is_on_disk() { "on disk" } else { "in memory" };
         f.debug_tuple("Stored").field(&self.len()).field(&where_from).finish()
@@ -431,7 +435,7 @@ impl fmt::Debug for Stored {
 }
 
 /// Equal bytes in memory; on disk the very same.
-impl PartialEq for Stored {
+impl PartialEq for StoredRecord {
     fn eq(&self, other: &Self) -> bool {
         match (self.in_memory(), other.in_memory()) {
             (Some(one), Some(another)) => one == another,
@@ -440,4 +444,4 @@ impl PartialEq for Stored {
     }
 }
 
-impl Eq for Stored {}
+impl Eq for StoredRecord {}

@@ -2,37 +2,37 @@
 //! A log that begins with messages: what recovery found, under the numbers they have.
 //!
 //! Ready messages get slots; the other slots of their segments are final without ever having held anything, and a
-//! segment without a ready message is never made. Deferred and scheduled messages go to the map of stragglers, where
+//! segment without a ready message is never made. Deferred and scheduled messages go to the map of overflow, where
 //! they would end up anyway.
 
 use oxbus_model::Counter;
 
 use super::directory::Directory;
-use super::epoch::{self, Guard};
+use super::epoch::{self, EpochGuard};
+use super::overflow::OverflowMap;
 use super::segment::place;
-use super::slot::{FREE, MOVED, READY, Slot, State};
-use super::stragglers::Stragglers;
-use super::{Ends, SlotLog};
-use crate::message_store::{Phase, Restored};
+use super::slot::{FREE, MOVED, READY, Slot, SlotState};
+use super::{Cursors, SlotLog};
+use crate::message_store::{MessagePhase, RestoredMessage};
 use crate::sync::{AtomicU64, Ordering};
 
 impl SlotLog {
     /// See [`NumberedStore::restore`](crate::NumberedStore::restore).
-    pub(super) fn begin_with(next: Counter, messages: impl Iterator<Item = Restored>) -> Self {
+    pub(super) fn begin_with(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         let tail = next.0 - 1;
-        let (ready, waiting): (Vec<Restored>, Vec<Restored>) =
-            messages.partition(|restored| restored.phase == Phase::Ready);
+        let (ready, waiting): (Vec<RestoredMessage>, Vec<RestoredMessage>) =
+            messages.partition(|restored| restored.phase == MessagePhase::Ready);
         let first = ready.first().map_or(tail, |restored| restored.message.counter.0 - 1);
         let first_segment = place(first).0;
         let log = Self {
-            ends: Ends {
+            ends: Cursors {
                 tail: AtomicU64::new(tail),
                 visible: AtomicU64::new(tail),
                 // A hint is a segment's number, under a version that begins at 0.
                 hint: AtomicU64::new(first_segment),
             },
             directory: Directory::starting_at(first_segment),
-            stragglers: Stragglers::with(waiting),
+            overflow: OverflowMap::with(waiting),
             ..Self::new()
         };
         let guard = epoch::pin();
@@ -58,7 +58,7 @@ impl SlotLog {
     }
 
     /// Makes the slots below `tail` that hold no message final.
-    fn finish_segment(&self, number: Option<u64>, tail: u64, guard: &Guard) {
+    fn finish_segment(&self, number: Option<u64>, tail: u64, guard: &EpochGuard) {
         let Some(segment) = number.and_then(|number| self.directory.get(number, guard)) else {
             return;
         };
@@ -67,7 +67,7 @@ impl SlotLog {
             debug_assert!(index < segment.end(), "the slots end first");
             if slot.state().phase() == FREE {
                 // Who looks for a deferred or scheduled message here goes on to the map.
-                slot.publish(State::fresh(MOVED));
+                slot.publish(SlotState::fresh(MOVED));
                 gone += 1;
             }
         }
@@ -77,10 +77,10 @@ impl SlotLog {
 
 impl Slot {
     /// Fills a slot that nobody else knows yet, ready.
-    fn restore(&self, restored: Restored) {
+    fn restore(&self, restored: RestoredMessage) {
         let message = restored.message;
         self.fill(message.record, message.enqueued_at, message.expires_at);
         self.set_high_count(message.delivery_count);
-        self.publish(State::restored(READY, restored.generation).counting(message.delivery_count));
+        self.publish(SlotState::restored(READY, restored.generation).counting(message.delivery_count));
     }
 }

@@ -11,7 +11,7 @@
 use oxbus_model::Ticks;
 
 use super::slot::Slot;
-use crate::Stored;
+use crate::StoredRecord;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
@@ -33,23 +33,23 @@ pub(super) const WORDS: usize = LATER.div_ceil(64) as usize;
 /// Slots of one segment. What every thread reads is on one line of the cache, what each claim changes on the next.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Segment {
+pub(super) struct SlotSegment {
     pub(super) number: u64,
     /// Index of the first slot.
     pub(super) first: u64,
     pub(super) slots: Box<[Slot]>,
     pub(super) earliest: AtomicU64,
-    changing: Changing,
+    changing: ClaimFields,
 }
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Changing {
+struct ClaimFields {
     ready: [AtomicU64; WORDS],
     gone: AtomicU32,
 }
 
-impl Segment {
+impl SlotSegment {
     pub(super) fn new(number: u64) -> Self {
         let (first, len) = span(number);
         Self {
@@ -57,7 +57,7 @@ impl Segment {
             first,
             slots: (0..len).map(|_| Slot::free()).collect(),
             earliest: AtomicU64::new(Ticks::NEVER.0),
-            changing: Changing {
+            changing: ClaimFields {
                 ready: std::array::from_fn(|_| AtomicU64::new(0)),
                 gone: AtomicU32::new(0),
             },
@@ -100,7 +100,7 @@ impl Segment {
     }
 }
 
-impl Drop for Segment {
+impl Drop for SlotSegment {
     fn drop(&mut self) {
         if self.left() == 0 {
             return;
@@ -108,7 +108,7 @@ impl Drop for Segment {
         for slot in &self.slots {
             if slot.state().has_body() {
                 // SAFETY: the phase says that the slot owns a body, and nobody else can reach the segment any more.
-                drop(unsafe { Stored::from_raw(slot.body()) });
+                drop(unsafe { StoredRecord::from_raw(slot.body()) });
             }
         }
     }

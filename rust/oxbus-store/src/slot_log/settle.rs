@@ -7,37 +7,37 @@
 
 use oxbus_model::{Counter, Ticks};
 
-use super::browse::Leaving;
-use super::epoch::{self, Guard};
-use super::segment::Segment;
+use super::browse::BodyRemoval;
+use super::epoch::{self, EpochGuard};
+use super::segment::SlotSegment;
 use super::slot::{
-    self, BUSY, CACHED, DEAD, DEFERRED, DEFERRED_LOCKED, DONE, LOCKED, MOVED, READY, SCHEDULED, Slot, State,
+    self, BUSY, CACHED, DEAD, DEFERRED, DEFERRED_LOCKED, DONE, LOCKED, MOVED, READY, SCHEDULED, Slot, SlotState,
 };
-use super::{Hold, LockKey, LockLost, Outcome, Removed, Settled, SlotLog};
-use crate::Stored;
+use super::{ClaimMode, LockKey, LockLost, Outcome, RemovedMessage, SettleResult, SlotLog};
+use crate::StoredRecord;
 use crate::sync::{Ordering, fence};
 
 /// What became of a lock whose deliveries may be used up.
 #[derive(Debug)]
-pub(super) enum Requeued {
+pub(super) enum ExpiredLock {
     /// Ready, but without its bit: the caller sets it.
     Ready,
     Deferred,
-    Exhausted(Removed),
+    Exhausted(RemovedMessage),
     /// Somebody else ended or renewed the lock.
     Beaten,
 }
 
 impl SlotLog {
-    pub(super) fn end_hold(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    pub(super) fn end_hold(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, offset)) = self.find(key.counter, &guard) else {
-            return self.stragglers.settle(key, outcome, ticks);
+            return self.overflow.settle(key, outcome, ticks);
         };
         loop {
             let state = slot.state();
             if state.phase() == MOVED {
-                return self.stragglers.settle(key, outcome, ticks);
+                return self.overflow.settle(key, outcome, ticks);
             }
             if !is_alive(segment, state, key, ticks) {
                 return Err(LockLost);
@@ -48,24 +48,30 @@ impl SlotLog {
                     if slot.advance(state, state.into_phase(DONE)) {
                         self.drop_body(slot);
                         self.count_gone(segment, 1, &guard);
-                        return Ok(Settled::Completed);
+                        return Ok(SettleResult::Completed);
                     }
                 }
                 Outcome::Remove => {
                     if slot.advance(state, state.into_phase(DEAD)) {
-                        return Ok(Settled::Removed(self.leave(segment, slot, key.counter, state, &guard)));
+                        return Ok(SettleResult::Removed(self.leave(
+                            segment,
+                            slot,
+                            key.counter,
+                            state,
+                            &guard,
+                        )));
                     }
                 }
                 Outcome::Release if !deferred => {
                     if slot.advance(state, state.into_phase(READY)) {
                         self.set_ready(segment, offset);
-                        return Ok(Settled::Ready);
+                        return Ok(SettleResult::Ready);
                     }
                 }
                 Outcome::Release | Outcome::Defer { replacement: None } => {
                     if slot.advance(state, state.into_phase(DEFERRED)) {
                         self.tidy_sparse(segment, &guard);
-                        return Ok(Settled::Deferred);
+                        return Ok(SettleResult::Deferred);
                     }
                 }
                 Outcome::Defer { replacement: Some(_) } => {
@@ -76,7 +82,7 @@ impl SlotLog {
                         self.replace(slot, replacement);
                         slot.publish(state.into_phase(DEFERRED));
                         self.tidy_sparse(segment, &guard);
-                        return Ok(Settled::Deferred);
+                        return Ok(SettleResult::Deferred);
                     }
                 }
                 Outcome::Abandon {
@@ -92,12 +98,12 @@ impl SlotLog {
                         replacement.as_ref(),
                         &guard,
                     ) {
-                        Requeued::Beaten => {}
-                        Requeued::Deferred => return Ok(Settled::Deferred),
-                        Requeued::Exhausted(removed) => return Ok(Settled::Exhausted(removed)),
-                        Requeued::Ready => {
+                        ExpiredLock::Beaten => {}
+                        ExpiredLock::Deferred => return Ok(SettleResult::Deferred),
+                        ExpiredLock::Exhausted(removed) => return Ok(SettleResult::Exhausted(removed)),
+                        ExpiredLock::Ready => {
                             self.set_ready(segment, offset);
-                            return Ok(Settled::Ready);
+                            return Ok(SettleResult::Ready);
                         }
                     }
                 }
@@ -107,7 +113,7 @@ impl SlotLog {
 
     pub(super) fn complete_all(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
         let guard = epoch::pin();
-        let mut at: Option<(&Segment, usize)> = None;
+        let mut at: Option<(&SlotSegment, usize)> = None;
         for (index, key) in keys.iter().enumerate() {
             let place = key.counter.0.wrapping_sub(1);
             let found = match at {
@@ -128,7 +134,7 @@ impl SlotLog {
                 Some(true) => at = at.map(|(segment, gone)| (segment, gone + 1)),
                 Some(false) => lost.push(index),
                 None => {
-                    if self.stragglers.settle(*key, Outcome::Complete, ticks).is_err() {
+                    if self.overflow.settle(*key, Outcome::Complete, ticks).is_err() {
                         lost.push(index);
                     }
                 }
@@ -141,7 +147,7 @@ impl SlotLog {
 
     /// Completes without counting the slot as gone. `None` when the message is a straggler.
     #[inline]
-    fn complete_in(&self, segment: &Segment, key: LockKey, ticks: Ticks) -> Option<bool> {
+    fn complete_in(&self, segment: &SlotSegment, key: LockKey, ticks: Ticks) -> Option<bool> {
         let slot = &segment.slots[(key.counter.0 - 1 - segment.first) as usize];
         loop {
             let state = slot.state();
@@ -161,12 +167,12 @@ impl SlotLog {
     pub(super) fn move_deadline(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.stragglers.renew(key, deadline, ticks);
+            return self.overflow.renew(key, deadline, ticks);
         };
         loop {
             let state = slot.state();
             if state.phase() == MOVED {
-                return self.stragglers.renew(key, deadline, ticks);
+                return self.overflow.renew(key, deadline, ticks);
             }
             if !is_alive(segment, state, key, ticks) {
                 return Err(LockLost);
@@ -188,12 +194,12 @@ impl SlotLog {
     ) -> Result<Ticks, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.stragglers.rekey(key, generation, deadline, ticks);
+            return self.overflow.rekey(key, generation, deadline, ticks);
         };
         loop {
             let state = slot.state();
             if state.phase() == MOVED {
-                return self.stragglers.rekey(key, generation, deadline, ticks);
+                return self.overflow.rekey(key, generation, deadline, ticks);
             }
             if !is_alive(segment, state, key, ticks) {
                 return Err(LockLost);
@@ -211,15 +217,15 @@ impl SlotLog {
         key: LockKey,
         max_delivery_count: u32,
         ticks: Ticks,
-    ) -> Result<Option<Removed>, LockLost> {
+    ) -> Result<Option<RemovedMessage>, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.stragglers.charge(key, max_delivery_count, ticks);
+            return self.overflow.charge(key, max_delivery_count, ticks);
         };
         loop {
             let state = slot.state();
             if state.phase() == MOVED {
-                return self.stragglers.charge(key, max_delivery_count, ticks);
+                return self.overflow.charge(key, max_delivery_count, ticks);
             }
             if !is_alive(segment, state, key, ticks) {
                 return Err(LockLost);
@@ -230,7 +236,7 @@ impl SlotLog {
             if after >= max_delivery_count {
                 if slot.advance(state, charged.into_phase(DEAD)) {
                     let removed = self.leave(segment, slot, key.counter, state, &guard);
-                    return Ok(Some(Removed {
+                    return Ok(Some(RemovedMessage {
                         delivery_count: after,
                         ..removed
                     }));
@@ -248,17 +254,17 @@ impl SlotLog {
     pub(super) fn is_held(&self, key: LockKey, ticks: Ticks) -> bool {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.stragglers.holds(key, ticks);
+            return self.overflow.holds(key, ticks);
         };
         let state = slot.state();
         match state.phase() {
-            MOVED => self.stragglers.holds(key, ticks),
+            MOVED => self.overflow.holds(key, ticks),
             CACHED => state.generation() == key.generation,
             _ => is_alive(segment, state, key, ticks),
         }
     }
 
-    pub(super) fn hand_out_cached(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+    pub(super) fn hand_out_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         let guard = epoch::pin();
         let (segment, slot, _) = self.find(key.counter, &guard)?;
         let state = slot.state();
@@ -266,9 +272,9 @@ impl SlotLog {
             return None;
         }
         let (phase, deadline) = match hold {
-            Hold::Lock { deadline } => (LOCKED, deadline),
-            Hold::Cache => (CACHED, Ticks::NEVER),
-            Hold::Take => (DONE, Ticks::NEVER),
+            ClaimMode::Lock { deadline } => (LOCKED, deadline),
+            ClaimMode::Cache => (CACHED, Ticks::NEVER),
+            ClaimMode::Take => (DONE, Ticks::NEVER),
         };
         let held = state.held(phase, deadline);
         // A cached slot has no deadline to renew: losing means that it was released or handed out.
@@ -306,19 +312,19 @@ impl SlotLog {
         released
     }
 
-    pub(super) fn remove_scheduled(&self, counter: Counter) -> Option<Removed> {
+    pub(super) fn remove_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(counter, &guard) else {
-            return self.stragglers.take_scheduled(counter);
+            return self.overflow.take_scheduled(counter);
         };
         let state = slot.state();
         match state.phase() {
-            MOVED => self.stragglers.take_scheduled(counter),
+            MOVED => self.overflow.take_scheduled(counter),
             SCHEDULED if slot.advance(state, state.into_phase(DEAD)) => {
                 Some(self.leave(segment, slot, counter, state, &guard))
             }
             // Lost to another taker, or to the move into the map.
-            SCHEDULED if slot.state().phase() == MOVED => self.stragglers.take_scheduled(counter),
+            SCHEDULED if slot.state().phase() == MOVED => self.overflow.take_scheduled(counter),
             _ => None,
         }
     }
@@ -327,71 +333,71 @@ impl SlotLog {
     #[expect(clippy::too_many_arguments, reason = "one message and how it ends")]
     pub(super) fn requeue(
         &self,
-        segment: &Segment,
+        segment: &SlotSegment,
         slot: &Slot,
         counter: Counter,
-        state: State,
+        state: SlotState,
         max_delivery_count: u32,
-        replacement: Option<&Stored>,
-        guard: &Guard,
-    ) -> Requeued {
+        replacement: Option<&StoredRecord>,
+        guard: &EpochGuard,
+    ) -> ExpiredLock {
         let deferred = state.phase() == DEFERRED_LOCKED;
         let before = slot.delivery_count(state);
         let after = if deferred { before } else { slot::charged(before) };
         let charged = state.counting(after);
         if after >= max_delivery_count {
             if !slot.advance(state, charged.into_phase(DEAD)) {
-                return Requeued::Beaten;
+                return ExpiredLock::Beaten;
             }
             let mut removed = self.leave(segment, slot, counter, state, guard);
             removed.delivery_count = after;
             if let Some(record) = replacement {
                 removed.record = record.clone();
             }
-            return Requeued::Exhausted(removed);
+            return ExpiredLock::Exhausted(removed);
         }
         if deferred {
             let owned = if replacement.is_some() { BUSY } else { DEFERRED };
             if !slot.advance(state, state.into_phase(owned)) {
-                return Requeued::Beaten;
+                return ExpiredLock::Beaten;
             }
             if replacement.is_some() {
                 self.replace(slot, replacement.cloned());
                 slot.publish(state.into_phase(DEFERRED));
             }
             self.tidy_sparse(segment, guard);
-            return Requeued::Deferred;
+            return ExpiredLock::Deferred;
         }
         if !slot.advance(state, charged.into_phase(READY)) {
-            return Requeued::Beaten;
+            return ExpiredLock::Beaten;
         }
         if slot::carries(before, after) {
             slot.set_high_count(after);
         }
         self.replace(slot, replacement.cloned());
-        Requeued::Ready
+        ExpiredLock::Ready
     }
 
     /// The message of a slot that the caller just took out of `state` for good.
     pub(super) fn leave(
         &self,
-        segment: &Segment,
+        segment: &SlotSegment,
         slot: &Slot,
         counter: Counter,
-        state: State,
-        guard: &Guard,
-    ) -> Removed {
+        state: SlotState,
+        guard: &EpochGuard,
+    ) -> RemovedMessage {
         let removed = self.take_body(slot, counter, state);
         self.count_gone(segment, 1, guard);
         removed
     }
 
     /// The same without counting the slot as gone.
-    pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: State) -> Removed {
+    pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
         // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to us.
-        let record = unsafe { Stored::from_raw(slot.body()) };
-        self.browsers.left(std::iter::once(&record), Leaving::Swapped);
-        Removed {
+        let record = unsafe { StoredRecord::from_raw(slot.body()) };
+        self.browsers.left(std::iter::once(&record), BodyRemoval::Swapped);
+        RemovedMessage {
             counter,
             record,
             delivery_count: slot.delivery_count(state),
@@ -401,7 +407,7 @@ impl SlotLog {
     }
 
     /// The same for a busy slot whose state the caller just stored.
-    pub(super) fn take_body_stored(&self, slot: &Slot, counter: Counter, state: State) -> Removed {
+    pub(super) fn take_body_stored(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
         fence(Ordering::SeqCst);
         self.take_body(slot, counter, state)
     }
@@ -410,28 +416,28 @@ impl SlotLog {
     #[inline]
     fn drop_body(&self, slot: &Slot) {
         // SAFETY: the compare-and-swap that ended the hold gave the slot's reference to us.
-        let record = unsafe { Stored::from_raw(slot.body()) };
-        self.browsers.left(std::iter::once(&record), Leaving::Swapped);
+        let record = unsafe { StoredRecord::from_raw(slot.body()) };
+        self.browsers.left(std::iter::once(&record), BodyRemoval::Swapped);
     }
 
     /// Puts `replacement`, if any, in place of the body of a slot the caller owns.
-    fn replace(&self, slot: &Slot, replacement: Option<Stored>) {
+    fn replace(&self, slot: &Slot, replacement: Option<StoredRecord>) {
         let Some(record) = replacement else { return };
         // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to us.
-        let old = unsafe { Stored::from_raw(slot.replace_body(record)) };
-        self.browsers.left(std::iter::once(&old), Leaving::Stored);
+        let old = unsafe { StoredRecord::from_raw(slot.replace_body(record)) };
+        self.browsers.left(std::iter::once(&old), BodyRemoval::Stored);
     }
 }
 
 /// True when `state` is the lock that `key` names and it is not over at `ticks`.
 #[inline]
-pub(super) fn is_alive(segment: &Segment, state: State, key: LockKey, ticks: Ticks) -> bool {
+pub(super) fn is_alive(segment: &SlotSegment, state: SlotState, key: LockKey, ticks: Ticks) -> bool {
     state.is_locked() && state.generation() == key.generation && !is_over(segment, state, ticks)
 }
 
 /// True when the lock is over at `ticks`.
 #[inline]
-fn is_over(segment: &Segment, state: State, ticks: Ticks) -> bool {
+fn is_over(segment: &SlotSegment, state: SlotState, ticks: Ticks) -> bool {
     // Read near the segment's earliest deadline when that is long past: a lock there may be too old to be read near now.
     let earliest = segment.earliest.load(Ordering::Acquire);
     let near = if earliest.saturating_add(slot::NEAR_MS) <= ticks.0 {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; the last two: open, never)
-//! w1 body    pointer of a `Stored`: a record, or the place in the journal where it stands
+//! w1 body    pointer of a `StoredRecord`: a record, or the place in the journal where it stands
 //! w2         enqueued at 48 | delivery count, high 16
 //! w3         expires at 48  | 16 spare
 //! ```
@@ -21,7 +21,7 @@
 use oxbus_model::{Ticks, Timestamp};
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Phase, Stored};
+use crate::{MessagePhase, StoredRecord};
 
 /// Nothing published.
 pub(super) const FREE: u64 = 0;
@@ -41,7 +41,7 @@ pub(super) const DEFERRED_LOCKED: u64 = 6;
 pub(super) const SCHEDULED: u64 = 7;
 /// Left the log with its body: removed, exhausted, expired.
 pub(super) const DEAD: u64 = 8;
-/// Lives in the map of stragglers.
+/// Lives in the map of overflow.
 pub(super) const MOVED: u64 = 9;
 /// Deferred, in the hands of one thread for a few instructions.
 pub(super) const BUSY: u64 = 10;
@@ -65,9 +65,9 @@ const HIGH_COUNT_MAX: u64 = (1 << 16) - 1;
 
 /// The word that says where a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State(pub(super) u64);
+pub(super) struct SlotState(pub(super) u64);
 
-impl State {
+impl SlotState {
     /// A message nobody has held.
     pub(super) fn fresh(phase: u64) -> Self {
         Self(phase)
@@ -106,14 +106,14 @@ impl State {
     }
 
     /// The phase a browser sees, when there is a message to see.
-    pub(super) fn visible_phase(self) -> Option<Phase> {
+    pub(super) fn visible_phase(self) -> Option<MessagePhase> {
         Some(match self.phase() {
-            READY => Phase::Ready,
-            CACHED => Phase::Cached,
-            LOCKED => Phase::Locked,
-            DEFERRED | BUSY => Phase::Deferred,
-            DEFERRED_LOCKED => Phase::DeferredLocked,
-            SCHEDULED => Phase::Scheduled,
+            READY => MessagePhase::Ready,
+            CACHED => MessagePhase::Cached,
+            LOCKED => MessagePhase::Locked,
+            DEFERRED | BUSY => MessagePhase::Deferred,
+            DEFERRED_LOCKED => MessagePhase::DeferredLocked,
+            SCHEDULED => MessagePhase::Scheduled,
             _ => return None,
         })
     }
@@ -189,32 +189,32 @@ impl Slot {
 
     /// Writes everything but the state. The caller reserved the slot.
     #[inline]
-    pub(super) fn fill(&self, record: Stored, enqueued_at: Timestamp, expires_at: Timestamp) {
+    pub(super) fn fill(&self, record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp) {
         self.body.store(record.into_raw(), Ordering::Relaxed);
         self.enqueued.store(enqueued_at.0.min(TIME_MAX), Ordering::Relaxed);
         self.expires.store(expires_at.0.min(TIME_MAX), Ordering::Relaxed);
     }
 
     #[inline]
-    pub(super) fn state(&self) -> State {
-        State(self.state.load(Ordering::Acquire))
+    pub(super) fn state(&self) -> SlotState {
+        SlotState(self.state.load(Ordering::Acquire))
     }
 
     /// The same, in one order with every sequentially consistent step.
     #[inline]
-    pub(super) fn state_ordered(&self) -> State {
-        State(self.state.load(Ordering::SeqCst))
+    pub(super) fn state_ordered(&self) -> SlotState {
+        SlotState(self.state.load(Ordering::SeqCst))
     }
 
     /// Sets the state of a slot the caller owns, and publishes what it wrote before.
     #[inline]
-    pub(super) fn publish(&self, state: State) {
+    pub(super) fn publish(&self, state: SlotState) {
         self.state.store(state.0, Ordering::Release);
     }
 
     /// Moves the state on from exactly `from`. The winner owns what `from` owned.
     #[inline]
-    pub(super) fn advance(&self, from: State, to: State) -> bool {
+    pub(super) fn advance(&self, from: SlotState, to: SlotState) -> bool {
         self.state
             .compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
@@ -226,7 +226,7 @@ impl Slot {
     }
 
     /// Puts another body in place of the old one, which it returns. The caller owns the slot.
-    pub(super) fn replace_body(&self, record: Stored) -> u64 {
+    pub(super) fn replace_body(&self, record: StoredRecord) -> u64 {
         let old = self.body();
         self.body.store(record.into_raw(), Ordering::Release);
         old
@@ -244,7 +244,7 @@ impl Slot {
 
     /// Deliveries charged so far; `state` is this slot's.
     #[inline]
-    pub(super) fn delivery_count(&self, state: State) -> u32 {
+    pub(super) fn delivery_count(&self, state: SlotState) -> u32 {
         let high = self.enqueued.load(Ordering::Relaxed) >> TIME_BITS;
         (high << COUNT_BITS | state.low_count()) as u32
     }

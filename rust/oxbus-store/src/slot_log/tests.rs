@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only the slot log can show: segments, stragglers, counts wider than a slot's low bits.
+//! What only the slot log can show: segments, overflow, counts wider than a slot's low bits.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use super::SlotLog;
-use super::segment::{Segment, place, span};
+use super::segment::{SlotSegment, place, span};
 use super::slot::Slot;
-use crate::{Claimed, Hold, LockKey, LockLost, MessageStore, NewMessage, Outcome, Record, Settled};
+use crate::{ClaimMode, ClaimedMessage, LockKey, LockLost, MessageStore, NewMessage, Outcome, Record, SettleResult};
 
 const NOW: Timestamp = Timestamp(1_000);
-const LOCK: Hold = Hold::Lock {
+const LOCK: ClaimMode = ClaimMode::Lock {
     deadline: Ticks(60_000),
 };
 
@@ -27,13 +27,13 @@ fn log_of(messages: u64) -> SlotLog {
     log
 }
 
-fn claim(log: &SlotLog, max: usize, hold: Hold) -> Vec<Claimed> {
+fn claim(log: &SlotLog, max: usize, hold: ClaimMode) -> Vec<ClaimedMessage> {
     let mut out = Vec::new();
     log.claim(max, hold, NOW, &mut out, &mut Vec::new());
     out
 }
 
-fn keys(claimed: &[Claimed]) -> Vec<LockKey> {
+fn keys(claimed: &[ClaimedMessage]) -> Vec<LockKey> {
     claimed.iter().map(|claimed| claimed.key).collect()
 }
 
@@ -63,7 +63,7 @@ fn unused_log_holds_no_memory() {
 fn segments_go_when_their_messages_are_gone() {
     let log = log_of(3_000);
     let full = log.overhead_bytes();
-    assert!(full <= 3_000 * 40 + 2 * size_of::<Segment>(), "{full}");
+    assert!(full <= 3_000 * 40 + 2 * size_of::<SlotSegment>(), "{full}");
     let claimed = claim(&log, 3_000, LOCK);
     let mut lost = Vec::new();
     log.complete(&keys(&claimed), Ticks(1), &mut lost);
@@ -85,7 +85,7 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
         .partition(|claimed| claimed.key.counter.0 % 100 == 0);
     for claimed in &deferred {
         let settled = log.settle(claimed.key, Outcome::Defer { replacement: None }, Ticks(1));
-        assert!(matches!(settled, Ok(Settled::Deferred)));
+        assert!(matches!(settled, Ok(SettleResult::Deferred)));
     }
     log.complete(&keys(&others), Ticks(1), &mut Vec::new());
     assert!(log.overhead_bytes() < 20_000, "{}", log.overhead_bytes());
@@ -109,7 +109,7 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
     let deadline = Ticks(500);
     let fetched = log.lock_deferred(
         &[Counter(100), Counter(4_000)],
-        Hold::Lock { deadline },
+        ClaimMode::Lock { deadline },
         NOW,
         Ticks(1),
         &mut out,
@@ -127,7 +127,7 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
     assert!(log.holds(out[1].key, Ticks(500)));
     assert!(matches!(
         log.settle(out[1].key, Outcome::Complete, Ticks(500)),
-        Ok(Settled::Completed)
+        Ok(SettleResult::Completed)
     ));
     assert_eq!(
         log.take_scheduled(scheduled).expect("still scheduled").counter,
@@ -146,26 +146,29 @@ fn mixed_fetch_from_slots_and_stragglers_takes_all() {
         .partition(|claimed| matches!(claimed.key.counter.0, 100 | 200 | 390..));
     for claimed in &deferred {
         let settled = log.settle(claimed.key, Outcome::Defer { replacement: None }, Ticks(1));
-        assert!(matches!(settled, Ok(Settled::Deferred)));
+        assert!(matches!(settled, Ok(SettleResult::Deferred)));
     }
     log.complete(&keys(&others), Ticks(1), &mut Vec::new());
     let mut out = Vec::new();
     let refused = log.lock_deferred(
         &[Counter(100), Counter(395), Counter(5)],
-        Hold::Take,
+        ClaimMode::Take,
         NOW,
         Ticks(1),
         &mut out,
     );
     assert_eq!(refused, Err(Counter(5)));
     let all: Vec<_> = deferred.iter().map(|claimed| claimed.key.counter).collect();
-    assert_eq!(log.lock_deferred(&all, Hold::Take, NOW, Ticks(1), &mut out), Ok(()));
+    assert_eq!(
+        log.lock_deferred(&all, ClaimMode::Take, NOW, Ticks(1), &mut out),
+        Ok(())
+    );
     assert!(
         out.iter()
             .zip(&all)
             .all(|(claimed, counter)| claimed.record.in_memory().expect("in memory")[..] == counter.0.to_le_bytes())
     );
-    assert_eq!(log.counts(), crate::Counts::default());
+    assert_eq!(log.counts(), crate::PhaseCounts::default());
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn delivery_count_goes_on_past_the_low_bits() {
                 max_delivery_count: u32::MAX,
                 replacement: None,
             };
-            matches!(log.settle(claimed[0].key, abandon, Ticks(1)), Ok(Settled::Ready))
+            matches!(log.settle(claimed[0].key, abandon, Ticks(1)), Ok(SettleResult::Ready))
         };
         assert!(settled);
     }
@@ -190,7 +193,7 @@ fn delivery_count_goes_on_past_the_low_bits() {
         max_delivery_count: 9_001,
         replacement: None,
     };
-    let Ok(Settled::Exhausted(removed)) = log.settle(claimed[0].key, abandon, Ticks(1)) else {
+    let Ok(SettleResult::Exhausted(removed)) = log.settle(claimed[0].key, abandon, Ticks(1)) else {
         panic!("used up")
     };
     assert_eq!(removed.delivery_count, 9_001);
@@ -203,7 +206,7 @@ fn deferred_count_goes_on_past_the_low_bits() {
     let held = claim(&log, 1, LOCK)[0].key;
     assert!(matches!(
         log.settle(held, Outcome::Defer { replacement: None }, Ticks(1)),
-        Ok(Settled::Deferred)
+        Ok(SettleResult::Deferred)
     ));
     for fetch in 1..=9_000 {
         let mut out = Vec::new();
@@ -212,7 +215,7 @@ fn deferred_count_goes_on_past_the_low_bits() {
         assert_eq!(out[0].delivery_count, fetch);
         assert!(matches!(
             log.settle(out[0].key, Outcome::Release, Ticks(1)),
-            Ok(Settled::Deferred)
+            Ok(SettleResult::Deferred)
         ));
     }
 }

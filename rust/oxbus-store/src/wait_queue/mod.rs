@@ -17,34 +17,34 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-pub use self::step::{Step, look_or_register};
+pub use self::step::{LookResult, look_or_register};
 use crate::sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock};
 
 /// Called by the notifier's thread; must be short and must not touch the queue.
-pub type Callback = std::sync::Arc<dyn Fn() + Send + Sync>;
+pub type NotifyCallback = std::sync::Arc<dyn Fn() + Send + Sync>;
 
 /// Where waiters queue.
 #[derive(Debug, Default)]
 pub struct WaitQueue {
     waiting: AtomicUsize,
-    nodes: Mutex<VecDeque<Arc<Node>>>,
+    nodes: Mutex<VecDeque<Arc<WaiterNode>>>,
 }
 
 /// One place in the queue. Notified at most once; register again for the next notification.
 #[derive(Debug)]
 pub struct Waiter<Q: Deref<Target = WaitQueue>> {
     queue: Q,
-    node: Arc<Node>,
+    node: Arc<WaiterNode>,
 }
 
-struct Node {
-    state: Mutex<State>,
+struct WaiterNode {
+    state: Mutex<WaitQueueState>,
     notified: Condvar,
-    callback: Option<Callback>,
+    callback: Option<NotifyCallback>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum WaitQueueState {
     Waiting,
     Notified,
     Taken,
@@ -96,7 +96,7 @@ impl WaitQueue {
                 let Some(node) = nodes.pop_front() else { return };
                 self.waiting.store(nodes.len(), Ordering::Relaxed);
                 // Under the queue's mutex, so that a waiter that is not in the queue is notified.
-                *lock(&node.state) = State::Notified;
+                *lock(&node.state) = WaitQueueState::Notified;
                 node
             };
             node.notified.notify_one();
@@ -107,7 +107,7 @@ impl WaitQueue {
     }
 
     /// Takes `node` out of the queue. False when it was notified before.
-    fn forget(&self, node: &Arc<Node>) -> bool {
+    fn forget(&self, node: &Arc<WaiterNode>) -> bool {
         let mut nodes = lock(&self.nodes);
         let Some(place) = nodes.iter().position(|other| Arc::ptr_eq(other, node)) else {
             return false;
@@ -121,9 +121,9 @@ impl WaitQueue {
 impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
     /// Joins a queue that the waiter keeps, with something to call when it is notified, or for a thread to sleep in.
     /// Look for work again before waiting.
-    pub fn register(queue: Q, callback: Option<Callback>) -> Self {
-        let node = Arc::new(Node {
-            state: Mutex::new(State::Waiting),
+    pub fn register(queue: Q, callback: Option<NotifyCallback>) -> Self {
+        let node = Arc::new(WaiterNode {
+            state: Mutex::new(WaitQueueState::Waiting),
             notified: Condvar::new(),
             callback,
         });
@@ -140,7 +140,7 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
     /// After false the waiter keeps its place in the queue; one whose notification was taken answers false at once.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let mut state = lock(&self.node.state);
-        if *state == State::Waiting {
+        if *state == WaitQueueState::Waiting {
             state = match timeout {
                 None => self.node.wait(state),
                 Some(timeout) => self.node.wait_for(state, timeout),
@@ -158,44 +158,48 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
 impl<Q: Deref<Target = WaitQueue>> Drop for Waiter<Q> {
     fn drop(&mut self) {
         let state = *lock(&self.node.state);
-        if state != State::Taken && !self.queue.forget(&self.node) {
+        if state != WaitQueueState::Taken && !self.queue.forget(&self.node) {
             self.queue.notify(1);
         }
     }
 }
 
-fn take(state: &mut State) -> bool {
-    let notified = *state == State::Notified;
+fn take(state: &mut WaitQueueState) -> bool {
+    let notified = *state == WaitQueueState::Notified;
     if notified {
-        *state = State::Taken;
+        *state = WaitQueueState::Taken;
     }
     notified
 }
 
-impl Node {
-    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        while *state == State::Waiting {
+impl WaiterNode {
+    fn wait<'a>(&self, mut state: MutexGuard<'a, WaitQueueState>) -> MutexGuard<'a, WaitQueueState> {
+        while *state == WaitQueueState::Waiting {
             state = self.notified.wait(state).expect("a thread panicked in the wait queue");
         }
         state
     }
 
     #[cfg(not(loom))]
-    fn wait_for<'a>(&self, state: MutexGuard<'a, State>, timeout: Duration) -> MutexGuard<'a, State> {
+    fn wait_for<'a>(&self, state: MutexGuard<'a, WaitQueueState>, timeout: Duration) -> MutexGuard<'a, WaitQueueState> {
         let waited = self
             .notified
-            .wait_timeout_while(state, timeout, |state| *state == State::Waiting);
+            .wait_timeout_while(state, timeout, |state| *state == WaitQueueState::Waiting);
         waited.expect("a thread panicked in the wait queue").0
     }
 
     /// loom has no time: a bounded wait ends at once.
     #[cfg(loom)]
-    fn wait_for<'a>(&self, state: MutexGuard<'a, State>, _timeout: Duration) -> MutexGuard<'a, State> {
+    fn wait_for<'a>(
+        &self,
+        state: MutexGuard<'a, WaitQueueState>,
+        _timeout: Duration,
+    ) -> MutexGuard<'a, WaitQueueState> {
         state
     }
 }
 
-impl fmt::Debug for Node {
+impl fmt::Debug for WaiterNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("callback", &self.callback.is_some())

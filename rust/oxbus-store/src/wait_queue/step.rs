@@ -19,7 +19,7 @@ use crate::Wait;
 
 /// What a step brought.
 #[derive(Debug)]
-pub enum Step<T, W> {
+pub enum LookResult<T, W> {
     /// The work that was looked for.
     Found(T),
     /// Nothing, and the wait is over.
@@ -37,43 +37,43 @@ pub fn look_or_register<T, E, Q: Deref<Target = WaitQueue>>(
     mut look: impl FnMut() -> Result<Option<T>, E>,
     register: impl FnOnce() -> Waiter<Q>,
     wait: &Wait<'_>,
-) -> Result<Step<T, Waiter<Q>>, E> {
+) -> Result<LookResult<T, Waiter<Q>>, E> {
     if let Some(mut earlier) = earlier {
         earlier.take_notification();
     }
     if let Some(found) = look()? {
-        return Ok(Step::Found(found));
+        return Ok(LookResult::Found(found));
     }
     if wait.is_over() {
-        return Ok(Step::Over);
+        return Ok(LookResult::Over);
     }
     let waiter = register();
     if let Some(found) = look()? {
-        return Ok(Step::Found(found));
+        return Ok(LookResult::Found(found));
     }
     if wait.is_over() {
-        return Ok(Step::Over);
+        return Ok(LookResult::Over);
     }
-    Ok(Step::Waiting(waiter))
+    Ok(LookResult::Waiting(waiter))
 }
 
 #[cfg(all(test, loom))]
 mod loom_tests {
     use std::convert::Infallible;
 
-    use super::{Step, WaitQueue, Waiter, look_or_register};
+    use super::{LookResult, WaitQueue, Waiter, look_or_register};
     use crate::Wait;
     use crate::slot_log::loom_tests::check;
     use crate::sync::{Arc, AtomicUsize, Ordering};
 
     /// Messages, and who waits for them.
     #[derive(Default)]
-    struct Source {
+    struct TestSource {
         messages: AtomicUsize,
         queue: WaitQueue,
     }
 
-    impl Source {
+    impl TestSource {
         fn send(&self) {
             self.messages.fetch_add(1, Ordering::Relaxed);
             self.queue.notify(1);
@@ -89,7 +89,7 @@ mod loom_tests {
             &'a self,
             earlier: Option<Waiter<&'a WaitQueue>>,
             wait: &Wait<'_>,
-        ) -> Step<(), Waiter<&'a WaitQueue>> {
+        ) -> LookResult<(), Waiter<&'a WaitQueue>> {
             let step = look_or_register(earlier, || self.take(), || self.queue.register(), wait);
             step.unwrap_or_else(|never| match never {})
         }
@@ -99,9 +99,9 @@ mod loom_tests {
             let mut earlier = None;
             loop {
                 match self.step(earlier, &Wait::FOREVER) {
-                    Step::Found(()) => return,
-                    Step::Over => unreachable!("nobody ends the wait"),
-                    Step::Waiting(mut waiter) => {
+                    LookResult::Found(()) => return,
+                    LookResult::Over => unreachable!("nobody ends the wait"),
+                    LookResult::Waiting(mut waiter) => {
                         waiter.wait(None);
                         earlier = Some(waiter);
                     }
@@ -114,7 +114,7 @@ mod loom_tests {
     #[test]
     fn message_between_look_and_registration_is_found() {
         check(|| {
-            let source = Arc::new(Source::default());
+            let source = Arc::new(TestSource::default());
             let sender = loom::thread::spawn({
                 let source = Arc::clone(&source);
                 move || source.send()
@@ -129,12 +129,12 @@ mod loom_tests {
     #[test]
     fn two_who_wait_get_two_messages() {
         check(|| {
-            let source = Arc::new(Source::default());
-            let spawn = |work: fn(&Source)| {
+            let source = Arc::new(TestSource::default());
+            let spawn = |work: fn(&TestSource)| {
                 let source = Arc::clone(&source);
                 loom::thread::spawn(move || work(&source))
             };
-            let others = [spawn(Source::receive), spawn(Source::send)];
+            let others = [spawn(TestSource::receive), spawn(TestSource::send)];
             let mut looks = 0;
             let look = || {
                 looks += 1;
@@ -148,14 +148,14 @@ mod loom_tests {
             let step = look_or_register(None, look, || source.queue.register(), &Wait::FOREVER);
             match step.unwrap_or_else(|never| match never {}) {
                 // The first look took the other's message.
-                Step::Found(()) if looks == 1 => source.send(),
-                Step::Found(()) => {}
+                LookResult::Found(()) if looks == 1 => source.send(),
+                LookResult::Found(()) => {}
                 // The other took this one's message.
-                Step::Waiting(waiter) => {
+                LookResult::Waiting(waiter) => {
                     drop(waiter);
                     source.receive();
                 }
-                Step::Over => unreachable!("nobody ends the wait"),
+                LookResult::Over => unreachable!("nobody ends the wait"),
             }
             others.into_iter().for_each(|thread| thread.join().expect("no panic"));
             assert_eq!(source.queue.waiters(), 0);
@@ -166,7 +166,7 @@ mod loom_tests {
     #[test]
     fn wait_that_is_given_up_leaves_its_message_to_the_next() {
         check(|| {
-            let source = Arc::new(Source::default());
+            let source = Arc::new(TestSource::default());
             let leaving = source.step(None, &Wait::FOREVER);
             let receiver = loom::thread::spawn({
                 let source = Arc::clone(&source);
@@ -186,7 +186,7 @@ mod loom_tests {
     #[test]
     fn end_of_the_wait_between_look_and_registration_is_seen() {
         check(|| {
-            let source = Arc::new(Source::default());
+            let source = Arc::new(TestSource::default());
             let over = Arc::new(AtomicUsize::new(0));
             let canceller = loom::thread::spawn({
                 let (source, over) = (Arc::clone(&source), Arc::clone(&over));
@@ -197,7 +197,7 @@ mod loom_tests {
             });
             let is_over = || over.load(Ordering::Relaxed) == 1;
             let mut earlier = None;
-            while let Step::Waiting(mut waiter) = source.step(earlier, &Wait::until(&is_over)) {
+            while let LookResult::Waiting(mut waiter) = source.step(earlier, &Wait::until(&is_over)) {
                 waiter.wait(None);
                 earlier = Some(waiter);
             }
@@ -211,10 +211,10 @@ mod loom_tests {
 mod tests {
     use std::cell::Cell;
 
-    use super::{Step, WaitQueue, Waiter, look_or_register};
+    use super::{LookResult, WaitQueue, Waiter, look_or_register};
     use crate::Wait;
 
-    type Stepped<'a> = Result<Step<u8, Waiter<&'a WaitQueue>>, &'static str>;
+    type Stepped<'a> = Result<LookResult<u8, Waiter<&'a WaitQueue>>, &'static str>;
 
     /// A step whose looks bring `looks`, one after the other.
     fn step<'a>(
@@ -239,28 +239,28 @@ mod tests {
             register,
             &Wait::FOREVER,
         );
-        assert!(matches!(found, Ok(Step::Found(1))));
+        assert!(matches!(found, Ok(LookResult::Found(1))));
     }
 
     #[test]
     fn what_comes_between_look_and_registration_is_found() {
         let queue = WaitQueue::new();
         let found = step(&queue, None, &[Ok(None), Ok(Some(7))], &Wait::FOREVER);
-        assert!(matches!(found, Ok(Step::Found(7))));
+        assert!(matches!(found, Ok(LookResult::Found(7))));
         assert_eq!(queue.waiters(), 0);
     }
 
     #[test]
     fn nothing_found_is_a_place_in_the_queue_that_the_next_step_leaves() {
         let queue = WaitQueue::new();
-        let Ok(Step::Waiting(waiter)) = step(&queue, None, &[Ok(None), Ok(None)], &Wait::FOREVER) else {
+        let Ok(LookResult::Waiting(waiter)) = step(&queue, None, &[Ok(None), Ok(None)], &Wait::FOREVER) else {
             panic!("there is nothing");
         };
         assert_eq!(queue.waiters(), 1);
         queue.notify(1);
         let mut other = queue.register();
         let found = step(&queue, Some(waiter), &[Ok(Some(1))], &Wait::FOREVER);
-        assert!(matches!(found, Ok(Step::Found(1))));
+        assert!(matches!(found, Ok(LookResult::Found(1))));
         assert!(!other.take_notification(), "the step took the notification and looked");
     }
 
@@ -281,7 +281,7 @@ mod tests {
                 second
             };
             let stepped = look_or_register(None, look, || queue.register(), &Wait::FOREVER);
-            assert!(!matches!(stepped, Ok(Step::Waiting(_))));
+            assert!(!matches!(stepped, Ok(LookResult::Waiting(_))));
             let mut other: Waiter<_> = other.take().expect("it was registered");
             assert!(other.take_notification(), "{second:?}");
         }
@@ -303,10 +303,10 @@ mod tests {
         let queue = WaitQueue::new();
         let is_over = || true;
         let waiting = step(&queue, None, &[Ok(None)], &Wait::until(&is_over));
-        assert!(matches!(waiting, Ok(Step::Over)));
+        assert!(matches!(waiting, Ok(LookResult::Over)));
         let found = step(&queue, None, &[Ok(Some(1))], &Wait::until(&is_over));
         assert!(
-            matches!(found, Ok(Step::Found(1))),
+            matches!(found, Ok(LookResult::Found(1))),
             "what is there is found all the same"
         );
     }
@@ -320,7 +320,7 @@ mod tests {
             asked.get() == 2
         };
         let stepped = step(&queue, None, &[Ok(None), Ok(None)], &Wait::until(&is_over));
-        assert!(matches!(stepped, Ok(Step::Over)));
+        assert!(matches!(stepped, Ok(LookResult::Over)));
         assert_eq!(queue.waiters(), 0);
     }
 

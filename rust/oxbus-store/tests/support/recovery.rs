@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use oxbus_store::disk::Disk;
-use oxbus_store::extent::Place;
+use oxbus_store::extent::ExtentLocation;
 use oxbus_store::fault::FaultDisk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, OpenError, Replay, ShardId, salvage};
-use oxbus_store::shard_log::{Level, Lsn, Room, ShardLog};
+use oxbus_store::shard_log::{Level, Lsn, ShardLog, SpaceClass};
 
 const DIR: &str = "/shard";
 const ID: ShardId = ShardId {
@@ -62,14 +62,14 @@ struct Shown {
 }
 
 impl Replay for Shown {
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&Place>) {
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         assert!(self.entries.is_empty(), "before the entries");
         let (of, bytes) = self.snapshot.get_or_insert_default();
         *of = covered;
         bytes.extend_from_slice(part);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&Place>) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&ExtentLocation>) {
         self.entries.push((lsn, entry.to_vec()));
     }
 }
@@ -110,7 +110,7 @@ fn written() -> &'static [FaultDisk] {
             let (log, _) = open(&disk, 1 + owner * 77_777).expect("a new disk");
             for number in 1..=ENTRIES / 3 {
                 let lsn = log.next_lsn();
-                log.append(lsn, &entry(lsn), Room::Adds, Level::Written, None, &Wait::FOREVER)
+                log.append(lsn, &entry(lsn), SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
                     .expect("taken");
                 match number % 4 {
                     0 => log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced"),
@@ -266,7 +266,7 @@ fn damaged(mut input: Input<'_>) {
     log.append(
         log.next_lsn(),
         b"added",
-        Room::Adds,
+        SpaceClass::Adds,
         Level::Synced,
         None,
         &Wait::FOREVER,

@@ -2,14 +2,14 @@
 //! A naive message store, written from the documentation of the trait: a list and loops.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::Phase;
+use oxbus_store::MessagePhase;
 
 /// A message of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) counter: u64,
     pub(crate) body: Vec<u8>,
-    pub(crate) phase: Phase,
+    pub(crate) phase: MessagePhase,
     pub(crate) count: u32,
     pub(crate) enqueued_at: Timestamp,
     pub(crate) expires_at: Timestamp,
@@ -25,8 +25,8 @@ pub(crate) struct Key {
     pub(crate) hold: u64,
 }
 
-/// The trait's `Hold`.
-pub(crate) use oxbus_store::Hold;
+/// The trait's `ClaimMode`.
+pub(crate) use oxbus_store::ClaimMode;
 
 /// The trait's `Outcome` with plain bytes.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(crate) enum SettleAction {
 
 /// The trait's `Settled` with plain messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SettleResult {
+pub(crate) enum ModelResult {
     Completed,
     Ready,
     Deferred,
@@ -61,7 +61,7 @@ impl Model {
         body: Vec<u8>,
         enqueued_at: Timestamp,
         expires_at: Timestamp,
-        phase: Phase,
+        phase: MessagePhase,
     ) -> Counter {
         self.last_counter += 1;
         self.messages.push(Message {
@@ -85,7 +85,7 @@ impl Model {
         self.messages.iter().position(|message| message.counter == counter)
     }
 
-    fn hold_at(&mut self, at: usize, phase: Phase, deadline: Option<Ticks>) -> Key {
+    fn hold_at(&mut self, at: usize, phase: MessagePhase, deadline: Option<Ticks>) -> Key {
         self.last_hold += 1;
         let message = &mut self.messages[at];
         message.hold = self.last_hold;
@@ -99,20 +99,20 @@ impl Model {
 
     pub(crate) fn take_scheduled(&mut self, counter: u64) -> Option<Message> {
         let at = self.position(counter)?;
-        (self.messages[at].phase == Phase::Scheduled).then(|| self.messages.remove(at))
+        (self.messages[at].phase == MessagePhase::Scheduled).then(|| self.messages.remove(at))
     }
 
-    pub(crate) fn claim(&mut self, max: usize, hold: Hold, now: Timestamp) -> (Vec<(Key, Message)>, Vec<Message>) {
+    pub(crate) fn claim(&mut self, max: usize, hold: ClaimMode, now: Timestamp) -> (Vec<(Key, Message)>, Vec<Message>) {
         let (mut claimed, mut expired) = (Vec::new(), Vec::new());
         let mut at = 0;
         while claimed.len() < max && at < self.messages.len() {
-            if self.messages[at].phase != Phase::Ready {
+            if self.messages[at].phase != MessagePhase::Ready {
                 at += 1;
             } else if self.messages[at].expires_at <= now {
                 expired.push(self.messages.remove(at));
             } else {
                 match hold {
-                    Hold::Take => {
+                    ClaimMode::Take => {
                         let message = self.messages.remove(at);
                         claimed.push((
                             Key {
@@ -122,12 +122,12 @@ impl Model {
                             message,
                         ));
                     }
-                    Hold::Cache => {
-                        let key = self.hold_at(at, Phase::Cached, None);
+                    ClaimMode::Cache => {
+                        let key = self.hold_at(at, MessagePhase::Cached, None);
                         claimed.push((key, self.messages[at].clone()));
                     }
-                    Hold::Lock { deadline } => {
-                        let key = self.hold_at(at, Phase::Locked, Some(deadline));
+                    ClaimMode::Lock { deadline } => {
+                        let key = self.hold_at(at, MessagePhase::Locked, Some(deadline));
                         claimed.push((key, self.messages[at].clone()));
                     }
                 }
@@ -137,33 +137,33 @@ impl Model {
     }
 
     pub(crate) fn has_ready(&self) -> bool {
-        self.messages.iter().any(|message| message.phase == Phase::Ready)
+        self.messages.iter().any(|message| message.phase == MessagePhase::Ready)
     }
 
     fn cached(&self, key: Key) -> Option<usize> {
         let at = self.position(key.counter)?;
-        (self.messages[at].phase == Phase::Cached && self.messages[at].hold == key.hold).then_some(at)
+        (self.messages[at].phase == MessagePhase::Cached && self.messages[at].hold == key.hold).then_some(at)
     }
 
     fn locked(&self, key: Key, ticks: Ticks) -> Option<usize> {
         let at = self.position(key.counter)?;
         let message = &self.messages[at];
-        let locked = matches!(message.phase, Phase::Locked | Phase::DeferredLocked);
+        let locked = matches!(message.phase, MessagePhase::Locked | MessagePhase::DeferredLocked);
         (locked && message.hold == key.hold && message.deadline > Some(ticks)).then_some(at)
     }
 
-    pub(crate) fn hand_out(&mut self, key: Key, hold: Hold) -> Option<Key> {
+    pub(crate) fn hand_out(&mut self, key: Key, hold: ClaimMode) -> Option<Key> {
         let at = self.cached(key)?;
         match hold {
-            Hold::Take => {
+            ClaimMode::Take => {
                 self.messages.remove(at);
                 Some(Key {
                     counter: key.counter,
                     hold: u64::MAX,
                 })
             }
-            Hold::Cache => Some(self.hold_at(at, Phase::Cached, None)),
-            Hold::Lock { deadline } => Some(self.hold_at(at, Phase::Locked, Some(deadline))),
+            ClaimMode::Cache => Some(self.hold_at(at, MessagePhase::Cached, None)),
+            ClaimMode::Lock { deadline } => Some(self.hold_at(at, MessagePhase::Locked, Some(deadline))),
         }
     }
 
@@ -171,35 +171,39 @@ impl Model {
         let mut released = 0;
         for key in keys {
             if let Some(at) = self.cached(*key) {
-                self.messages[at].phase = Phase::Ready;
+                self.messages[at].phase = MessagePhase::Ready;
                 released += 1;
             }
         }
         released
     }
 
-    pub(crate) fn settle(&mut self, key: Key, end: SettleAction, ticks: Ticks) -> Option<SettleResult> {
+    pub(crate) fn settle(&mut self, key: Key, end: SettleAction, ticks: Ticks) -> Option<ModelResult> {
         let at = self.locked(key, ticks)?;
         Some(self.settle_at(at, end))
     }
 
-    fn settle_at(&mut self, at: usize, end: SettleAction) -> SettleResult {
+    fn settle_at(&mut self, at: usize, end: SettleAction) -> ModelResult {
         let message = &mut self.messages[at];
-        let was_deferred = message.phase == Phase::DeferredLocked;
+        let was_deferred = message.phase == MessagePhase::DeferredLocked;
         message.deadline = None;
-        let back = if was_deferred { Phase::Deferred } else { Phase::Ready };
+        let back = if was_deferred {
+            MessagePhase::Deferred
+        } else {
+            MessagePhase::Ready
+        };
         let phase = match end {
             SettleAction::Complete => {
                 self.messages.remove(at);
-                return SettleResult::Completed;
+                return ModelResult::Completed;
             }
-            SettleAction::Remove => return SettleResult::Removed(self.messages.remove(at)),
+            SettleAction::Remove => return ModelResult::Removed(self.messages.remove(at)),
             SettleAction::Release => back,
             SettleAction::Defer { replacement } => {
                 if let Some(body) = replacement {
                     message.body = body;
                 }
-                Phase::Deferred
+                MessagePhase::Deferred
             }
             SettleAction::Abandon { max, replacement } => {
                 if let Some(body) = replacement {
@@ -209,16 +213,16 @@ impl Model {
                     message.count += 1;
                 }
                 if message.count >= max {
-                    return SettleResult::Exhausted(self.messages.remove(at));
+                    return ModelResult::Exhausted(self.messages.remove(at));
                 }
                 back
             }
         };
         message.phase = phase;
-        if phase == Phase::Deferred {
-            SettleResult::Deferred
+        if phase == MessagePhase::Deferred {
+            ModelResult::Deferred
         } else {
-            SettleResult::Ready
+            ModelResult::Ready
         }
     }
 
@@ -237,13 +241,13 @@ impl Model {
     pub(crate) fn lock_deferred(
         &mut self,
         counters: &[u64],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
     ) -> Result<Vec<(Key, Message)>, u64> {
         for (index, counter) in counters.iter().enumerate() {
             let free = self.position(*counter).is_some_and(|at| {
                 let message = &self.messages[at];
-                message.phase == Phase::Deferred && message.expires_at > now
+                message.phase == MessagePhase::Deferred && message.expires_at > now
             });
             if !free || counters[..index].contains(counter) {
                 return Err(*counter);
@@ -252,9 +256,9 @@ impl Model {
         let mut locked = Vec::new();
         for counter in counters {
             let at = self.position(*counter).expect("checked above");
-            if let Hold::Lock { deadline } = hold {
+            if let ClaimMode::Lock { deadline } = hold {
                 self.messages[at].count += 1;
-                let key = self.hold_at(at, Phase::DeferredLocked, Some(deadline));
+                let key = self.hold_at(at, MessagePhase::DeferredLocked, Some(deadline));
                 locked.push((key, self.messages[at].clone()));
             } else {
                 locked.push((
@@ -273,7 +277,7 @@ impl Model {
         let take = |counter: &u64| {
             let at = self.position(*counter)?;
             let message = &self.messages[at];
-            let is_over = message.phase == Phase::Deferred && message.expires_at <= now;
+            let is_over = message.phase == MessagePhase::Deferred && message.expires_at <= now;
             is_over.then(|| self.messages.remove(at))
         };
         counters.iter().filter_map(take).collect()
@@ -284,15 +288,15 @@ impl Model {
         let mut at = 0;
         while at < self.messages.len() {
             let message = &self.messages[at];
-            let over =
-                matches!(message.phase, Phase::Locked | Phase::DeferredLocked) && message.deadline <= Some(ticks);
+            let over = matches!(message.phase, MessagePhase::Locked | MessagePhase::DeferredLocked)
+                && message.deadline <= Some(ticks);
             if !over {
                 at += 1;
                 continue;
             }
             match self.settle_at(at, SettleAction::Abandon { max, replacement: None }) {
-                SettleResult::Exhausted(message) => exhausted.push(message),
-                SettleResult::Ready => {
+                ModelResult::Exhausted(message) => exhausted.push(message),
+                ModelResult::Ready => {
                     ready += 1;
                     at += 1;
                 }
@@ -305,7 +309,7 @@ impl Model {
     pub(crate) fn next_expiry(&self) -> Ticks {
         self.messages
             .iter()
-            .filter(|message| matches!(message.phase, Phase::Locked | Phase::DeferredLocked))
+            .filter(|message| matches!(message.phase, MessagePhase::Locked | MessagePhase::DeferredLocked))
             .filter_map(|message| message.deadline)
             .min()
             .unwrap_or(Ticks::NEVER)

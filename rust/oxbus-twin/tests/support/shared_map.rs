@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 use oxbus_store::{
-    Claimed, Counts, Hold, LockKey, LockLost, MessageStore, NewMessage, OrderedStore, Outcome, Peeked, Phase, Removed,
-    Settled,
+    ClaimMode, ClaimedMessage, LockKey, LockLost, MessagePhase, MessageStore, NewMessage, OrderedStore, Outcome,
+    PeekedMessage, PhaseCounts, RemovedMessage, SettleResult,
 };
 
 #[derive(Default)]
@@ -17,19 +17,19 @@ impl SharedMap {
         self.0.lock().expect("no test panics under it")
     }
 
-    fn put(&self, message: NewMessage, enqueued_at: Timestamp, phase: Phase) -> Counter {
+    fn put(&self, message: NewMessage, enqueued_at: Timestamp, phase: MessagePhase) -> Counter {
         let mut guard = self.lock();
         guard.1 += 1;
         let counter = Counter(guard.1);
         let NewMessage { record, expires_at } = message;
-        let removed = Removed {
+        let removed = RemovedMessage {
             counter,
             record,
             delivery_count: 0,
             enqueued_at,
             expires_at,
         };
-        let inserted = if phase == Phase::Ready {
+        let inserted = if phase == MessagePhase::Ready {
             guard.0.insert(removed)
         } else {
             guard.0.insert_as(removed, phase)
@@ -43,49 +43,49 @@ impl MessageStore for SharedMap {
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
         let numbers: Vec<_> = batch
             .drain(..)
-            .map(|message| self.put(message, enqueued_at, Phase::Ready))
+            .map(|message| self.put(message, enqueued_at, MessagePhase::Ready))
             .collect();
         numbers[0]
     }
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        self.put(message, enqueued_at, Phase::Ready)
+        self.put(message, enqueued_at, MessagePhase::Ready)
     }
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        self.put(message, enqueued_at, Phase::Scheduled)
+        self.put(message, enqueued_at, MessagePhase::Scheduled)
     }
-    fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+    fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
         self.lock().0.take_scheduled(counter)
     }
     fn claim(
         &self,
         max: usize,
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         self.lock().0.claim(max, hold, now, out, expired)
     }
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
-        out: &mut Vec<Claimed>,
-        expired: &mut Vec<Removed>,
+        out: &mut Vec<ClaimedMessage>,
+        expired: &mut Vec<RemovedMessage>,
     ) -> usize {
         self.lock().0.claim_these(counters, hold, now, out, expired)
     }
     fn has_ready(&self) -> bool {
         self.lock().0.has_ready()
     }
-    fn hand_out(&self, key: LockKey, hold: Hold) -> Option<LockKey> {
+    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         self.lock().0.hand_out(key, hold)
     }
     fn release_cached(&self, keys: &[LockKey]) -> usize {
         self.lock().0.release_cached(keys)
     }
-    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         self.lock().0.settle(key, outcome, ticks)
     }
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
@@ -94,7 +94,7 @@ impl MessageStore for SharedMap {
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.lock().0.renew(key, deadline, ticks)
     }
-    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<Removed>, LockLost> {
+    fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
         self.lock().0.charge(key, max_delivery_count, ticks)
     }
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
@@ -106,26 +106,26 @@ impl MessageStore for SharedMap {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: Hold,
+        hold: ClaimMode,
         now: Timestamp,
         ticks: Ticks,
-        out: &mut Vec<Claimed>,
+        out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         self.lock().0.lock_deferred(counters, hold, now, ticks, out)
     }
-    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<Removed>) {
+    fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
         self.lock().0.take_expired(counters, now, expired);
     }
-    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+    fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
         self.lock().0.expire(ticks, max_delivery_count, exhausted)
     }
     fn next_expiry(&self) -> Ticks {
         self.lock().0.next_expiry()
     }
-    fn peek(&self, from: Counter, max: usize, out: &mut Vec<Peeked>) {
+    fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         self.lock().0.peek(from, max, out);
     }
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> PhaseCounts {
         self.lock().0.counts()
     }
     fn overhead_bytes(&self) -> usize {

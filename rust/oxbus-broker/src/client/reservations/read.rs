@@ -5,7 +5,7 @@ use oxbus_model::caps::RESERVATION_READ_BYTES_MAX;
 use oxbus_model::options::in_range;
 use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::{Claimed, Peeked};
+use oxbus_store::{ClaimedMessage, PeekedMessage};
 
 use super::Reservations;
 use crate::client::{Deliveries, Delivery};
@@ -85,14 +85,14 @@ impl Reservations {
     ) -> Result<Option<Counter>> {
         let follows = |a: &ReservedMessage, b: &ReservedMessage| a.key.counter.next() == b.key.counter;
         for run in held.chunk_by(follows) {
-            let mut page: Vec<Peeked> = Vec::with_capacity(run.len());
+            let mut page: Vec<PeekedMessage> = Vec::with_capacity(run.len());
             cell.store(self.sub_queue())
                 .peek(run[0].key.counter, run.len(), &mut page);
             let mut page = page.into_iter().peekable();
             for reserved in run {
                 while page.next_if(|it| it.counter < reserved.key.counter).is_some() {}
                 let is_it =
-                    |it: &Peeked| it.counter == reserved.key.counter && it.generation == reserved.key.generation;
+                    |it: &PeekedMessage| it.counter == reserved.key.counter && it.generation == reserved.key.generation;
                 let Some(mut message) = page.next_if(is_it) else {
                     continue;
                 };
@@ -105,7 +105,7 @@ impl Reservations {
                 cell.load_in_place(&mut message.record)?;
                 messages.push(Delivery {
                     index,
-                    claimed: Claimed {
+                    claimed: ClaimedMessage {
                         key: reserved.key,
                         record: message.record,
                         delivery_count: message.delivery_count,

@@ -13,7 +13,7 @@ use oxbus_model::hash::partition_of;
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Result};
-use oxbus_store::{Record, Stored};
+use oxbus_store::{Record, StoredRecord};
 
 use super::Entity;
 use super::aside::Obstacle;
@@ -40,7 +40,7 @@ impl Entity {
         &self,
         source: Source<'_>,
         counter: Counter,
-        record: &Stored,
+        record: &StoredRecord,
         destination: Option<&Arc<Self>>,
         on_the_way: impl Fn(usize) -> Option<usize>,
         wait: &Wait<'_>,

@@ -11,7 +11,7 @@ use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Result};
-use oxbus_store::{LockKey, NewMessage, Outcome, Record, Stored, Wait};
+use oxbus_store::{LockKey, NewMessage, Outcome, Record, StoredRecord, Wait};
 
 use super::Entity;
 use crate::entity::kind::Subscribers;
@@ -211,7 +211,7 @@ impl Source<'_> {
     pub(super) fn bury(
         &self,
         key: LockKey,
-        record: &Stored,
+        record: &StoredRecord,
         reason: &str,
         description: &str,
         moment: Moment,

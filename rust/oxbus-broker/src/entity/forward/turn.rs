@@ -17,7 +17,7 @@ use oxbus_log::event;
 use oxbus_model::name::SubQueue;
 use oxbus_model::sync::{try_whole, whole};
 use oxbus_model::{Moment, Ticks};
-use oxbus_store::{Claimed, Hold, LockKey, Outcome};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, Outcome};
 
 use super::aside::{Aside, Kept, Obstacle};
 use super::fate::Fate;
@@ -299,7 +299,7 @@ impl Entity {
         let (_, buried) = cell.claim_or_expire(
             sub_queue,
             RUN,
-            Hold::Cache,
+            ClaimMode::Cache,
             (moment.now, self.settings().dead_lettering_on_message_expiration),
             &mut claims,
             wait,
@@ -311,7 +311,7 @@ impl Entity {
         let source = Source { sub_queue, index, cell };
         let count = claims.len();
         let mut runs: Vec<(usize, Vec<Moving>)> = Vec::new();
-        for Claimed { key, record, .. } in claims {
+        for ClaimedMessage { key, record, .. } in claims {
             let on_the_way = |to: usize| {
                 let run = runs.iter().find(|(its, _)| *its == to);
                 let bytes = run.map_or(0, |(_, run)| run.iter().map(|moving| moving.record.len()).sum());
@@ -394,7 +394,7 @@ impl Entity {
 /// Makes the hold on a message one that can end.
 fn lock(cell: &Cell, sub_queue: SubQueue, key: LockKey) -> Option<LockKey> {
     let deadline = Ticks::NEVER;
-    cell.store(sub_queue).hand_out(key, Hold::Lock { deadline })
+    cell.store(sub_queue).hand_out(key, ClaimMode::Lock { deadline })
 }
 
 /// Ends the hold on a message that goes back to its place.

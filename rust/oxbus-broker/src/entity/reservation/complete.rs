@@ -6,7 +6,7 @@
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Result, Timestamp};
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 use oxbus_store::{LockKey, Wait};
 
 use super::consumer::{Consumer, Phase, State};
@@ -66,7 +66,7 @@ impl Entity {
                 state.change();
             }
         }
-        self.keep(&consumer, Room::Frees, wait)?;
+        self.keep(&consumer, SpaceClass::Frees, wait)?;
         drop(turn);
         Ok(completed)
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks};
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
 use super::turn::{Taken, Turn};
@@ -230,7 +230,7 @@ impl Consumer {
     }
 
     /// The operation that keeps its record.
-    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: Room) -> WriteOperation<'a> {
+    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: SpaceClass) -> WriteOperation<'a> {
         WriteOperation::Consumer {
             cell,
             sub_queue: self.sub_queue,

@@ -25,7 +25,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use self::consumer::{Consumer, Phase, Reservation, State};
 pub(crate) use self::release::HeldIn;
@@ -108,13 +108,13 @@ impl Entity {
                 done: state.done,
             }
         };
-        self.keep(&consumer, Room::Adds, wait)?;
+        self.keep(&consumer, SpaceClass::Adds, wait)?;
         drop(turn);
         Ok(acquired)
     }
 
     /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
-    fn keep(&self, consumer: &Consumer, room: Room, wait: &Wait<'_>) -> Result<()> {
+    fn keep(&self, consumer: &Consumer, room: SpaceClass, wait: &Wait<'_>) -> Result<()> {
         let cell = self.cell_for_append(consumer.home);
         let mut write;
         let (ticket, changes) = {
@@ -172,7 +172,7 @@ impl Entity {
             return;
         };
         // Its changes stay unkept: whoever answers a call next waits for them.
-        let _ = cell.write_unawaited(consumer.keep(cell, state.to_record(), Room::Frees), wait);
+        let _ = cell.write_unawaited(consumer.keep(cell, state.to_record(), SpaceClass::Frees), wait);
     }
 
     /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody

@@ -14,7 +14,7 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use super::consumer::{Consumer, Part, Phase, Reservation, State};
 use super::take::Bounds;
@@ -128,7 +128,7 @@ impl Entity {
             state.change();
         }
         self.consumers.note_deadline(deadline);
-        self.keep(consumer, Room::Adds, wait)?;
+        self.keep(consumer, SpaceClass::Adds, wait)?;
         self.planned(consumer, n).map(Some)
     }
 
@@ -158,7 +158,7 @@ impl Entity {
         for ticket in begun.collect::<std::result::Result<Vec<_>, _>>()? {
             ticket.finish(wait)?;
         }
-        self.keep(consumer, Room::Frees, wait)?;
+        self.keep(consumer, SpaceClass::Frees, wait)?;
         self.planned(consumer, n)
     }
 

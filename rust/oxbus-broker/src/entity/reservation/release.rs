@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
-use oxbus_store::shard_log::Room;
+use oxbus_store::shard_log::SpaceClass;
 
 use super::consumer::parse_id;
 use crate::entity::Entity;
@@ -72,7 +72,7 @@ impl Entity {
             }
             state.change();
         }
-        let kept = self.keep(&consumer, Room::Frees, wait);
+        let kept = self.keep(&consumer, SpaceClass::Frees, wait);
         drop(turn);
         refused.map_or(kept.map(|()| count), Err)
     }
@@ -107,7 +107,7 @@ impl Entity {
         for (index, ready) in ready {
             self.announce(index, crate::shard::ReadyCounts::of(sub_queue, ready), wait);
         }
-        self.keep(&consumer, Room::Frees, wait)?;
+        self.keep(&consumer, SpaceClass::Frees, wait)?;
         drop(turn);
         Ok(count)
     }

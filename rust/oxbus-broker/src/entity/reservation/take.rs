@@ -8,7 +8,7 @@
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
 use oxbus_store::Wait;
-use oxbus_store::{Claimed, Phase};
+use oxbus_store::{ClaimedMessage, MessagePhase};
 
 use super::consumer::Part;
 use crate::entity::Entity;
@@ -182,7 +182,7 @@ impl Place<'_> {
     }
 
     /// Takes hold of the next messages within the bounds, and says whether there may be more.
-    fn claim(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<Claimed>, bool) {
+    fn claim(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
         let dead_letter_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         if self.from > Counter::FIRST {
@@ -204,7 +204,7 @@ impl Place<'_> {
     }
 
     /// The same where lower numbers are left alone: looks first, and takes by number.
-    fn claim_from(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<Claimed>, bool) {
+    fn claim_from(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
         let dead_letter_expired = self.queue.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         while claims.len() < wanted {
@@ -217,7 +217,7 @@ impl Place<'_> {
                 return (claims, false);
             };
             self.from = last.counter.next();
-            let ready = page.iter().filter(|message| message.phase == Phase::Ready);
+            let ready = page.iter().filter(|message| message.phase == MessagePhase::Ready);
             let ready: Vec<Counter> = ready.map(|message| message.counter).collect();
             self.ended.dead_letters += self.cell.claim_these_or_expire(
                 self.sub_queue,
@@ -232,7 +232,7 @@ impl Place<'_> {
     }
 
     /// Gives back what is too much; nothing is charged.
-    fn give_back(&mut self, claims: &[Claimed], wait: &Wait<'_>) {
+    fn give_back(&mut self, claims: &[ClaimedMessage], wait: &Wait<'_>) {
         if claims.is_empty() {
             return;
         }

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::Claimed;
+use oxbus_store::ClaimedMessage;
 
 use super::consumer::ConsumerRecord;
 use super::intent::Intent;
@@ -69,8 +69,8 @@ pub struct DeliveryRecord {
     pub deferred: bool,
 }
 
-impl From<&Claimed> for DeliveryRecord {
-    fn from(claimed: &Claimed) -> Self {
+impl From<&ClaimedMessage> for DeliveryRecord {
+    fn from(claimed: &ClaimedMessage) -> Self {
         Self {
             counter: claimed.key.counter,
             generation: claimed.key.generation,

@@ -11,7 +11,7 @@ use std::io;
 
 use oxbus_model::message::Fields;
 use oxbus_model::varint::{self, Reader};
-use oxbus_store::{Record, Stored};
+use oxbus_store::{Record, StoredRecord};
 
 use super::encode::push_record;
 
@@ -106,7 +106,7 @@ impl<'a> RecordChange<'a> {
     }
 
     /// Applies the change to `before`; `None` if that is too short.
-    pub(super) fn apply(self, before: &Stored) -> io::Result<Option<Record>> {
+    pub(super) fn apply(self, before: &StoredRecord) -> io::Result<Option<Record>> {
         let (front, keep, middle, tail) = match self {
             Self::Whole(record) => return Ok(Some(Record::from_slice(record))),
             Self::Edited {

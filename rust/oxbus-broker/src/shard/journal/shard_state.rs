@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::{Record, Removed, Stored};
+use oxbus_store::{Record, RemovedMessage, StoredRecord};
 
 use super::consumer::ConsumerRecord;
 use super::counter_map::CounterMap;
@@ -37,7 +37,7 @@ use super::record_change::RecordChange;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageState {
     /// Its record.
-    pub record: Stored,
+    pub record: StoredRecord,
     /// When it was accepted.
     pub enqueued_at: Timestamp,
     /// When it expires.
@@ -93,7 +93,7 @@ pub struct InvalidEvent {
 }
 
 /// Turns the bytes of a message into a stored record.
-pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> Stored;
+pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> StoredRecord;
 
 /// The number of the message, and what is wrong.
 type InvalidMessage = (Counter, &'static str);
@@ -455,7 +455,7 @@ impl MessageState {
     }
 
     /// The record after a change.
-    fn apply_change(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<Stored, &'static str> {
+    fn apply_change(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<StoredRecord, &'static str> {
         if let RecordChange::Whole(record) = changed {
             return Ok(to_stored(record));
         }
@@ -467,7 +467,7 @@ impl MessageState {
     }
 
     /// Replaces the record, unless a newer lock stored one.
-    fn set_record(&mut self, generation: u32, record: Option<Stored>) {
+    fn set_record(&mut self, generation: u32, record: Option<StoredRecord>) {
         if let Some(record) = record
             && generation >= self.record_generation
         {
@@ -477,8 +477,8 @@ impl MessageState {
     }
 
     /// The message in the form that stores take.
-    pub fn into_removed(self, counter: Counter) -> Removed {
-        Removed {
+    pub fn into_removed(self, counter: Counter) -> RemovedMessage {
+        RemovedMessage {
             counter,
             record: self.record,
             delivery_count: self.delivery_count,
@@ -488,7 +488,12 @@ impl MessageState {
     }
 }
 
-fn undelivered(record: Stored, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
+fn undelivered(
+    record: StoredRecord,
+    enqueued_at: Timestamp,
+    expires_at: Timestamp,
+    phase: StoredPhase,
+) -> MessageState {
     MessageState {
         record,
         enqueued_at,

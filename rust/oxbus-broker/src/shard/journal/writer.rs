@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use oxbus_model::caps::JOURNAL_BYTES_MAX;
 use oxbus_model::options::Durability;
 use oxbus_store::Wait;
-use oxbus_store::extent::Place;
-use oxbus_store::shard_log::{AppendError, Level, Lsn, Room, ShardLog};
+use oxbus_store::extent::ExtentLocation;
+use oxbus_store::shard_log::{AppendError, Level, Lsn, ShardLog, SpaceClass};
 
 use super::fold::fold;
 use crate::shard::ShardHealth;
@@ -73,7 +73,7 @@ pub struct PendingEntry {
     /// Its number.
     pub lsn: Lsn,
     /// Where its bytes can be read back once they are written.
-    pub location: Option<Place>,
+    pub location: Option<ExtentLocation>,
 }
 
 impl PendingEntry {
@@ -187,7 +187,7 @@ impl Journal {
     pub fn lock_with_space<'a>(
         &'a self,
         health: &'a ShardHealth,
-        room: Room,
+        room: SpaceClass,
         bytes: usize,
         wait: &Wait<'_>,
     ) -> Result<AppendGuard<'a>, AppendError> {
@@ -205,11 +205,11 @@ impl Journal {
 
 impl AppendGuard<'_> {
     /// Appends an entry. After an error nothing was written.
-    pub fn append(&self, room: Room, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
+    pub fn append(&self, room: SpaceClass, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
         let lsn = self.log.next_lsn();
         // The caller waits for its level later; until then the entry is in the buffer.
         let location = match self.log.append(lsn, entry, room, Level::Written, None, wait) {
-            Err(AppendError::Full) if room == Room::Frees && self.fold()? => {
+            Err(AppendError::Full) if room == SpaceClass::Frees && self.fold()? => {
                 return self.append(room, entry, wait);
             }
             Err(AppendError::Full) => {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::{Moment, Ticks};
-use oxbus_store::{Claimed, Hold, LockKey};
+use oxbus_store::{ClaimMode, ClaimedMessage, LockKey};
 
 pub use self::session::{AcceptedSession, SessionState};
 use self::session_index::SessionIndex;
@@ -56,7 +56,7 @@ pub struct SessionReceive {
     /// Maximum number of messages.
     pub max: usize,
     /// How to lock or remove them.
-    pub hold: Hold,
+    pub hold: ClaimMode,
     /// The time of the receive.
     pub moment: Moment,
 }
@@ -128,7 +128,12 @@ impl Sessions {
     }
 
     /// Notes that the holder of a session has locked a message: a deferred one, which was fetched by number.
-    pub fn lock(&self, accepted: &Arc<AcceptedSession>, message: &Claimed, ticks: Ticks) -> Result<(), SessionLost> {
+    pub fn lock(
+        &self,
+        accepted: &Arc<AcceptedSession>,
+        message: &ClaimedMessage,
+        ticks: Ticks,
+    ) -> Result<(), SessionLost> {
         self.index().lock(accepted, message, ticks)
     }
 

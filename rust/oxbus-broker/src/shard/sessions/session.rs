@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
-use oxbus_store::{Claimed, LockKey, WaitQueue};
+use oxbus_store::{ClaimedMessage, LockKey, WaitQueue};
 
 use super::SessionEnd;
 
@@ -81,7 +81,7 @@ pub struct SessionState {
 /// A session in the index.
 #[derive(Debug, Default)]
 pub(super) struct SessionEntry {
-    pub(super) ready: VecDeque<Claimed>,
+    pub(super) ready: VecDeque<ClaimedMessage>,
     /// Not later than the expiry of any ready message.
     pub(super) earliest_expiry: Option<Timestamp>,
     pub(super) locked: BTreeMap<Counter, LockedMessage>,
@@ -106,7 +106,7 @@ impl SessionEntry {
             && !self.is_ending
     }
 
-    pub(super) fn insert(&mut self, message: Claimed) {
+    pub(super) fn insert(&mut self, message: ClaimedMessage) {
         let expires_at = message.expires_at;
         self.earliest_expiry = Some(self.earliest_expiry.map_or(expires_at, |it| it.min(expires_at)));
         let counter = message.key.counter;
@@ -134,7 +134,7 @@ impl SessionEntry {
     }
 
     /// Removes the expired ready messages. With `whole`, one expired message removes all of them (B-209).
-    pub(super) fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<Claimed> {
+    pub(super) fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<ClaimedMessage> {
         if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
             return Vec::new();
         }

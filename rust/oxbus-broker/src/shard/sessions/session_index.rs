@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use oxbus_model::{Ticks, Timestamp};
-use oxbus_store::{Claimed, LockKey};
+use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::SessionEnd;
 use super::session::{AcceptedSession, LockedMessage, SessionEntry, SessionState};
@@ -78,7 +78,7 @@ impl SessionIndex {
     }
 
     /// Inserts a message into its session.
-    pub(crate) fn insert(&mut self, id: &str, message: Claimed, wake_ups: &mut SessionWakeUps) {
+    pub(crate) fn insert(&mut self, id: &str, message: ClaimedMessage, wake_ups: &mut SessionWakeUps) {
         let session = match self.sessions.get_mut(id) {
             Some(session) => session,
             None => self.sessions.entry(id.into()).or_default(),
@@ -156,7 +156,7 @@ impl SessionIndex {
         owner: &str,
         deadline: Ticks,
         now: Timestamp,
-        expired: &mut Vec<Claimed>,
+        expired: &mut Vec<ClaimedMessage>,
     ) -> Option<Arc<AcceptedSession>> {
         while let Some((_, id)) = self.available.pop_first() {
             let session = self
@@ -227,8 +227,8 @@ impl SessionIndex {
         now: Timestamp,
         ticks: Ticks,
         whole: bool,
-        expired: &mut Vec<Claimed>,
-    ) -> Result<Option<Claimed>, SessionLost> {
+        expired: &mut Vec<ClaimedMessage>,
+    ) -> Result<Option<ClaimedMessage>, SessionLost> {
         let session = self.held_session(accepted, ticks)?;
         expired.append(&mut session.take_expired(now, whole));
         Ok(session.ready.pop_front())
@@ -238,7 +238,7 @@ impl SessionIndex {
     pub(crate) fn lock(
         &mut self,
         accepted: &Arc<AcceptedSession>,
-        message: &Claimed,
+        message: &ClaimedMessage,
         ticks: Ticks,
     ) -> Result<(), SessionLost> {
         let locked = LockedMessage {
@@ -402,7 +402,7 @@ impl SessionIndex {
     /// Bytes in memory without the states.
     pub(crate) fn overhead_bytes(&self) -> usize {
         let sessions = self.sessions.iter().map(|(id, session)| {
-            id.len() + size_of::<SessionEntry>() + session.ready.capacity() * size_of::<Claimed>()
+            id.len() + size_of::<SessionEntry>() + session.ready.capacity() * size_of::<ClaimedMessage>()
         });
         sessions.sum::<usize>() + self.available.len() * size_of::<(u64, Arc<str>)>()
     }

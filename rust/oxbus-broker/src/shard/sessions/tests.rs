@@ -13,8 +13,8 @@ use super::*;
 const LOCK: u64 = 100;
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
-fn message(counter: u64, expires_at: Timestamp) -> Claimed {
-    Claimed {
+fn message(counter: u64, expires_at: Timestamp) -> ClaimedMessage {
+    ClaimedMessage {
         key: LockKey {
             counter: Counter(counter),
             generation: 1,

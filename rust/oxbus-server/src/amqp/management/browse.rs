@@ -10,7 +10,7 @@ use oxbus_model::caps::PEEK_MESSAGES_MAX;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Counter, Error, ErrorKind, Result, SequenceNumber};
-use oxbus_store::Phase;
+use oxbus_store::MessagePhase;
 use oxbus_store::Wait;
 
 use super::reply::OperationOutcome;
@@ -93,9 +93,9 @@ fn to_entry(browsed: &Browsed) -> Result<Value> {
         locked_until: None,
         lock_token: None,
         state: match browsed.message.phase {
-            Phase::Deferred | Phase::DeferredLocked => MessageStateAnnotation::Deferred,
-            Phase::Scheduled => MessageStateAnnotation::Scheduled,
-            Phase::Ready | Phase::Cached | Phase::Locked => MessageStateAnnotation::Active,
+            MessagePhase::Deferred | MessagePhase::DeferredLocked => MessageStateAnnotation::Deferred,
+            MessagePhase::Scheduled => MessageStateAnnotation::Scheduled,
+            MessagePhase::Ready | MessagePhase::Cached | MessagePhase::Locked => MessageStateAnnotation::Active,
         },
     };
     let mut out = BytesMut::new();

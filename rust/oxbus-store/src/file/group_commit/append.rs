@@ -7,16 +7,16 @@ use std::sync::Arc;
 use super::super::frame::{self, ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use super::super::header::HEADER_BYTES;
 use super::super::segment;
-use super::{Buffer, Callback, Follows, GroupCommit};
+use super::{Buffer, CommitCallback, GroupCommit, SegmentSource};
 use crate::Wait;
-use crate::extent::{Extent, Place};
-use crate::shard_log::{AppendError, Done, Failure, Level, Lsn, Room};
+use crate::extent::{Extent, ExtentLocation};
+use crate::shard_log::{AppendError, Level, LevelCallback, LogFailure, Lsn, SpaceClass};
 
 /// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
 const FRAME_BYTES_MAX: usize = 512 << 10;
 
 /// Why an entry cannot be buffered now.
-enum Refused {
+enum BufferError {
     For(AppendError),
     /// Until the buffer was written.
     UntilWritten,
@@ -29,24 +29,24 @@ impl GroupCommit {
         self: &Arc<Self>,
         expected: Lsn,
         entry: &[u8],
-        room: Room,
+        room: SpaceClass,
         level: Level,
-        mut done: Option<Done>,
+        mut done: Option<LevelCallback>,
         wait: &Wait<'_>,
-    ) -> Result<Option<Place>, AppendError> {
+    ) -> Result<Option<ExtentLocation>, AppendError> {
         loop {
             match self.take(expected, entry, room, level, &mut done) {
                 Ok(place) => return Ok(place),
-                Err(Refused::For(error)) => return Err(error),
-                Err(Refused::UntilWritten) if self.is_suspect() => self.wait_for_room(0, wait)?,
-                Err(Refused::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes, wait)?,
-                Err(Refused::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
-                Err(Refused::UntilSpare(bytes)) => {
+                Err(BufferError::For(error)) => return Err(error),
+                Err(BufferError::UntilWritten) if self.is_suspect() => self.wait_for_room(0, wait)?,
+                Err(BufferError::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes, wait)?,
+                Err(BufferError::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
+                Err(BufferError::UntilSpare(bytes)) => {
                     // A full disk is noted: the next look finds it.
                     if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes))
                         && error.kind() != io::ErrorKind::StorageFull
                     {
-                        self.end(Failure::of(&error));
+                        self.end(LogFailure::of(&error));
                     }
                 }
             }
@@ -54,7 +54,7 @@ impl GroupCommit {
     }
 
     /// True when an entry of so many bytes is taken at once, or refused: nobody need go to a disk that may hang.
-    pub(in crate::file) fn has_room(&self, bytes: usize, room: Room) -> bool {
+    pub(in crate::file) fn has_room(&self, bytes: usize, room: SpaceClass) -> bool {
         if !self.is_suspect() {
             return true;
         }
@@ -66,7 +66,7 @@ impl GroupCommit {
     pub(in crate::file) fn make_room(
         self: &Arc<Self>,
         bytes: usize,
-        room: Room,
+        room: SpaceClass,
         wait: &Wait<'_>,
     ) -> Result<(), AppendError> {
         loop {
@@ -78,18 +78,23 @@ impl GroupCommit {
             drop(buffer);
             match checked {
                 Ok(_) => return Ok(()),
-                Err(Refused::For(error)) => return Err(error),
-                Err(Refused::UntilWritten) => self.wait_for_room(0, wait)?,
-                Err(Refused::UntilSpare(bytes)) => self.wait_for_room(bytes, wait)?,
+                Err(BufferError::For(error)) => return Err(error),
+                Err(BufferError::UntilWritten) => self.wait_for_room(0, wait)?,
+                Err(BufferError::UntilSpare(bytes)) => self.wait_for_room(bytes, wait)?,
             }
         }
     }
 
     /// What an entry of so many bytes needs first; the bytes that it takes, and the file that it begins if it begins one.
-    fn check_room(&self, buffer: &Buffer, entry_bytes: usize, room: Room) -> Result<(u64, Option<Follows>), Refused> {
-        let adds = room == Room::Adds;
+    fn check_room(
+        &self,
+        buffer: &Buffer,
+        entry_bytes: usize,
+        room: SpaceClass,
+    ) -> Result<(u64, Option<SegmentSource>), BufferError> {
+        let adds = room == SpaceClass::Adds;
         if adds && self.is_full() {
-            return Err(Refused::For(AppendError::Full));
+            return Err(BufferError::For(AppendError::Full));
         }
         let begins = buffer.entries == 0;
         let bytes = frame::entry_bytes(entry_bytes);
@@ -98,28 +103,28 @@ impl GroupCommit {
         let left_bytes = if adds && buffer.drains { 0 } else { buffer.left_bytes };
         let overflows = left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
         if overflows && !begins {
-            return Err(Refused::UntilWritten);
+            return Err(BufferError::UntilWritten);
         }
         let with_header = HEADER_BYTES as u64 + needed;
         if adds && buffer.reserve.len() < segment::RESERVE.len() {
-            return Err(Refused::UntilSpare(with_header));
+            return Err(BufferError::UntilSpare(with_header));
         }
         if left_bytes >= needed {
             return Ok((needed, None));
         }
         if buffer.spare_bytes >= with_header {
-            return Ok((needed, Some(Follows::Spare)));
+            return Ok((needed, Some(SegmentSource::Spare)));
         }
         if adds || !self.is_full() {
-            return Err(Refused::UntilSpare(with_header));
+            return Err(BufferError::UntilSpare(with_header));
         }
         // The last file is left to be folded into.
         let last = buffer.reserve.len() == 1 && buffer.may_fold;
         let fits = buffer.reserve.first().is_some_and(|(_, bytes)| *bytes >= with_header);
         if last || !fits {
-            return Err(Refused::For(AppendError::Full));
+            return Err(BufferError::For(AppendError::Full));
         }
-        Ok((needed, Some(Follows::Reserve)))
+        Ok((needed, Some(SegmentSource::Reserve)))
     }
 
     /// Takes an entry into the buffer, or says what must be done first.
@@ -127,28 +132,28 @@ impl GroupCommit {
         &self,
         expected: Lsn,
         entry: &[u8],
-        room: Room,
+        room: SpaceClass,
         level: Level,
-        done: &mut Option<Done>,
-    ) -> Result<Option<Place>, Refused> {
+        done: &mut Option<LevelCallback>,
+    ) -> Result<Option<ExtentLocation>, BufferError> {
         let mut guarded = self.buffer();
         let buffer = &mut *guarded;
         if let Some(failure) = buffer.failure {
-            return Err(Refused::For(AppendError::Unavailable(failure)));
+            return Err(BufferError::For(AppendError::Unavailable(failure)));
         }
         if buffer.next != expected {
-            return Err(Refused::For(AppendError::Conflict { next: buffer.next }));
+            return Err(BufferError::For(AppendError::Conflict { next: buffer.next }));
         }
         let (needed, follows) = self.check_room(buffer, entry.len(), room)?;
         if let Some(follows) = follows {
             let (extent, bytes) = match follows {
-                Follows::Spare => (buffer.spare.take(), std::mem::take(&mut buffer.spare_bytes)),
-                Follows::Reserve => {
+                SegmentSource::Spare => (buffer.spare.take(), std::mem::take(&mut buffer.spare_bytes)),
+                SegmentSource::Reserve => {
                     let (extent, bytes) = buffer.reserve.remove(0);
                     (Some(extent), bytes)
                 }
             };
-            buffer.begin(extent, bytes, follows == Follows::Reserve);
+            buffer.begin(extent, bytes, follows == SegmentSource::Reserve);
             buffer.promised = Some(follows);
         }
         frame::push_entry(&mut buffer.frame, entry);
@@ -159,7 +164,7 @@ impl GroupCommit {
         buffer.entries += 1;
         buffer.next = expected.next();
         if let Some(done) = done.take() {
-            buffer.callbacks.push(Callback {
+            buffer.callbacks.push(CommitCallback {
                 lsn: expected,
                 level,
                 done,

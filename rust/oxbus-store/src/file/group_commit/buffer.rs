@@ -10,24 +10,24 @@ use std::sync::MutexGuard;
 use oxbus_model::sync::whole;
 
 use super::{Buffer, GroupCommit};
-use crate::shard_log::Failure;
+use crate::shard_log::LogFailure;
 
 /// The buffer of a log, held.
-pub(in crate::file) struct Held<'a> {
+pub(in crate::file) struct BufferGuard<'a> {
     /// Let go of first: then the mutex knows whether a panic did it.
     buffer: MutexGuard<'a, Buffer>,
-    _watch: Watch<'a>,
+    _watch: BufferPanicGuard<'a>,
 }
 
-struct Watch<'a>(&'a GroupCommit);
+struct BufferPanicGuard<'a>(&'a GroupCommit);
 
-impl Drop for Watch<'_> {
+impl Drop for BufferPanicGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if std::thread::panicking() && self.0.buffer.is_poisoned() {
             // The failure stands for it from here on; to end the log takes the buffer again.
             self.0.buffer.clear_poison();
-            self.0.end(Failure::Panicked);
+            self.0.end(LogFailure::Panicked);
         }
     }
 }
@@ -35,15 +35,15 @@ impl Drop for Watch<'_> {
 impl GroupCommit {
     /// Takes the buffer.
     #[inline]
-    pub(in crate::file) fn buffer(&self) -> Held<'_> {
-        Held {
+    pub(in crate::file) fn buffer(&self) -> BufferGuard<'_> {
+        BufferGuard {
             buffer: whole(self.buffer.lock()),
-            _watch: Watch(self),
+            _watch: BufferPanicGuard(self),
         }
     }
 }
 
-impl Deref for Held<'_> {
+impl Deref for BufferGuard<'_> {
     type Target = Buffer;
 
     #[inline]
@@ -52,7 +52,7 @@ impl Deref for Held<'_> {
     }
 }
 
-impl DerefMut for Held<'_> {
+impl DerefMut for BufferGuard<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Buffer {
         &mut self.buffer

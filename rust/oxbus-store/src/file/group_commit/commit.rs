@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use oxbus_model::sync::whole;
 
-use super::super::committers::{Asking, Committed};
-use super::waiters::Role;
+use super::super::committers::{CommitTarget, SyncRequest};
+use super::waiters::WakeRole;
 use super::{GroupCommit, Writer};
 use crate::Wait;
 use crate::shard_log::{AppendError, Level, Lsn};
@@ -42,7 +42,7 @@ impl GroupCommit {
                 {
                     self.asking.ask();
                     let comes = || self.asking.is_asked() && !self.is_suspect();
-                    self.wait(lsn, level, Role::Follows, Some(patience), comes);
+                    self.wait(lsn, level, WakeRole::Follows, Some(patience), comes);
                 }
                 self.commit_synced(lsn, Self::is_suspect)
             }
@@ -74,7 +74,7 @@ impl GroupCommit {
                 self.settle_up();
             } else {
                 let is_writing = || is_busy(&self.writer) && !keeps_away(self);
-                self.wait(lsn, Level::Written, Role::Leads, None, is_writing);
+                self.wait(lsn, Level::Written, WakeRole::Leads, None, is_writing);
             }
         }
     }
@@ -97,7 +97,7 @@ impl GroupCommit {
                 break None;
             }
             if is_busy(&self.syncer) {
-                self.wait(lsn, Level::Synced, Role::Leads, None, is_working);
+                self.wait(lsn, Level::Synced, WakeRole::Leads, None, is_working);
             } else if self.reached(Level::Written) < lsn {
                 if let Ok(mut writer) = self.writer.try_lock() {
                     self.write_pending(&mut writer, Level::Synced);
@@ -105,7 +105,7 @@ impl GroupCommit {
                     self.settle(&[Level::Written]);
                     owes_call = true;
                 } else {
-                    self.wait(lsn, Level::Synced, Role::Leads, None, is_working);
+                    self.wait(lsn, Level::Synced, WakeRole::Leads, None, is_working);
                 }
             } else if let Ok(syncing) = self.syncer.try_lock() {
                 self.sync_written();
@@ -141,7 +141,7 @@ impl GroupCommit {
         &self,
         lsn: Lsn,
         level: Level,
-        role: Role,
+        role: WakeRole,
         longest: Option<Duration>,
         is_working: impl FnOnce() -> bool,
     ) {
@@ -190,8 +190,8 @@ impl GroupCommit {
     }
 }
 
-impl Committed for GroupCommit {
-    fn asking(&self) -> &Asking {
+impl CommitTarget for GroupCommit {
+    fn asking(&self) -> &SyncRequest {
         &self.asking
     }
 

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use oxbus_model::sync::whole;
 
 use super::super::frame::{self, ENTRY_HEADER_BYTES};
-use super::super::header::{HEADER_BYTES, Header, Resumes};
+use super::super::header::{FileHeader, FoldContinuation, HEADER_BYTES};
 use super::super::recovery;
-use super::super::segment::Segment;
+use super::super::segment::SegmentFile;
 use super::{GroupCommit, Writer, fresh_frame};
 use crate::shard_log::{Level, Lsn};
 
@@ -39,7 +39,7 @@ impl GroupCommit {
         if self.buffer().failure.is_some() || writer.reserve.is_empty() {
             return Ok(false);
         }
-        let mut kept: Vec<Segment> = writer.finished.iter().chain(&writer.current).cloned().collect();
+        let mut kept: Vec<SegmentFile> = writer.finished.iter().chain(&writer.current).cloned().collect();
         let drained = kept.split_off(kept.iter().rposition(|it| !it.header.drains).map_or(0, |last| last + 1));
         let Some(first) = drained.first().map(|segment| segment.header) else {
             return Ok(false);
@@ -66,7 +66,7 @@ impl GroupCommit {
             let had_gain = std::mem::replace(&mut self.buffer().may_fold, false);
             return Ok(had_gain);
         }
-        let resumes = first.resumes.unwrap_or(Resumes {
+        let resumes = first.resumes.unwrap_or(FoldContinuation {
             segment: kept.last().map_or(0, |before| before.header.segment),
             lsn: Lsn(first.lsn.0 - 1),
             crc: first.crc_before,
@@ -85,9 +85,9 @@ impl GroupCommit {
     }
 
     /// Begins a segment whose first frame is `frame`, with one entry.
-    fn begin_folded(&self, writer: &mut Writer, frame: &mut [u8], resumes: Resumes) -> io::Result<()> {
+    fn begin_folded(&self, writer: &mut Writer, frame: &mut [u8], resumes: FoldContinuation) -> io::Result<()> {
         let lsn = self.next();
-        let header = Header {
+        let header = FileHeader {
             drains: true,
             resumes: Some(resumes),
             ..self.next_header(writer, lsn)

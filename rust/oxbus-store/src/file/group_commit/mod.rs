@@ -26,7 +26,7 @@ mod append;
 mod buffer;
 mod commit;
 mod fold;
-mod hanging;
+mod stalled_disk;
 mod waiters;
 
 use std::io;
@@ -37,15 +37,15 @@ use std::sync::{Arc, Mutex};
 use oxbus_model::sync::whole;
 
 use super::FileLogOptions;
-use super::committers::Asking;
+use super::committers::SyncRequest;
 use super::frame::{self, FRAME_HEADER_BYTES};
-use super::header::{HEADER_BYTES, Header, Kind};
-use super::segment::{Segment, Spare};
+use super::header::{FileHeader, FileKind, HEADER_BYTES};
+use super::segment::{SegmentFile, Spare};
 use super::standby::Standby;
 use crate::disk::{Disk, DiskFile};
 use crate::extent::Extent;
-use crate::shard_log::{AppendError, Appended, Done, Failure, Level, Lsn};
-use waiters::Waiters;
+use crate::shard_log::{AppendError, AppendOutcome, Level, LevelCallback, LogFailure, Lsn};
+use waiters::CommitWaiters;
 
 /// A buffer with more room is given back after its frame is written.
 const KEPT_BYTES_MAX: usize = 128 << 10;
@@ -68,7 +68,7 @@ pub(super) struct Buffer {
     /// Files of the drain reserve that are not promised.
     pub(super) reserve: Vec<(Extent, u64)>,
     /// The file that the entries in the frame begin, when they are the first of a segment.
-    promised: Option<Follows>,
+    promised: Option<SegmentSource>,
     /// The segment that entries go to only drains.
     pub(super) drains: bool,
     /// The last segments only drain, and may be folded into one.
@@ -76,25 +76,25 @@ pub(super) struct Buffer {
     /// What a sync has to sync, and the last entry in it.
     unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
     /// Threads that wait.
-    waiters: Waiters,
+    waiters: CommitWaiters,
     /// Who is told without waiting.
-    callbacks: Vec<Callback>,
+    callbacks: Vec<CommitCallback>,
     /// Callbacks to run, and with what.
-    ended: Vec<(Done, Appended)>,
+    ended: Vec<(LevelCallback, AppendOutcome)>,
     /// Set once, when the log goes out of service.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<LogFailure>,
 }
 
 /// What an append wants to be called when its entry has reached a level.
-struct Callback {
+struct CommitCallback {
     lsn: Lsn,
     level: Level,
-    done: Done,
+    done: LevelCallback,
 }
 
 /// Which file becomes the next segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Follows {
+enum SegmentSource {
     Spare,
     Reserve,
 }
@@ -102,8 +102,8 @@ enum Follows {
 /// What only the writing thread touches.
 pub(super) struct Writer {
     /// Finished segments, oldest first.
-    pub(super) finished: Vec<Segment>,
-    pub(super) current: Option<Segment>,
+    pub(super) finished: Vec<SegmentFile>,
+    pub(super) current: Option<SegmentFile>,
     position: u64,
     /// Somebody was asked to sync the current segment because it ends soon.
     is_ending: bool,
@@ -122,12 +122,12 @@ pub(super) struct Writer {
 }
 
 /// Where a commit begins: what recovery found.
-pub(super) struct Start {
+pub(super) struct CommitStart {
     pub(super) last: Lsn,
     pub(super) last_crc: u32,
     pub(super) epoch: u64,
     pub(super) next_segment: u64,
-    pub(super) finished: Vec<Segment>,
+    pub(super) finished: Vec<SegmentFile>,
     /// The files of the drain reserve that the owner before left.
     pub(super) reserve: Vec<Spare>,
 }
@@ -140,7 +140,7 @@ pub(super) struct GroupCommit {
     epoch: u64,
     /// A panic with it ends the log (`buffer`).
     buffer: Mutex<Buffer>,
-    pub(super) asking: Asking,
+    pub(super) asking: SyncRequest,
     pub(super) standby: Standby,
     /// Changed in a turn, or with the buffer: a panic ends the log.
     writer: Mutex<Writer>,
@@ -175,7 +175,7 @@ impl Writer {
     /// True once for a segment of which three quarters are used: somebody else begins to sync it, so that its end, which
     /// waits for a sync, has little left to wait for.
     fn nears_end(&mut self) -> bool {
-        let is_near = |segment: &Segment| self.position > segment.bytes / 4 * 3;
+        let is_near = |segment: &SegmentFile| self.position > segment.bytes / 4 * 3;
         self.current.as_ref().is_some_and(is_near) && !std::mem::replace(&mut self.is_ending, true)
     }
 
@@ -209,7 +209,7 @@ impl Writer {
 }
 
 impl GroupCommit {
-    pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf, options: FileLogOptions, start: Start) -> Self {
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf, options: FileLogOptions, start: CommitStart) -> Self {
         let segments = start.finished.iter().map(|segment| segment.bytes);
         let disk_bytes = segments.chain(start.reserve.iter().map(Spare::bytes)).sum();
         let may_fold = start.finished.last().is_some_and(|last| last.header.drains);
@@ -232,12 +232,12 @@ impl GroupCommit {
                 drains: false,
                 may_fold,
                 unsynced: None,
-                waiters: Waiters::default(),
+                waiters: CommitWaiters::default(),
                 callbacks: Vec::new(),
                 ended: Vec::new(),
                 failure: None,
             }),
-            asking: Asking::default(),
+            asking: SyncRequest::default(),
             standby: Standby::default(),
             writer: Mutex::new(Writer {
                 finished: start.finished,
@@ -286,16 +286,16 @@ impl GroupCommit {
     }
 
     /// Takes the log out of service.
-    pub(super) fn end(&self, failure: Failure) {
+    pub(super) fn end(&self, failure: LogFailure) {
         self.fail(failure);
         self.settle_up();
     }
 
-    fn fail(&self, failure: Failure) {
+    fn fail(&self, failure: LogFailure) {
         let mut buffer = self.buffer();
         let failure = *buffer.failure.get_or_insert(failure);
         let callbacks = std::mem::take(&mut buffer.callbacks);
-        let unknown = |it: Callback| (it.done, Err(AppendError::Unknown(failure)));
+        let unknown = |it: CommitCallback| (it.done, Err(AppendError::Unknown(failure)));
         buffer.ended.extend(callbacks.into_iter().map(unknown));
     }
 
@@ -311,7 +311,7 @@ impl GroupCommit {
         if let Some(file) = file {
             buffer.unsynced = Some((Arc::clone(file), to));
         }
-        let is_reached = |it: &mut Callback| it.lsn <= self.reached(it.level);
+        let is_reached = |it: &mut CommitCallback| it.lsn <= self.reached(it.level);
         let reached = buffer.callbacks.extract_if(.., is_reached);
         buffer.ended.extend(reached.map(|it| (it.done, Ok(it.lsn))));
     }
@@ -348,7 +348,7 @@ impl GroupCommit {
                     self.asking.ask();
                 }
             }
-            Err(error) => self.fail(Failure::of(&error)),
+            Err(error) => self.fail(LogFailure::of(&error)),
         }
     }
 
@@ -381,7 +381,7 @@ impl GroupCommit {
     }
 
     /// Finishes the current segment and begins the next one, whose first entry is `first`.
-    fn begin_segment(&self, writer: &mut Writer, first: Lsn, follows: Follows) -> io::Result<()> {
+    fn begin_segment(&self, writer: &mut Writer, first: Lsn, follows: SegmentSource) -> io::Result<()> {
         if let Some(current) = &writer.current {
             // Who reads a segment with a successor relies on it.
             let syncing = whole(self.syncer.lock());
@@ -390,10 +390,10 @@ impl GroupCommit {
             self.advance(Level::Synced, Lsn(first.0 - 1), None);
         }
         let (file, drains) = match follows {
-            Follows::Spare => (writer.spare.take().expect("promised to these entries"), false),
-            Follows::Reserve => (writer.reserve.remove(0), true),
+            SegmentSource::Spare => (writer.spare.take().expect("promised to these entries"), false),
+            SegmentSource::Reserve => (writer.reserve.remove(0), true),
         };
-        let header = Header {
+        let header = FileHeader {
             drains,
             ..self.next_header(writer, first)
         };
@@ -407,9 +407,9 @@ impl GroupCommit {
     }
 
     /// The header of the next segment, whose first entry is `first`.
-    fn next_header(&self, writer: &Writer, first: Lsn) -> Header {
-        Header {
-            kind: Kind::Segment,
+    fn next_header(&self, writer: &Writer, first: Lsn) -> FileHeader {
+        FileHeader {
+            kind: FileKind::Segment,
             id: self.options.id,
             salt: writer.next_salt,
             epoch: self.epoch,
@@ -435,7 +435,7 @@ impl GroupCommit {
         let _turn = self.turn();
         match file.sync() {
             Ok(()) => self.advance(Level::Synced, target, None),
-            Err(error) => self.fail(Failure::of(&error)),
+            Err(error) => self.fail(LogFailure::of(&error)),
         }
     }
 }

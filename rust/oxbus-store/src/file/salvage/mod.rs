@@ -14,23 +14,23 @@
 //!
 //! `part` reads the first pages, `walk` the frames behind them.
 
-mod part;
-mod walk;
+mod log_file;
+mod segment_walk;
 
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
-use super::header::{Header, Kind, NUMBER_MAX, ShardId};
+use super::header::{FileHeader, FileKind, NUMBER_MAX, ShardId};
 use super::{Replay, snapshot};
 use crate::disk::Disk;
 use crate::shard_log::Lsn;
-use part::Part;
-use walk::Walk;
+use log_file::LogFile;
+use segment_walk::SegmentWalk;
 
 /// What a salvage found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct SalvageResult {
     /// Whose log it is, as its files say; `None` when none of them can be read.
     pub id: Option<ShardId>,
     /// The last entry that the snapshot covers which was shown; `None` when there is no whole one.
@@ -58,7 +58,7 @@ pub struct SalvagedFile {
     pub problems: Vec<String>,
 }
 
-impl Salvaged {
+impl SalvageResult {
     /// True when nothing is missing or damaged, as far as can be known.
     pub fn is_whole(&self) -> bool {
         let sound = |file: &SalvagedFile| file.bad.is_empty() && file.problems.is_empty();
@@ -69,25 +69,25 @@ impl Salvaged {
 /// Shows to `visit` what can be read of the log in `dir`. Without `id` the log is that of most of its files.
 ///
 /// Only a directory that cannot be listed is an error.
-pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn Replay) -> io::Result<Salvaged> {
-    let mut parts = part::all(disk, dir)?;
-    let id = id.or_else(|| part::most_named(&parts));
+pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn Replay) -> io::Result<SalvageResult> {
+    let mut parts = log_file::all(disk, dir)?;
+    let id = id.or_else(|| log_file::most_named(&parts));
     for part in &mut parts {
         if part.header.is_some_and(|header| Some(header.id) != id) {
             part.refuse("it belongs to another store or partition and was not read");
         }
     }
     let (mut snapshots, mut segments): (Vec<_>, Vec<_>) =
-        parts.into_iter().partition(|part| part.kind == Kind::Snapshot);
+        parts.into_iter().partition(|part| part.kind == FileKind::Snapshot);
     snapshots.sort_by_key(|part| std::cmp::Reverse(part.number));
-    let mut walk = Walk::default();
+    let mut walk = SegmentWalk::default();
     let snapshot = show_snapshot(&mut snapshots, &mut walk, visit);
     order(&mut segments);
     let missing_segments = missing(&segments);
     walk.next = snapshot.unwrap_or(Lsn::NONE).next();
     walk.segments(&mut segments, visit);
     let files = snapshots.into_iter().chain(segments).map(|part| part.report).collect();
-    Ok(Salvaged {
+    Ok(SalvageResult {
         id,
         snapshot,
         files,
@@ -97,7 +97,7 @@ pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn
 }
 
 /// Shows the newest whole snapshot.
-fn show_snapshot(snapshots: &mut [Part], walk: &mut Walk, visit: &mut dyn Replay) -> Option<Lsn> {
+fn show_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut dyn Replay) -> Option<Lsn> {
     for part in snapshots {
         if part.header.is_some_and(|header| header.lsn.0 != part.number) {
             part.refuse("it has the name of another snapshot");
@@ -139,10 +139,10 @@ fn show_snapshot(snapshots: &mut [Part], walk: &mut Walk, visit: &mut dyn Replay
 }
 
 /// Puts segments into the order of their numbers, and refuses copies and those of another history.
-fn order(segments: &mut [Part]) {
-    let place = |part: &Part| part.header.map_or(part.number, |header| header.segment);
+fn order(segments: &mut [LogFile]) {
+    let place = |part: &LogFile| part.header.map_or(part.number, |header| header.segment);
     segments.sort_by_key(|part| (place(part), part.number != place(part)));
-    let mut before: Option<Header> = None;
+    let mut before: Option<FileHeader> = None;
     for part in segments {
         let Some(header) = part.header else { continue };
         if header.segment != part.number {
@@ -160,7 +160,7 @@ fn order(segments: &mut [Part]) {
 }
 
 /// The numbers between those of `segments`, but for those that a folded one stands for.
-fn missing(segments: &[Part]) -> Vec<RangeInclusive<u64>> {
+fn missing(segments: &[LogFile]) -> Vec<RangeInclusive<u64>> {
     let mut numbers: Vec<(u64, Option<u64>)> = segments
         .iter()
         .map(|part| {

@@ -41,7 +41,7 @@ const TEMPORARY: &str = ".tmp";
 
 /// What a stage says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StageHead {
+pub struct StageHeader {
     /// The namespace that it is part of.
     pub store: [u8; 16],
     /// The entity that its rows are for.
@@ -56,7 +56,7 @@ pub struct StageHead {
 
 /// Consecutive rows of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct StageRun {
     /// Where its header stands.
     pub(super) position: u64,
     /// Of which partition.
@@ -160,7 +160,7 @@ fn number_of(name: &str) -> Option<u64> {
         .flatten()
 }
 
-impl StageHead {
+impl StageHeader {
     /// The header with the id, and the CRC at which those of the file begin.
     fn encode(&self) -> io::Result<(Vec<u8>, u32)> {
         let id_bytes = u16::try_from(self.id.len()).map_err(io::Error::other)?;
@@ -179,7 +179,7 @@ impl StageHead {
     }
 }
 
-impl Run {
+impl StageRun {
     /// The first twelve bytes of its header.
     fn head(&self) -> [u8; 12] {
         let mut head = [0; 12];

@@ -4,18 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    END_BYTES, END_MAGIC, HEADER_BYTES, HEADER_CRC_AT, INDEX_BYTES, MAGIC, RUN_HEADER_BYTES, Run, StageError,
-    StageHead, VERSION, stage_path,
+    END_BYTES, END_MAGIC, HEADER_BYTES, HEADER_CRC_AT, INDEX_BYTES, MAGIC, RUN_HEADER_BYTES, StageError, StageHeader,
+    StageRun, VERSION, stage_path,
 };
 use crate::disk::{Disk, DiskFile};
 
 /// A finished stage.
 #[derive(Debug, Clone)]
 pub struct StageFile {
-    head: StageHead,
+    head: StageHeader,
     path: PathBuf,
     crc: u32,
-    runs: Vec<Run>,
+    runs: Vec<StageRun>,
 }
 
 fn damaged(position: usize, detail: &'static str) -> StageError {
@@ -36,12 +36,12 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl StageFile {
-    pub(super) fn written(head: StageHead, path: PathBuf, crc: u32, runs: Vec<Run>) -> Self {
+    pub(super) fn written(head: StageHeader, path: PathBuf, crc: u32, runs: Vec<StageRun>) -> Self {
         Self { head, path, crc, runs }
     }
 
     /// What the stage of that number says of itself, however it ends.
-    pub fn head_of(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<StageHead, StageError> {
+    pub fn head_of(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<StageHeader, StageError> {
         let file = disk.open(&stage_path(dir, number))?;
         Ok(read_head(&*file, number, store)?.0)
     }
@@ -57,7 +57,7 @@ impl StageFile {
     }
 
     /// What it says of itself.
-    pub fn head(&self) -> &StageHead {
+    pub fn head(&self) -> &StageHeader {
         &self.head
     }
 
@@ -67,7 +67,7 @@ impl StageFile {
     }
 
     /// Its runs, in the order in which they were written.
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[StageRun] {
         &self.runs
     }
 
@@ -75,8 +75,8 @@ impl StageFile {
     pub fn read<E: From<StageError>>(
         &self,
         disk: &dyn Disk,
-        wanted: &[Run],
-        mut show: impl FnMut(&Run, &[u8]) -> Result<(), E>,
+        wanted: &[StageRun],
+        mut show: impl FnMut(&StageRun, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         if wanted.is_empty() {
             return Ok(());
@@ -102,7 +102,7 @@ impl StageFile {
     }
 }
 
-fn read_head(file: &(dyn DiskFile + 'static), number: u64, store: [u8; 16]) -> Result<(StageHead, u32), StageError> {
+fn read_head(file: &(dyn DiskFile + 'static), number: u64, store: [u8; 16]) -> Result<(StageHeader, u32), StageError> {
     let mut page = [0; HEADER_BYTES];
     let read = read_full(file, &mut page, 0)?;
     if read < HEADER_BYTES {
@@ -125,7 +125,7 @@ fn read_head(file: &(dyn DiskFile + 'static), number: u64, store: [u8; 16]) -> R
     if page[16..32] != store || u64_at(&page, 48) != number {
         return Err(StageError::Misplaced);
     }
-    let head = StageHead {
+    let head = StageHeader {
         store,
         entity: u64_at(&page, 32),
         created_at_ms: u64_at(&page, 40),
@@ -135,7 +135,7 @@ fn read_head(file: &(dyn DiskFile + 'static), number: u64, store: [u8; 16]) -> R
     Ok((head, crc))
 }
 
-fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) -> Result<Vec<Run>, StageError> {
+fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) -> Result<Vec<StageRun>, StageError> {
     let len = file.len()? as usize;
     let cut = || damaged(len, "the end is missing");
     let end_at = len.checked_sub(END_BYTES).filter(|at| *at >= first).ok_or_else(cut)?;
@@ -157,13 +157,13 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
     if read < index.len() || crc != u32_at(&end, 20) {
         return Err(wrong());
     }
-    let run = |bytes: &[u8]| Run {
+    let run = |bytes: &[u8]| StageRun {
         position: u64_at(bytes, 0),
         bytes: u32_at(bytes, 8),
         rows: u32_at(bytes, 12),
         partition: u16_at(bytes, 16),
     };
-    let runs: Vec<Run> = index.chunks_exact(INDEX_BYTES).map(run).collect();
+    let runs: Vec<StageRun> = index.chunks_exact(INDEX_BYTES).map(run).collect();
     // The check was right, so these are the numbers of a writer; one that is forged must not lead astray all the same.
     let mut next = first as u64;
     for run in &runs {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::fault::{Fault, FaultDisk};
+use crate::fault::{FaultDisk, SimulatedFault};
 
 const STORE: [u8; 16] = *b"0123456789abcdef";
 const NUMBER: u64 = 0xfeed;
@@ -14,8 +14,8 @@ fn dir() -> &'static Path {
     Path::new("/namespace/stages")
 }
 
-fn head() -> StageHead {
-    StageHead {
+fn head() -> StageHeader {
+    StageHeader {
         store: STORE,
         entity: 7,
         created_at_ms: 1_000,
@@ -39,7 +39,7 @@ fn read(disk: &FaultDisk) -> Result<Vec<(u16, u32, Vec<u8>)>, StageError> {
     let stage = StageFile::open(disk, dir(), NUMBER, STORE)?;
     assert_eq!(stage.head(), &head());
     let mut found = Vec::new();
-    let mut show = |run: &Run, payload: &[u8]| {
+    let mut show = |run: &StageRun, payload: &[u8]| {
         found.push((run.partition, run.rows, payload.to_vec()));
         Ok(())
     };
@@ -60,11 +60,11 @@ fn runs_come_back_also_some_of_them() {
     let written = write(&disk).expect("written");
     assert!(is_whole(&read(&disk).expect("read")));
     let mut found = Vec::new();
-    let mut show = |_: &Run, payload: &[u8]| {
+    let mut show = |_: &StageRun, payload: &[u8]| {
         found.push(payload.to_vec());
         Ok(())
     };
-    let wanted: Vec<Run> = written
+    let wanted: Vec<StageRun> = written
         .runs()
         .iter()
         .filter(|run| run.partition == 0)
@@ -135,11 +135,11 @@ fn a_fault_at_every_call_leaves_a_whole_stage_or_none() {
     assert!(calls >= 5, "{calls}");
     for call in 0..calls {
         for fault in [
-            Fault::Kill,
-            Fault::PowerCut,
-            Fault::ShortWrite,
-            Fault::Errno(5),
-            Fault::Errno(28),
+            SimulatedFault::Kill,
+            SimulatedFault::PowerCut,
+            SimulatedFault::ShortWrite,
+            SimulatedFault::Errno(5),
+            SimulatedFault::Errno(28),
         ] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{END_MAGIC, INDEX_BYTES, RUN_HEADER_BYTES, Run, StageFile, StageHead, stage_path, temporary_path};
+use super::{END_MAGIC, INDEX_BYTES, RUN_HEADER_BYTES, StageFile, StageHeader, StageRun, stage_path, temporary_path};
 use crate::disk::{Disk, DiskFile};
 
 /// Bytes that are collected before they are written: more would leave the processor's caches before.
@@ -22,21 +22,21 @@ pub struct StageWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     file: Arc<dyn DiskFile>,
-    head: StageHead,
+    head: StageHeader,
     crc: u32,
-    runs: Vec<Run>,
+    runs: Vec<StageRun>,
     /// What is not written yet, and where it belongs.
     buffer: Vec<u8>,
     position: u64,
     /// The run at the end of the buffer.
-    begun: Option<BegunRun>,
+    begun: Option<OpenRun>,
     /// It has its name, or nothing is there to be removed.
     is_done: bool,
 }
 
 /// A run that more rows may be added to.
 #[derive(Debug)]
-struct BegunRun {
+struct OpenRun {
     partition: u16,
     rows: u32,
     /// Where in the buffer its header stands.
@@ -45,7 +45,7 @@ struct BegunRun {
 
 impl StageWriter {
     /// Begins a stage in a directory that is there.
-    pub fn create(disk: &Arc<dyn Disk>, dir: &Path, head: StageHead) -> io::Result<Self> {
+    pub fn create(disk: &Arc<dyn Disk>, dir: &Path, head: StageHeader) -> io::Result<Self> {
         let (buffer, crc) = head.encode()?;
         let file = disk.create(&temporary_path(dir, head.number))?;
         Ok(Self {
@@ -71,7 +71,7 @@ impl StageWriter {
         let run = self.begun.get_or_insert_with(|| {
             // With what the last row may have beyond, so that few rows make the buffer longer.
             self.buffer.reserve(RUN_BYTES + RUN_BYTES / 4);
-            BegunRun::at_end_of(&mut self.buffer, partition)
+            OpenRun::at_end_of(&mut self.buffer, partition)
         });
         encode(&mut self.buffer);
         run.rows += 1;
@@ -84,19 +84,19 @@ impl StageWriter {
     /// Adds rows of a partition. After an error the stage cannot be finished.
     pub fn put(&mut self, partition: u16, rows: u32, payload: &[u8]) -> io::Result<()> {
         self.end_run()?;
-        let begun = BegunRun::at_end_of(&mut self.buffer, partition);
+        let begun = OpenRun::at_end_of(&mut self.buffer, partition);
         self.buffer.extend_from_slice(payload);
-        self.begun = Some(BegunRun { rows, ..begun });
+        self.begun = Some(OpenRun { rows, ..begun });
         self.end_run()
     }
 
     /// Ends the run that was begun, if one was: with its header it is whole.
     fn end_run(&mut self) -> io::Result<()> {
-        let Some(BegunRun { partition, rows, at }) = self.begun.take() else {
+        let Some(OpenRun { partition, rows, at }) = self.begun.take() else {
             return Ok(());
         };
         let (header, payload) = self.buffer[at..].split_at_mut(RUN_HEADER_BYTES);
-        let run = Run {
+        let run = StageRun {
             position: self.position + at as u64,
             partition,
             rows,
@@ -163,7 +163,7 @@ impl StageWriter {
     }
 }
 
-impl BegunRun {
+impl OpenRun {
     /// A run without rows, behind what a buffer holds.
     fn at_end_of(buffer: &mut Vec<u8>, partition: u16) -> Self {
         let at = buffer.len();

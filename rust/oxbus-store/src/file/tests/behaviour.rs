@@ -20,8 +20,15 @@ fn entries_survive_a_reopen() {
             append(&log, Level::Synced).expect("appended");
         }
         log.close().expect("closed");
-        let refused = log.append(log.next_lsn(), b"x", Room::Adds, Level::Written, None, &Wait::FOREVER);
-        assert_eq!(refused, Err(AppendError::Unavailable(Failure::Closed)));
+        let refused = log.append(
+            log.next_lsn(),
+            b"x",
+            SpaceClass::Adds,
+            Level::Written,
+            None,
+            &Wait::FOREVER,
+        );
+        assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Closed)));
     }
     assert!(segment_paths(&disk).len() >= 4);
 }
@@ -48,7 +55,7 @@ fn real_files_hold_the_same() {
 fn a_wrong_number_is_a_conflict() {
     let (log, ..) = open(&FaultDisk::new());
     for wrong in [0, 2, 99] {
-        let refused = log.append(Lsn(wrong), b"x", Room::Adds, Level::Written, None, &Wait::FOREVER);
+        let refused = log.append(Lsn(wrong), b"x", SpaceClass::Adds, Level::Written, None, &Wait::FOREVER);
         assert_eq!(refused, Err(AppendError::Conflict { next: Lsn(1) }));
     }
     assert_eq!(append(&log, Level::Written), Ok(Lsn(1)));
@@ -67,11 +74,12 @@ fn callbacks_run_once_and_after_their_level() {
             Arc::clone(&ended),
             if number % 2 == 0 { Level::Synced } else { Level::Written },
         );
-        let done: Done = Box::new(move |result| seen.lock().expect("unpoisoned").push(result.expect("appended")));
+        let done: LevelCallback =
+            Box::new(move |result| seen.lock().expect("unpoisoned").push(result.expect("appended")));
         log.append(
             Lsn(number),
             &short(number),
-            Room::Adds,
+            SpaceClass::Adds,
             level,
             Some(done),
             &Wait::FOREVER,
@@ -100,7 +108,7 @@ fn many_senders_share_frames_and_lose_nothing() {
                 for _ in 0..each {
                     loop {
                         let lsn = log.next_lsn();
-                        match log.append(lsn, &entry(lsn.0), Room::Adds, level, None, &Wait::FOREVER) {
+                        match log.append(lsn, &entry(lsn.0), SpaceClass::Adds, level, None, &Wait::FOREVER) {
                             Ok(_) => {
                                 log.commit(lsn, level, &Wait::FOREVER).expect("committed");
                                 assert!(log.reached(level) >= lsn);
@@ -193,7 +201,7 @@ fn a_full_disk_refuses_what_adds_and_takes_what_frees() {
     // The drain reserve is left for them.
     for _ in 0..100 {
         let lsn = log.next_lsn();
-        log.append(lsn, b"complete", Room::Frees, Level::Synced, None, &Wait::FOREVER)
+        log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }
@@ -212,7 +220,7 @@ fn one_entry_may_be_longer_than_a_segment() {
     let (log, ..) = open(&disk);
     append(&log, Level::Written).expect("appended");
     let long = vec![7; 4 << 20];
-    log.append(Lsn(2), &long, Room::Adds, Level::Synced, None, &Wait::FOREVER)
+    log.append(Lsn(2), &long, SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
         .expect("taken");
     log.commit(Lsn(2), Level::Synced, &Wait::FOREVER).expect("synced");
     append(&log, Level::Synced).expect("appended");

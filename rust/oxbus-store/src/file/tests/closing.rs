@@ -2,7 +2,7 @@
 //! What a close leaves, and what the next owner makes of it.
 
 use super::*;
-use crate::fault::Fault;
+use crate::fault::SimulatedFault;
 
 /// Keeps a snapshot of all entries, and lets go of what it covers.
 fn keep(log: &FileLog) {
@@ -84,7 +84,7 @@ fn an_owner_that_left_a_segment_keeps_its_epoch() {
         keep(&log);
         log.close().expect("closed");
         let (log, ..) = open(&disk);
-        disk.fail_at(disk.calls() + call, Fault::Errno(5));
+        disk.fail_at(disk.calls() + call, SimulatedFault::Errno(5));
         let appended = append(&log, Level::Written);
         let epoch = log.epoch();
         drop(log);

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Wait;
-use crate::fault::Fault;
+use crate::fault::SimulatedFault;
 
 /// What the script was promised.
 #[derive(Debug, Default)]
@@ -32,7 +32,14 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
                     promised.synced = log.reached(Level::Synced).0;
                 }
                 Err(AppendError::Unknown(_)) => {
-                    let next = log.append(log.next_lsn(), b"x", Room::Frees, Level::Written, None, &Wait::FOREVER);
+                    let next = log.append(
+                        log.next_lsn(),
+                        b"x",
+                        SpaceClass::Frees,
+                        Level::Written,
+                        None,
+                        &Wait::FOREVER,
+                    );
                     assert!(
                         matches!(next, Err(AppendError::Unavailable(_))),
                         "a failed log takes nothing"
@@ -120,12 +127,12 @@ fn a_crash_at_every_call_loses_nothing_acknowledged() {
     };
     assert!(calls > 60, "{calls} calls");
     let faults = [
-        Fault::Kill,
-        Fault::PowerCut,
-        Fault::ShortWrite,
-        Fault::Errno(5),
-        Fault::Errno(28),
-        Fault::Errno(4),
+        SimulatedFault::Kill,
+        SimulatedFault::PowerCut,
+        SimulatedFault::ShortWrite,
+        SimulatedFault::Errno(5),
+        SimulatedFault::Errno(28),
+        SimulatedFault::Errno(4),
     ];
     for fault in faults {
         for call in 0..calls {
@@ -133,7 +140,7 @@ fn a_crash_at_every_call_loses_nothing_acknowledged() {
             disk.fail_at(call, fault);
             let promised = script(&disk);
             let what = format!("{fault:?} at call {call}");
-            if fault != Fault::PowerCut {
+            if fault != SimulatedFault::PowerCut {
                 check_left(&disk.after_kill(), &promised, promised.written, &what);
             }
             for seed in 0..3 {
@@ -153,7 +160,7 @@ fn a_crash_during_recovery_loses_nothing_either() {
         disk.calls()
     };
     for call in 0..calls {
-        for fault in [Fault::Kill, Fault::PowerCut, Fault::Errno(5)] {
+        for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut, SimulatedFault::Errno(5)] {
             let disk = disk.after_power_cut(5);
             disk.fail_at(call, fault);
             drop(try_open(&disk));

@@ -8,7 +8,7 @@ use crate::Wait;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use super::super::committers::{Committers, Limits};
+use super::super::committers::{CommitterLimits, Committers};
 use super::*;
 use crate::injected::{DiskFault, InjectedDisk, Injection};
 
@@ -17,7 +17,7 @@ const THREADS: u64 = 24;
 const EACH: u64 = 40;
 
 fn committers(threads_max: usize, patience: Duration) -> Committers {
-    Committers::new(Limits {
+    Committers::new(CommitterLimits {
         threads_max,
         crowd_min: 1,
         patience,
@@ -94,7 +94,7 @@ fn a_crowd_at_a_disk_that_fails_learns_it() {
     let committers = committers(1, FOR_EVER);
     let log = served(&disk, &committers);
     append_among_others(&log);
-    disk.fail_at(disk.calls(), crate::fault::Fault::Errno(5));
+    disk.fail_at(disk.calls(), crate::fault::SimulatedFault::Errno(5));
     let begin = Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {

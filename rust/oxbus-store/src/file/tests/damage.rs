@@ -16,7 +16,7 @@ pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
         log.append(
             Lsn(number),
             &number.to_le_bytes(),
-            Room::Adds,
+            SpaceClass::Adds,
             Level::Written,
             None,
             &Wait::FOREVER,
@@ -30,7 +30,7 @@ pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
         log.append(
             Lsn(number),
             &number.to_le_bytes(),
-            Room::Adds,
+            SpaceClass::Adds,
             Level::Written,
             None,
             &Wait::FOREVER,

@@ -5,7 +5,7 @@ use crate::Wait;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::fault::Fault;
+use crate::fault::SimulatedFault;
 
 /// An entry that drains: numbers from one to another are gone. It may happen twice.
 fn gone(from: u64, to: u64) -> Vec<u8> {
@@ -30,7 +30,7 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     let entry = gone(number, number);
     let lsn = loop {
         let lsn = log.next_lsn();
-        match log.append(lsn, &entry, Room::Frees, Level::Synced, None, &Wait::FOREVER) {
+        match log.append(lsn, &entry, SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER) {
             Err(AppendError::Full) if log.fold(&mut |entries| sum(entries))? => {}
             other => break other.map(|_| lsn)?,
         }
@@ -136,7 +136,7 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
     assert_eq!(script(&disk, &log), 900);
     let end = disk.calls();
     drop(log);
-    for fault in [Fault::Kill, Fault::PowerCut, Fault::Errno(5)] {
+    for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut, SimulatedFault::Errno(5)] {
         // Every call around a fold, and some of the many alike.
         for call in (begin..end).filter(|call| call % 7 == 0 || (call - begin) % 400 < 40) {
             let (disk, log, _) = full();
@@ -147,7 +147,11 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
                 disk.after_power_cut(call),
                 disk.after_power_cut(call + 1),
             ];
-            for (at, left) in left.iter().enumerate().skip(usize::from(fault == Fault::PowerCut)) {
+            for (at, left) in left
+                .iter()
+                .enumerate()
+                .skip(usize::from(fault == SimulatedFault::PowerCut))
+            {
                 let what = format!("{fault:?} at {call}, {at}");
                 let (_, shown, _) = try_open(left).unwrap_or_else(|error| panic!("{what}: {error}"));
                 let (gone, others) = drained(&shown);
@@ -195,7 +199,7 @@ fn room_that_was_not_written_is_given_back_by_the_next_owner() {
         let (log, shown, _) = open(&disk);
         assert_eq!(last_of(&shown), owner);
         let lsn = log.next_lsn();
-        log.append(lsn, &entry(1), Room::Adds, Level::Synced, None, &Wait::FOREVER)
+        log.append(lsn, &entry(1), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         disk = disk.after_kill();

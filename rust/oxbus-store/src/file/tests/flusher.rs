@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Wait;
-use crate::fault::Fault;
+use crate::fault::SimulatedFault;
 
 #[test]
 fn what_nobody_waits_for_is_synced_too() {
@@ -13,9 +13,16 @@ fn what_nobody_waits_for_is_synced_too() {
     let flusher = Flusher::start(2, std::time::Duration::from_millis(1)).expect("started");
     flusher.add(&log);
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let done: Done = Box::new(move |result| sender.send(result).expect("somebody waits"));
-    log.append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done), &Wait::FOREVER)
-        .expect("taken");
+    let done: LevelCallback = Box::new(move |result| sender.send(result).expect("somebody waits"));
+    log.append(
+        Lsn(1),
+        b"one",
+        SpaceClass::Adds,
+        Level::Synced,
+        Some(done),
+        &Wait::FOREVER,
+    )
+    .expect("taken");
     assert_eq!(
         receiver.recv_timeout(std::time::Duration::from_secs(60)),
         Ok(Ok(Lsn(1)))
@@ -35,14 +42,21 @@ fn a_failed_disk_does_not_stop_the_flusher() {
     let flusher = Flusher::start(1, std::time::Duration::from_millis(1)).expect("started");
     flusher.add(&first);
     flusher.add(&second);
-    broken.fail_at(broken.calls(), Fault::Errno(5));
+    broken.fail_at(broken.calls(), SimulatedFault::Errno(5));
     let (sender, receiver) = std::sync::mpsc::sync_channel(2);
     for (log, number) in [(&first, 1u8), (&second, 2)] {
         let ended = sender.clone();
-        let done: Done = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
+        let done: LevelCallback = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
         // The flusher may meet the failure first.
         if log
-            .append(Lsn(1), b"one", Room::Adds, Level::Synced, Some(done), &Wait::FOREVER)
+            .append(
+                Lsn(1),
+                b"one",
+                SpaceClass::Adds,
+                Level::Synced,
+                Some(done),
+                &Wait::FOREVER,
+            )
             .is_err()
         {
             sender.send((number, false)).expect("somebody waits");

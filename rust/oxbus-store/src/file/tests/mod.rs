@@ -37,14 +37,14 @@ struct Shown {
 }
 
 impl Replay for Shown {
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&Place>) {
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         assert!(self.entries.is_empty(), "the snapshot comes first");
         let (of, bytes) = self.snapshot.get_or_insert_default();
         *of = covered;
         bytes.extend_from_slice(part);
     }
 
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&Place>) {
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], _: Option<&ExtentLocation>) {
         self.entries.push((lsn, entry.to_vec()));
     }
 }
@@ -63,7 +63,7 @@ fn options(salt: u32) -> FileLogOptions {
     }
 }
 
-fn try_open(disk: &FaultDisk) -> Result<(FileLog, Shown, Replayed), OpenError> {
+fn try_open(disk: &FaultDisk) -> Result<(FileLog, Shown, ReplayResult), OpenError> {
     static SALT: AtomicU64 = AtomicU64::new(1);
     let salt = SALT.fetch_add(0x1234_5677, Ordering::Relaxed) as u32;
     let mut shown = Shown::default();
@@ -71,7 +71,7 @@ fn try_open(disk: &FaultDisk) -> Result<(FileLog, Shown, Replayed), OpenError> {
     Ok((opened.log, shown, opened.replayed))
 }
 
-fn open(disk: &FaultDisk) -> (FileLog, Shown, Replayed) {
+fn open(disk: &FaultDisk) -> (FileLog, Shown, ReplayResult) {
     try_open(disk).expect("the log opens")
 }
 
@@ -90,7 +90,7 @@ fn entry(lsn: u64) -> Vec<u8> {
 
 fn append(log: &FileLog, level: Level) -> Result<Lsn, AppendError> {
     let lsn = log.next_lsn();
-    log.append(lsn, &entry(lsn.0), Room::Adds, level, None, &Wait::FOREVER)?;
+    log.append(lsn, &entry(lsn.0), SpaceClass::Adds, level, None, &Wait::FOREVER)?;
     log.commit(lsn, level, &Wait::FOREVER)?;
     Ok(lsn)
 }

@@ -11,8 +11,15 @@ fn a_panic_with_the_buffer_ends_the_log() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     append(&log, Level::Synced).expect("it works");
-    log.append(Lsn(2), &entry(2), Room::Adds, Level::Written, None, &Wait::FOREVER)
-        .expect("the buffer takes it");
+    log.append(
+        Lsn(2),
+        &entry(2),
+        SpaceClass::Adds,
+        Level::Written,
+        None,
+        &Wait::FOREVER,
+    )
+    .expect("the buffer takes it");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut buffer = log.commits.buffer();
         buffer.reserve.clear();
@@ -20,7 +27,7 @@ fn a_panic_with_the_buffer_ends_the_log() {
     }));
     assert!(panicked.is_err());
     assert!(log.has_ended());
-    let failed = Failure::Panicked;
+    let failed = LogFailure::Panicked;
     assert_eq!(
         log.commit(Lsn(2), Level::Written, &Wait::FOREVER),
         Err(AppendError::Unknown(failed))

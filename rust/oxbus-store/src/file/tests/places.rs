@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::Wait;
-use crate::extent::{Place, check_of};
-use crate::fault::Fault;
-use crate::{NeighbourReader, Stored};
+use crate::extent::{ExtentLocation, check_of};
+use crate::fault::SimulatedFault;
+use crate::{CoalescingReader, StoredRecord};
 
 /// An entry with one message at `before` bytes from its start.
 fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
     entry
 }
 
-fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, Stored) {
+fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
     let message = entry(number);
     let before = number as usize % 50;
     let lsn = log.next_lsn();
@@ -23,25 +23,28 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, Stored) {
         .append(
             lsn,
             &entry_with(&message, before),
-            Room::Adds,
+            SpaceClass::Adds,
             Level::Written,
             None,
             &Wait::FOREVER,
         )
         .expect("taken")
         .expect("files can be read back");
-    (message.clone(), Stored::on_disk(message.len(), place.plus(before)))
+    (
+        message.clone(),
+        StoredRecord::on_disk(message.len(), place.plus(before)),
+    )
 }
 
 /// Each comes back alone, and all together.
-fn check_all(messages: &[(Vec<u8>, Stored)]) {
+fn check_all(messages: &[(Vec<u8>, StoredRecord)]) {
     for (bytes, stored) in messages {
         assert_eq!(stored.len(), bytes.len());
         assert_eq!(stored.load().expect("readable")[..], bytes[..]);
     }
     let mut expected = messages.iter().map(|(bytes, _)| &bytes[..]);
     let stored = messages.iter().map(|(_, stored)| stored);
-    let read = NeighbourReader::default().read(
+    let read = CoalescingReader::default().read(
         stored,
         |error| error.kind(),
         |bytes| {
@@ -77,7 +80,7 @@ fn a_snapshot_takes_messages_over() {
     let (log, ..) = open(&disk);
     let messages: Vec<_> = (1..=60).map(|number| append_message(&log, number)).collect();
     log.commit(Lsn(60), Level::Synced, &Wait::FOREVER).expect("synced");
-    let chunk = |(bytes, stored): &(Vec<u8>, Stored)| {
+    let chunk = |(bytes, stored): &(Vec<u8>, StoredRecord)| {
         Ok(Chunk {
             bytes: entry_with(bytes, 5),
             messages: vec![(stored.clone(), 5)],
@@ -109,8 +112,8 @@ fn a_snapshot_that_fails_leaves_messages_readable() {
         let (log, ..) = open(&disk);
         let messages: Vec<_> = (1..=10).map(|number| append_message(&log, number)).collect();
         log.commit(Lsn(10), Level::Synced, &Wait::FOREVER).expect("synced");
-        disk.fail_at(disk.calls() + call, Fault::Errno(5));
-        let chunk = |(bytes, stored): &(Vec<u8>, Stored)| {
+        disk.fail_at(disk.calls() + call, SimulatedFault::Errno(5));
+        let chunk = |(bytes, stored): &(Vec<u8>, StoredRecord)| {
             Ok(Chunk {
                 bytes: entry_with(bytes, 5),
                 messages: vec![(stored.clone(), 5)],
@@ -124,14 +127,14 @@ fn a_snapshot_that_fails_leaves_messages_readable() {
 #[test]
 fn an_open_tells_where_entries_are() {
     /// Each entry, where its message begins in it, and where the entry stands.
-    struct Places(Vec<(Vec<u8>, usize, Place)>);
+    struct Places(Vec<(Vec<u8>, usize, ExtentLocation)>);
 
     impl Replay for Places {
-        fn snapshot(&mut self, _: Lsn, part: &[u8], place: Option<&Place>) {
+        fn snapshot(&mut self, _: Lsn, part: &[u8], place: Option<&ExtentLocation>) {
             self.0.push((part.to_vec(), 0, place.expect("a file").clone()));
         }
 
-        fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&Place>) {
+        fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&ExtentLocation>) {
             self.0
                 .push((entry.to_vec(), lsn.0 as usize % 50, place.expect("a file").clone()));
         }
@@ -151,7 +154,7 @@ fn an_open_tells_where_entries_are() {
     assert_eq!(found.0.len(), 3 + 10);
     for (bytes, before, place) in found.0 {
         let message = &bytes[before..bytes.len() - 4];
-        let load = |before: usize| Stored::on_disk(message.len(), place.plus(before)).load();
+        let load = |before: usize| StoredRecord::on_disk(message.len(), place.plus(before)).load();
         assert_eq!(load(before).expect("readable")[..], *message);
         if !message.is_empty() {
             load(before + 1).expect_err("not there");

@@ -28,7 +28,7 @@ fn with_a_recycled_tail() -> (FaultDisk, u64) {
         log.append(
             Lsn(number),
             &short(number),
-            Room::Adds,
+            SpaceClass::Adds,
             Level::Written,
             None,
             &Wait::FOREVER,
@@ -139,7 +139,14 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
         let (log, ..) = open(&disk);
         let mut place = None;
         for lsn in 1..=10 {
-            let appended = log.append(Lsn(lsn), &[7; 3000], Room::Adds, Level::Synced, None, &Wait::FOREVER);
+            let appended = log.append(
+                Lsn(lsn),
+                &[7; 3000],
+                SpaceClass::Adds,
+                Level::Synced,
+                None,
+                &Wait::FOREVER,
+            );
             log.commit(Lsn(lsn), Level::Synced, &Wait::FOREVER).expect("synced");
             place = place.or(appended.expect("taken"));
         }
@@ -169,7 +176,7 @@ fn a_longer_spare_file_leaves_the_short_one_to_be_used() {
     for long in 0..5u64 {
         let bytes = vec![7; (1 << 20) + long as usize * 100_000];
         let lsn = log.next_lsn();
-        log.append(lsn, &bytes, Room::Adds, Level::Synced, None, &Wait::FOREVER)
+        log.append(lsn, &bytes, SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         append(&log, Level::Synced).expect("appended");
@@ -206,7 +213,7 @@ fn on_a_full_disk_recycled_files_are_used_and_given_up() {
     assert!(taken > 10, "{taken} entries in what was there");
     for _ in 0..100 {
         let lsn = log.next_lsn();
-        log.append(lsn, b"complete", Room::Frees, Level::Synced, None, &Wait::FOREVER)
+        log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }

@@ -4,11 +4,11 @@
 use super::crash::script;
 use super::damage::{tail_entry, with_a_tail};
 use super::*;
-use crate::fault::Fault;
+use crate::fault::SimulatedFault;
 use crate::file::header::HEADER_BYTES;
 
 /// Salvages a log and checks that the disk is as before.
-fn rescue(disk: &FaultDisk) -> (Salvaged, Shown) {
+fn rescue(disk: &FaultDisk) -> (SalvageResult, Shown) {
     let all = || disk.paths().into_iter().map(|path| (disk.bytes(&path), path));
     let before: Vec<_> = all().collect();
     let calls = disk.calls();
@@ -33,7 +33,7 @@ fn contents_are_as_written(shown: &Shown) {
     }
 }
 
-fn report<'a>(salvaged: &'a Salvaged, path: &Path) -> &'a SalvagedFile {
+fn report<'a>(salvaged: &'a SalvageResult, path: &Path) -> &'a SalvagedFile {
     let named = |file: &&SalvagedFile| Path::new(&file.name) == path.file_name().expect("a file");
     salvaged.files.iter().find(named).expect("reported")
 }
@@ -64,7 +64,7 @@ fn flip(disk: &FaultDisk, path: &Path, at: usize, bits: u8) {
 #[test]
 fn of_an_undamaged_log_everything_comes_back() {
     let disk = FaultDisk::new();
-    assert_eq!(rescue(&disk), (Salvaged::default(), Shown::default()));
+    assert_eq!(rescue(&disk), (SalvageResult::default(), Shown::default()));
     for owner in 0..3 {
         let (log, ..) = open(&disk);
         for _ in 0..20 {
@@ -332,7 +332,7 @@ fn after_each_crash_what_opens_comes_first() {
     };
     for call in 0..calls {
         let disk = FaultDisk::new();
-        disk.fail_at(call, Fault::PowerCut);
+        disk.fail_at(call, SimulatedFault::PowerCut);
         script(&disk);
         for disk in [
             disk.after_kill(),

@@ -36,16 +36,16 @@ fn a_caller_leaves_and_the_log_ends() {
         append(&log, Level::Synced).expect("the disk answers");
         injection.begin(DiskFault::Stall, after);
         let lsn = log.next_lsn();
-        log.append(lsn, &entry(lsn.0), Room::Adds, level, None, &Wait::FOREVER)
+        log.append(lsn, &entry(lsn.0), SpaceClass::Adds, level, None, &Wait::FOREVER)
             .expect("taken");
         // In the turn of the call that hangs: the write is one, the sync the next.
         let (asked, turn) = (Arc::clone(&log), log.turns().0 + 1 + after);
         let hangs = move || asked.turns() == (turn, turn - 1);
         let left = log.commit(lsn, level, &Wait::until(&hangs));
-        assert_eq!(left, Err(AppendError::Unknown(Failure::Silent)));
+        assert_eq!(left, Err(AppendError::Unknown(LogFailure::Silent)));
         assert!(log.is_at_disk(), "the call has not come back");
-        let refused = log.append(log.next_lsn(), b"x", Room::Adds, level, None, &Wait::FOREVER);
-        assert_eq!(refused, Err(AppendError::Unavailable(Failure::Silent)));
+        let refused = log.append(log.next_lsn(), b"x", SpaceClass::Adds, level, None, &Wait::FOREVER);
+        assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Silent)));
         // The stall ends, and with it comes the late write: the log that is begun anew does not have it.
         injection.end();
         until(|| !log.is_at_disk());
@@ -68,7 +68,7 @@ fn a_caller_that_waits_long_enough_is_served() {
         let waiting: Vec<_> = (0..4)
             .map(|_| scope.spawn(|| log.commit(Lsn(2), Level::Synced, &Wait::FOREVER)))
             .collect();
-        log.append(Lsn(2), &entry(2), Room::Adds, Level::Synced, None, &Wait::FOREVER)
+        log.append(Lsn(2), &entry(2), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         until(|| log.is_at_disk());
         injection.end();
@@ -84,16 +84,17 @@ fn a_caller_that_waits_long_enough_is_served() {
 fn who_leaves_a_wait_for_room_has_written_nothing() {
     let (_, injection, log) = hanging();
     injection.begin(DiskFault::Stall, 0);
-    assert!(!log.has_room(10, Room::Adds), "there is no segment yet");
+    assert!(!log.has_room(10, SpaceClass::Adds), "there is no segment yet");
     assert_eq!(
-        leaving(|wait| log.make_room(10, Room::Adds, wait)),
+        leaving(|wait| log.make_room(10, SpaceClass::Adds, wait)),
         Err(AppendError::Late)
     );
-    let refused = leaving(|wait| log.append(Lsn(1), b"x", Room::Adds, Level::Written, None, wait));
+    let refused = leaving(|wait| log.append(Lsn(1), b"x", SpaceClass::Adds, Level::Written, None, wait));
     assert_eq!(refused, Err(AppendError::Late));
     assert_eq!(log.next_lsn(), Lsn(1));
     injection.end();
-    log.make_room(10, Room::Adds, &Wait::FOREVER).expect("the disk answers");
+    log.make_room(10, SpaceClass::Adds, &Wait::FOREVER)
+        .expect("the disk answers");
     assert_eq!(append(&log, Level::Synced), Ok(Lsn(1)));
 }
 
@@ -117,11 +118,11 @@ fn an_open_tells_under_which_epoch_entries_were_written() {
     #[derive(Default)]
     struct Epochs(Vec<(u64, Lsn)>, u64);
     impl Replay for Epochs {
-        fn snapshot(&mut self, _: Lsn, _: &[u8], _: Option<&Place>) {}
+        fn snapshot(&mut self, _: Lsn, _: &[u8], _: Option<&ExtentLocation>) {}
         fn epoch(&mut self, epoch: u64) {
             self.1 = epoch;
         }
-        fn entry(&mut self, lsn: Lsn, _: &[u8], _: Option<&Place>) {
+        fn entry(&mut self, lsn: Lsn, _: &[u8], _: Option<&ExtentLocation>) {
             self.0.push((self.1, lsn));
         }
     }
@@ -142,11 +143,11 @@ fn an_open_tells_under_which_epoch_entries_were_written() {
 fn a_panic_at_the_disk_ends_the_log() {
     let (log, ..) = open(&FaultDisk::new());
     append(&log, Level::Synced).expect("appended");
-    log.append(Lsn(2), b"two", Room::Adds, Level::Synced, None, &Wait::FOREVER)
+    log.append(Lsn(2), b"two", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
         .expect("taken");
     let panics = || log.commits.with_writer(|_| panic!("a fault of ours"));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
-    let failure = Failure::Panicked;
+    let failure = LogFailure::Panicked;
     assert_eq!(
         log.commit(Lsn(2), Level::Synced, &Wait::FOREVER),
         Err(AppendError::Unknown(failure))

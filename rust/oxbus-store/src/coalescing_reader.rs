@@ -7,10 +7,10 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::Stored;
+use crate::StoredRecord;
 use crate::disk::DiskFile;
 use crate::extent::{CHECK_BYTES, checked};
-use crate::slot_log::record::Whereabouts;
+use crate::slot_log::record::RecordLocation;
 
 /// Bytes that are read in one go, unless one message has more.
 const SPAN_BYTES: u64 = 256 << 10;
@@ -19,14 +19,14 @@ const GAP_BYTES: u64 = 4 << 10;
 
 /// Reads messages, wherever they are. Kept for further ones, it needs no memory anew.
 #[derive(Debug, Default)]
-pub struct NeighbourReader {
-    span: Span,
+pub struct CoalescingReader {
+    span: ReadSpan,
     buffer: Vec<u8>,
 }
 
 /// Messages side by side in a file, not read yet.
 #[derive(Debug, Default)]
-struct Span {
+struct ReadSpan {
     file: Option<Arc<dyn DiskFile>>,
     start: u64,
     end: u64,
@@ -34,23 +34,23 @@ struct Span {
     messages: Vec<(usize, usize)>,
 }
 
-impl NeighbourReader {
+impl CoalescingReader {
     /// Shows the bytes of each message, in order. What cannot be read, or is not what was written, is an error for
     /// `unreadable` to name; nothing is shown after one.
     pub fn read<'a, E>(
         &mut self,
-        messages: impl Iterator<Item = &'a Stored>,
+        messages: impl Iterator<Item = &'a StoredRecord>,
         unreadable: impl Fn(io::Error) -> E,
         mut show: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.span.clear();
         for message in messages {
             match message.whereabouts() {
-                Whereabouts::Memory(record) => {
+                RecordLocation::Memory(record) => {
                     self.flush(&unreadable, &mut show)?;
                     show(record)?;
                 }
-                Whereabouts::Disk(file, position) => {
+                RecordLocation::Disk(file, position) => {
                     if !self.span.takes(&file, position, message.len()) {
                         self.flush(&unreadable, &mut show)?;
                     }
@@ -84,7 +84,7 @@ impl NeighbourReader {
     }
 }
 
-impl Span {
+impl ReadSpan {
     fn clear(&mut self) {
         self.file = None;
         self.messages.clear();

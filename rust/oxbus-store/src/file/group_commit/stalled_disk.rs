@@ -11,31 +11,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::GroupCommit;
-use super::waiters::Role;
+use super::waiters::WakeRole;
 use crate::Wait;
-use crate::file::committers::Committed;
-use crate::shard_log::{AppendError, Failure, Level, Lsn};
+use crate::file::committers::CommitTarget;
+use crate::shard_log::{AppendError, Level, LogFailure, Lsn};
 
 /// Between two questions whether to leave.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// Somebody is at the disk, until it is dropped.
-pub(in crate::file) struct Turn<'a>(&'a GroupCommit);
+pub(in crate::file) struct DiskGuard<'a>(&'a GroupCommit);
 
-impl Drop for Turn<'_> {
+impl Drop for DiskGuard<'_> {
     fn drop(&mut self) {
         self.0.standby.end_turn();
         if std::thread::panicking() {
             // What it had taken to write is lost: nobody may wait for it.
-            self.0.end(Failure::Panicked);
+            self.0.end(LogFailure::Panicked);
         }
     }
 }
 
 impl GroupCommit {
-    pub(in crate::file) fn turn(&self) -> Turn<'_> {
+    pub(in crate::file) fn turn(&self) -> DiskGuard<'_> {
         self.standby.begin_turn();
-        Turn(self)
+        DiskGuard(self)
     }
 
     /// True while the disk may hang.
@@ -58,11 +58,11 @@ impl GroupCommit {
                 return result;
             }
             if wait.is_over() {
-                self.end(Failure::Silent);
+                self.end(LogFailure::Silent);
                 continue;
             }
             self.ask(Some(level), 0);
-            self.wait(lsn, level, Role::Follows, Some(ASK_EVERY), || true);
+            self.wait(lsn, level, WakeRole::Follows, Some(ASK_EVERY), || true);
         }
     }
 
@@ -75,7 +75,7 @@ impl GroupCommit {
         // What is in the buffer, or for a spare file a moment.
         let next = self.next();
         let lsn = if spare_bytes == 0 { Lsn(next.0 - 1) } else { next };
-        self.wait(lsn, Level::Written, Role::Follows, Some(ASK_EVERY), || true);
+        self.wait(lsn, Level::Written, WakeRole::Follows, Some(ASK_EVERY), || true);
         if spare_bytes > 0 && self.is_full() {
             return Err(AppendError::Full);
         }
@@ -90,7 +90,7 @@ impl GroupCommit {
         let named = std::thread::Builder::new().name("oxbus-standby".to_owned());
         if let Err(error) = named.spawn(move || log.stand_by()) {
             self.standby.not_started();
-            self.end(Failure::of(&error));
+            self.end(LogFailure::of(&error));
         }
     }
 
@@ -100,7 +100,7 @@ impl GroupCommit {
                 && let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, spare_bytes))
                 && error.kind() != io::ErrorKind::StorageFull
             {
-                self.end(Failure::of(&error));
+                self.end(LogFailure::of(&error));
             }
             if let Some(level) = level {
                 // Who waits for the entries learns of a failure.

@@ -47,7 +47,7 @@ impl DiskFile for CountedFile {
 /// Messages of those lengths in one file, each behind `gap` other bytes.
 struct Written {
     file: Arc<CountedFile>,
-    messages: Vec<(Vec<u8>, Stored)>,
+    messages: Vec<(Vec<u8>, StoredRecord)>,
 }
 
 fn written(lengths: &[usize], gap: usize, change: impl FnOnce(&mut Vec<u8>)) -> Written {
@@ -67,7 +67,7 @@ fn written(lengths: &[usize], gap: usize, change: impl FnOnce(&mut Vec<u8>)) -> 
     });
     let extent = Extent::new(file.clone()).expect("a number");
     let stored = |(at, message): (u64, Vec<u8>)| {
-        let stored = Stored::on_disk(message.len(), extent.at(at));
+        let stored = StoredRecord::on_disk(message.len(), extent.at(at));
         (message, stored)
     };
     let messages = placed.into_iter().map(stored).collect();
@@ -75,9 +75,9 @@ fn written(lengths: &[usize], gap: usize, change: impl FnOnce(&mut Vec<u8>)) -> 
 }
 
 /// What is shown, and the error that ended it.
-fn read<'a>(messages: impl Iterator<Item = &'a Stored>) -> (Vec<Vec<u8>>, Option<io::ErrorKind>) {
+fn read<'a>(messages: impl Iterator<Item = &'a StoredRecord>) -> (Vec<Vec<u8>>, Option<io::ErrorKind>) {
     let mut shown = Vec::new();
-    let ended = NeighbourReader::default().read(
+    let ended = CoalescingReader::default().read(
         messages,
         |error| error.kind(),
         |bytes| {
@@ -112,7 +112,7 @@ fn what_is_far_or_large_is_a_read_of_its_own() {
 #[test]
 fn messages_in_memory_keep_their_turn() {
     let Written { file, messages } = written(&[10, 20, 30], 8, |_| ());
-    let kept: Stored = Record::from_slice(b"in memory").into();
+    let kept: StoredRecord = Record::from_slice(b"in memory").into();
     let order = [&messages[0].1, &messages[1].1, &kept, &messages[2].1];
     let expected: Vec<&[u8]> = vec![&messages[0].0, &messages[1].0, b"in memory", &messages[2].0];
     let (shown, ended) = read(order.into_iter());
@@ -156,7 +156,7 @@ fn a_damaged_message_ends_the_reading() {
 #[test]
 fn an_error_of_who_is_shown_ends_the_reading() {
     let Written { messages, .. } = written(&[10; 5], 8, |_| ());
-    let mut reader = NeighbourReader::default();
+    let mut reader = CoalescingReader::default();
     let mut count = 0;
     let ended = reader.read(
         messages.iter().map(|(_, stored)| stored),

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 
 use super::SalvagedFile;
-use super::part::Part;
+use super::log_file::LogFile;
 use crate::file::Replay;
 use crate::file::frame::{self, FRAME_HEADER_BYTES, Found, FrameHeader};
-use crate::file::header::{HEADER_BYTES, Header};
+use crate::file::header::{FileHeader, HEADER_BYTES};
 use crate::shard_log::Lsn;
 
 /// A frame begins at a multiple of this.
@@ -16,7 +16,7 @@ const STEP: usize = 8;
 
 /// What is known after the segments read so far.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct SegmentWalk {
     /// The next entry that was not seen yet.
     pub(super) next: Lsn,
     /// Entries up to here existed.
@@ -27,10 +27,10 @@ pub(super) struct Walk {
     pub(super) lost: Vec<RangeInclusive<Lsn>>,
 }
 
-impl Walk {
+impl SegmentWalk {
     /// Shows the entries of all segments that may be read.
-    pub(super) fn segments(&mut self, segments: &mut [Part], visit: &mut dyn Replay) {
-        let headers: Vec<Option<Header>> = segments.iter().map(|part| part.header).collect();
+    pub(super) fn segments(&mut self, segments: &mut [LogFile], visit: &mut dyn Replay) {
+        let headers: Vec<Option<FileHeader>> = segments.iter().map(|part| part.header).collect();
         for (index, part) in segments.iter_mut().enumerate() {
             let Some(header) = part.header else { continue };
             self.resume(&header);
@@ -51,7 +51,7 @@ impl Walk {
     }
 
     /// A folded segment says what the entries between the one that it continues and its own first one said.
-    fn resume(&mut self, header: &Header) {
+    fn resume(&mut self, header: &FileHeader) {
         if let Some(resumes) = header.resumes {
             self.known = self.known.max(resumes.lsn);
             self.lose_before(resumes.lsn.next());
@@ -62,7 +62,7 @@ impl Walk {
     fn segment(
         &mut self,
         content: &[u8],
-        header: Header,
+        header: FileHeader,
         until: Lsn,
         sure: bool,
         report: &mut SalvagedFile,
@@ -127,7 +127,7 @@ impl Walk {
 type Frames<'a> = Vec<(FrameHeader, &'a [u8])>;
 
 /// The whole frames of a segment in rising order, and the places that hold something else.
-fn frames<'a>(content: &'a [u8], header: &Header) -> (Frames<'a>, Vec<Range<u64>>) {
+fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<u64>>) {
     let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (mut frames, mut bad) = (Vec::new(), Vec::<Range<u64>>::new());
     let (mut next, mut last_crc) = (header.lsn, header.crc_before);

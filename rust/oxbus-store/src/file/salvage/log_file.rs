@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 use super::SalvagedFile;
 use crate::disk::{Disk, DiskFile};
-use crate::file::header::{HEADER_BYTES, Header, HeaderError, Kind, ShardId};
+use crate::file::header::{FileHeader, FileKind, HEADER_BYTES, HeaderError, ShardId};
 use crate::file::{segment, snapshot};
 
 /// A file of the log.
-pub(super) struct Part {
-    pub(super) kind: Kind,
+pub(super) struct LogFile {
+    pub(super) kind: FileKind,
     /// Its number by its name.
     pub(super) number: u64,
     /// `None` when it cannot be read, or must not.
-    pub(super) header: Option<Header>,
+    pub(super) header: Option<FileHeader>,
     file: Option<Arc<dyn DiskFile>>,
     pub(super) report: SalvagedFile,
 }
 
-impl Part {
-    fn read(disk: &dyn Disk, dir: &Path, name: &str, kind: Kind, number: u64) -> Self {
+impl LogFile {
+    fn read(disk: &dyn Disk, dir: &Path, name: &str, kind: FileKind, number: u64) -> Self {
         let mut part = Self {
             kind,
             number,
@@ -44,10 +44,10 @@ impl Part {
         let mut page = vec![0; HEADER_BYTES];
         let read = file.read_full_at(&mut page, 0)?;
         self.file = Some(file);
-        self.header = match Header::read(&page[..read], self.kind) {
+        self.header = match FileHeader::read(&page[..read], self.kind) {
             Ok(header) => Some(header),
             Err(error) => {
-                let mended = Header::mend(&page[..read], self.kind);
+                let mended = FileHeader::mend(&page[..read], self.kind);
                 self.report.problems.push(match (mended, error) {
                     (Some(_), _) => "one bit of its first page is wrong".to_owned(),
                     (None, HeaderError::Foreign) => "it does not begin as a file of oxbus".to_owned(),
@@ -83,22 +83,22 @@ impl Part {
 }
 
 /// Reads the first page of each file that has a name of the log's.
-pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Part>> {
+pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
     let mut names = disk.list(dir)?;
     names.sort_unstable();
     let part = |name: &String| {
         if let Some(number) = segment::number_of(name) {
-            Some(Part::read(disk, dir, name, Kind::Segment, number))
+            Some(LogFile::read(disk, dir, name, FileKind::Segment, number))
         } else {
             let lsn = snapshot::lsn_of(name)?;
-            Some(Part::read(disk, dir, name, Kind::Snapshot, lsn.0))
+            Some(LogFile::read(disk, dir, name, FileKind::Snapshot, lsn.0))
         }
     };
     Ok(names.iter().filter_map(part).collect())
 }
 
 /// The shard that most headers name; the first of those that are named as often.
-pub(super) fn most_named(parts: &[Part]) -> Option<ShardId> {
+pub(super) fn most_named(parts: &[LogFile]) -> Option<ShardId> {
     let ids = || parts.iter().filter_map(|part| Some(part.header?.id));
     ids().rev().max_by_key(|id| ids().filter(|other| other == id).count())
 }

@@ -12,21 +12,21 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use super::segment::Segment;
+use super::segment::SlotSegment;
 use super::slot::{DEFERRED, MOVED, SCHEDULED};
-use super::{Guard, LockKey, LockLost, Outcome, Peeked, Removed, Settled, SlotLog};
-use crate::message_store::{Counts, Phase, Restored};
+use super::{EpochGuard, LockKey, LockLost, Outcome, PeekedMessage, RemovedMessage, SettleResult, SlotLog};
+use crate::message_store::{MessagePhase, PhaseCounts, RestoredMessage};
 use crate::ordered::OrderedStore;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 #[derive(Debug)]
-pub(super) struct Stragglers {
+pub(super) struct OverflowMap {
     len: AtomicUsize,
     earliest: AtomicU64,
     map: Mutex<OrderedStore>,
 }
 
-impl Stragglers {
+impl OverflowMap {
     pub(super) fn new() -> Self {
         Self {
             len: AtomicUsize::new(0),
@@ -36,7 +36,7 @@ impl Stragglers {
     }
 
     /// A map that begins with `messages`, all deferred or scheduled.
-    pub(super) fn with(messages: Vec<Restored>) -> Self {
+    pub(super) fn with(messages: Vec<RestoredMessage>) -> Self {
         let mut map = OrderedStore::new();
         for restored in messages {
             let inserted = map.insert_with(restored.message, restored.phase, restored.generation);
@@ -49,7 +49,7 @@ impl Stragglers {
         }
     }
 
-    /// The map, unless it is empty. Give it back with [`Stragglers::close`] after a change.
+    /// The map, unless it is empty. Give it back with [`OverflowMap::close`] after a change.
     pub(super) fn open(&self) -> Option<MutexGuard<'_, OrderedStore>> {
         (self.len.load(Ordering::Acquire) > 0).then(|| lock(&self.map))
     }
@@ -72,7 +72,7 @@ impl Stragglers {
         Ticks(self.earliest.load(Ordering::Acquire))
     }
 
-    pub(super) fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<Settled, LockLost> {
+    pub(super) fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         self.change(|map| map.settle(key, outcome, ticks))
             .unwrap_or(Err(LockLost))
     }
@@ -98,7 +98,7 @@ impl Stragglers {
         key: LockKey,
         max_delivery_count: u32,
         ticks: Ticks,
-    ) -> Result<Option<Removed>, LockLost> {
+    ) -> Result<Option<RemovedMessage>, LockLost> {
         self.change(|map| map.charge(key, max_delivery_count, ticks))
             .unwrap_or(Err(LockLost))
     }
@@ -107,15 +107,15 @@ impl Stragglers {
         self.open().is_some_and(|map| map.holds(key, ticks))
     }
 
-    pub(super) fn take_scheduled(&self, counter: Counter) -> Option<Removed> {
+    pub(super) fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
         self.change(|map| map.take_scheduled(counter)).flatten()
     }
 
-    pub(super) fn take_expired(&self, counter: Counter, now: Timestamp) -> Option<Removed> {
+    pub(super) fn take_expired(&self, counter: Counter, now: Timestamp) -> Option<RemovedMessage> {
         self.change(|map| map.take_one_expired(counter, now)).flatten()
     }
 
-    pub(super) fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<Removed>) -> usize {
+    pub(super) fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
         if self.earliest() > ticks {
             return 0;
         }
@@ -123,15 +123,15 @@ impl Stragglers {
             .unwrap_or(0)
     }
 
-    /// Browses the stragglers of `from .. before`.
-    pub(super) fn peek(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<Peeked>) {
+    /// Browses the overflow of `from .. before`.
+    pub(super) fn peek(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         if let Some(map) = self.open() {
             map.peek_before(from, before, max, out);
         }
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        self.open().map_or_else(Counts::default, |map| map.counts())
+    pub(super) fn counts(&self) -> PhaseCounts {
+        self.open().map_or_else(PhaseCounts::default, |map| map.counts())
     }
 
     /// How many there are.
@@ -146,7 +146,7 @@ impl Stragglers {
 
 impl SlotLog {
     /// Empties a wholly visible segment into the map when only deferred and scheduled messages are left in it.
-    pub(super) fn move_stragglers(&self, segment: &Segment, guard: &Guard) {
+    pub(super) fn move_stragglers(&self, segment: &SlotSegment, guard: &EpochGuard) {
         let is_straggler = |phase| matches!(phase, DEFERRED | SCHEDULED);
         let mut found = false;
         for slot in &segment.slots {
@@ -160,9 +160,9 @@ impl SlotLog {
             return;
         }
         let mut moved = 0;
-        let mut map = lock(&self.stragglers.map);
+        let mut map = lock(&self.overflow.map);
         // At least one: a reader that finds a moved slot comes to the mutex.
-        self.stragglers
+        self.overflow
             .len
             .store(map.len() + segment.slots.len(), Ordering::Release);
         for (offset, slot) in segment.slots.iter().enumerate() {
@@ -173,15 +173,15 @@ impl SlotLog {
             }
             let removed = self.take_body(slot, Counter(segment.first + offset as u64 + 1), state);
             let phase = if state.phase() == DEFERRED {
-                Phase::Deferred
+                MessagePhase::Deferred
             } else {
-                Phase::Scheduled
+                MessagePhase::Scheduled
             };
             let inserted = map.insert_with(removed, phase, state.generation());
             debug_assert!(inserted, "a counter is in one place");
             moved += 1;
         }
-        self.stragglers.close(map);
+        self.overflow.close(map);
         self.count_gone(segment, moved, guard);
     }
 }

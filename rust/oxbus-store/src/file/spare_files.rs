@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use super::group_commit::{GroupCommit, Writer};
 use super::reserve::missing_reserve;
-use super::segment::{self, Segment, Spare};
+use super::segment::{self, SegmentFile, Spare};
 use crate::shard_log::{Level, Lsn};
 
 /// Files that are kept to be segments again: about as many as fill until the next snapshot, with small snapshots.
@@ -24,7 +24,7 @@ const STEADY_TIMES: u64 = 28;
 const RETIRED_TIMES: u64 = 8;
 
 /// What becomes of the file of a segment that nobody needs any more.
-enum Becomes {
+enum RetiredFileUse {
     Spare,
     Reserve(&'static str),
     Nothing,
@@ -157,7 +157,7 @@ impl GroupCommit {
     /// Ends the current segment when a snapshot has all its entries and it is long: it goes with those before it. The next
     /// entry begins another one.
     fn retire_current(&self, writer: &mut Writer, lsn: Lsn) -> bool {
-        let is_long = |segment: &Segment| segment.bytes > self.options.segment_bytes_min * RETIRED_TIMES;
+        let is_long = |segment: &SegmentFile| segment.bytes > self.options.segment_bytes_min * RETIRED_TIMES;
         let ends = writer.current.as_ref().is_some_and(is_long) && self.buffer().end_segment(lsn);
         if ends {
             writer.finished.extend(writer.current.take());
@@ -183,8 +183,8 @@ impl GroupCommit {
         for (segment, becomes) in dropped {
             let recycle = |name| Spare::recycle(&*self.disk, &self.dir, &segment, name);
             match becomes {
-                Becomes::Spare if segment.extent.is_sole() => kept.push(recycle(None)?),
-                Becomes::Reserve(name) if segment.extent.is_sole() => reserved.push(recycle(Some(name))?),
+                RetiredFileUse::Spare if segment.extent.is_sole() => kept.push(recycle(None)?),
+                RetiredFileUse::Reserve(name) if segment.extent.is_sole() => reserved.push(recycle(Some(name))?),
                 _ => self.remove_segment(&segment)?,
             }
         }
@@ -198,18 +198,18 @@ impl GroupCommit {
     }
 
     /// Takes those segments out of the log, each with what becomes of its file.
-    fn take_before(&self, writer: &mut Writer, lsn: Lsn) -> Vec<(Segment, Becomes)> {
+    fn take_before(&self, writer: &mut Writer, lsn: Lsn) -> Vec<(SegmentFile, RetiredFileUse)> {
         let first_needed = if self.retire_current(writer, lsn) {
             writer.next_segment()
         } else {
             writer.first_needed(lsn)
         };
-        let is_needed = |segment: &Segment| segment.header.segment >= first_needed;
+        let is_needed = |segment: &SegmentFile| segment.header.segment >= first_needed;
         let count = writer.finished.iter().take_while(|segment| !is_needed(segment)).count();
         if count == 0 {
             return Vec::new();
         }
-        let dropped: Vec<Segment> = writer.finished.drain(..count).collect();
+        let dropped: Vec<SegmentFile> = writer.finished.drain(..count).collect();
         // Those that are too short for what comes make room for longer ones, and those that are too long give theirs back.
         let bytes_min = self.usual_bytes(writer) / 2;
         let is_usual = |bytes: u64| (bytes_min..=bytes_min * 8).contains(&bytes);
@@ -223,16 +223,16 @@ impl GroupCommit {
             RECYCLED_MAX.saturating_sub(writer.recycled.len())
         };
         let mut missing = missing_reserve(writer).into_iter();
-        let choose = |segment: Segment| {
+        let choose = |segment: SegmentFile| {
             let becomes = if wanted > 0 && is_usual(segment.bytes) {
                 wanted -= 1;
-                Becomes::Spare
+                RetiredFileUse::Spare
             } else if segment.bytes == self.options.segment_bytes_min
                 && let Some(name) = missing.next()
             {
-                Becomes::Reserve(name)
+                RetiredFileUse::Reserve(name)
             } else {
-                Becomes::Nothing
+                RetiredFileUse::Nothing
             };
             (segment, becomes)
         };
