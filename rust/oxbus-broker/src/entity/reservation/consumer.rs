@@ -230,13 +230,18 @@ impl Consumer {
     }
 
     /// The operation that keeps its record.
-    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: SpaceClass) -> WriteOperation<'a> {
+    pub(super) fn keep<'a>(
+        &self,
+        cell: &'a Cell,
+        record: ConsumerRecord,
+        space_class: SpaceClass,
+    ) -> WriteOperation<'a> {
         WriteOperation::Consumer {
             cell,
             sub_queue: self.sub_queue,
             name: Arc::clone(&self.name),
             record: Box::new(record),
-            room,
+            space_class,
         }
     }
 
