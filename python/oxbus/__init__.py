@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit as _atexit
 
-from oxbus import _allocator as _allocator  # first, since it loads the native part
+from oxbus import _allocator as _allocator  # first: it loads the native module
 from oxbus._auto_lock_renewer import AutoLockRenewer
 from oxbus._client import ServiceBusClient
 from oxbus._connection import ServiceBusConnectionStringProperties, parse_connection_string
@@ -68,14 +68,14 @@ __all__ = [
 ]
 
 _run_at_exit(_wake_waiting)
-# The last one that is registered runs first: what closing says is written too.
+# Hooks run in reverse order: closing logs its lines before the log ends.
 _atexit.register(_end_log)
 _atexit.register(_close_durable)
 
 
 def __getattr__(name: str) -> str:
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 (slow to import, seldom asked for)
+        from importlib.metadata import version  # noqa: PLC0415 (slow to import, rarely used)
 
         return version("oxbus")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the native part, whose allocator keeps for a while what messages gave back.
+"""Loads the native module, whose allocator keeps freed memory for some time.
 
-The allocator gives memory to the system 10 ms after it was freed, and gets it back page by page when the next messages
-come, which costs more than storing them. So it waits longer here, as others do; `MIMALLOC_PURGE_DELAY` in the
-environment wins. It reads its options once, when it is loaded.
+By default the allocator returns memory to the system 10 ms after it was freed and gets it back page by page for the
+next messages, which costs more than storing them. Here it waits longer, unless `MIMALLOC_PURGE_DELAY` is set in the
+environment. It reads its options once, when it is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if OPTION in os.environ:
 else:
     os.environ[OPTION] = str(KEEP_MS)
     try:
-        import oxbus._oxbus  # noqa: F401 (loading it is the point)
+        import oxbus._oxbus  # noqa: F401 (imported for its side effect)
     finally:
-        # Other programs that this process starts have allocators of their own.
+        # Child processes configure their own allocators.
         del os.environ[OPTION]

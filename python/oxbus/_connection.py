@@ -2,11 +2,11 @@
 """Connection strings, and the namespaces that they name.
 
 ``Endpoint=memory://name``
-    The in-memory namespace of that name in this process; made at its first use, kept until the process ends.
+    The in-memory namespace of that name in this process; created at its first use, kept until the process ends.
 ``Endpoint=file:///absolute/dir``
     The namespace in that directory; all clients of one process share it, and it closes with the last of them.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``
-    A server. Refused until the remote client exists.
+    A server. Rejected until the remote client exists.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ _namespaces_guard = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServiceBusConnectionStringProperties(FieldMapping):
-    """The parts of a connection string; also readable like a mapping. Its text hides the secrets.
+    """The parts of a connection string; also readable like a mapping. Its repr hides the secrets.
 
     Attributes:
         fully_qualified_namespace: Host and port, the name after ``memory://``, or the directory after ``file://``.
         endpoint: The endpoint with its scheme.
-        entity_path: The only entity that this connection string is for, if it is for one.
-        shared_access_signature: A token made from a key.
+        entity_path: The only entity that this connection string is for, if any.
+        shared_access_signature: A token derived from a key.
         shared_access_key_name: The name of the key.
         shared_access_key: The key.
+
+    Source: `azure.servicebus.ServiceBusConnectionStringProperties`.
     """
 
     fully_qualified_namespace: str
@@ -56,15 +58,17 @@ def parse_connection_string(conn_str: str) -> ServiceBusConnectionStringProperti
     """Split a connection string into its parts.
 
     Args:
-        conn_str: ``Endpoint=memory://name``, ``Endpoint=file:///absolute/dir``, or a Service Bus connection string
-            with ``Endpoint=sb://host/`` and either a key and its name or a signature.
-            The names of the parts may be in any letter case.
+        conn_str: ``Endpoint=memory://name``, ``Endpoint=file:///absolute/dir``, or a Service Bus connection string with
+            ``Endpoint=sb://host/`` and either a key and its name or a signature. The names of the parts are
+            case-insensitive.
 
     Returns:
         The parts.
 
     Raises:
-        ValueError: A part is malformed, missing or unknown to this scheme.
+        ValueError: A part is malformed, missing or unknown for this scheme.
+
+    Source: `azure.servicebus.parse_connection_string`.
     """
     parts = _parts(conn_str)
     endpoint = parts.get("endpoint", "")
@@ -94,7 +98,7 @@ def open_namespace(properties: ServiceBusConnectionStringProperties) -> Namespac
     """Return the namespace that a connection string names.
 
     Raises:
-        InvalidOperationError: The endpoint is of a kind that this version cannot open.
+        InvalidOperationError: The endpoint is a server, which this version cannot connect to.
     """
     scheme, rest = _split_endpoint(properties.endpoint)
     if scheme == "memory":
@@ -116,13 +120,13 @@ def _parts(conn_str: str) -> dict[str, str]:
 
 
 def _split_endpoint(endpoint: str) -> tuple[str, str]:
-    """Split ``scheme://rest``; `rest` is the host for a server, the name in memory, the path of a directory."""
+    """Split ``scheme://rest``: `rest` is a host, an in-memory name, or the path of a directory."""
     split = urlsplit(endpoint)
     match split.scheme:
         case "file" if split.path.startswith("/") and split.netloc in {"", "localhost"}:
             return "file", split.path
         case "memory" if split.netloc and split.path in {"", "/"}:
-            # Namespace names compare without regard to letter case (docs/behaviour.md B-018).
+            # Namespace names are case-insensitive (docs/behaviour.md B-018).
             return "memory", split.netloc.lower()
         case "sb" if split.netloc:
             return "sb", split.netloc
@@ -138,7 +142,7 @@ def _memory_namespace(name: str) -> Namespace:
 
 
 def _file_namespace(directory: str) -> Namespace:
-    """Open the namespace in a directory, or share the one that a client of this process has open."""
+    """Open the namespace in a directory, or return the one that a client of this process has open."""
     place = os.path.realpath(directory)
     with _namespaces_guard:
         known = _file_namespaces.get(place)
@@ -148,7 +152,7 @@ def _file_namespace(directory: str) -> Namespace:
 
 
 def _forget_parent_namespaces() -> None:
-    """Start a forked child without its parent's namespaces: their handles do not work here."""
+    """Drop the parent's namespaces in a forked child: their handles do not work there."""
     global _namespaces_guard  # noqa: PLW0603 (the parent's guard may have been held when it forked)
     _namespaces_guard = threading.Lock()
     _namespaces.clear()

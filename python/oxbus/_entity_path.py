@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an entity is addressed.
+"""Paths of entities.
 
 Source: docs/behaviour.md B-017, B-020.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 
 def subscription_path(topic_name: str, subscription_name: str) -> str:
-    """Return the address of a subscription, ``topic/Subscriptions/subscription``.
+    """Return the path of a subscription, ``topic/Subscriptions/subscription``.
 
     Raises:
-        TypeError: A name is no text.
-        ValueError: The name of the subscription cannot be one, so that the path would lead elsewhere.
+        TypeError: A name is not a str.
+        ValueError: The name of the subscription is empty or contains a slash, so the path would name another entity.
     """
     for what, name in (("topic_name", topic_name), ("subscription_name", subscription_name)):
         if not isinstance(name, str):
@@ -26,7 +26,7 @@ def subscription_path(topic_name: str, subscription_name: str) -> str:
 
 
 def split_sub_queue(path: str) -> tuple[str, str | None]:
-    """Split ``entity/$deadletterqueue`` into the entity and its sub-queue; without one the path is the entity."""
+    """Split ``entity/$deadletterqueue`` into the entity and its sub-queue; None for a path without one."""
     entity, slash, last = path.rpartition("/")
     if slash and last.lower() in ("$deadletterqueue", "$transferdeadletterqueue"):
         return entity, "deadletter" if last.lower() == "$deadletterqueue" else "transferdeadletter"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixed choices of the data plane, with the names and values of the SDK."""
+"""The enumerations of the data plane, with the names and values of the SDK."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class ServiceBusReceiveMode(Choice, str, Enum):
     """
 
     PEEK_LOCK = "peeklock"
-    """Lock each message; it leaves the queue when it is settled."""
+    """Lock each message until it is settled."""
 
     RECEIVE_AND_DELETE = "receiveanddelete"
-    """Remove each message as it is handed out; nothing to settle, and a crash loses it."""
+    """Remove each message on delivery; there is nothing to settle, and a crash loses the message."""
 
 
 class ServiceBusSubQueue(Choice, str, Enum):
@@ -29,14 +29,14 @@ class ServiceBusSubQueue(Choice, str, Enum):
     """
 
     DEAD_LETTER = "deadletter"
-    """Messages that could not be handled, or whose time passed."""
+    """Messages that could not be processed, or that expired."""
 
     TRANSFER_DEAD_LETTER = "transferdeadletter"
     """Messages that could not be forwarded."""
 
 
 class ServiceBusMessageState(Choice, int, Enum):
-    """Where a message stands in its queue.
+    """The state of a message in its queue.
 
     Source: docs/behaviour.md B-292.
     """
@@ -45,14 +45,14 @@ class ServiceBusMessageState(Choice, int, Enum):
     """Ready or locked."""
 
     DEFERRED = 1
-    """Set aside; only its sequence number brings it back."""
+    """Deferred: only `receive_deferred_messages` returns it."""
 
     SCHEDULED = 2
-    """Waiting for its time."""
+    """Scheduled for later."""
 
 
 class ServiceBusSessionFilter(Enum):
-    """Which session a receiver asks for when it names none.
+    """Which session a receiver requests when it names none.
 
     Source: docs/behaviour.md B-195.
     """

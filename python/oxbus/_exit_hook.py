@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that end our waits when the interpreter exits.
+"""Hooks that end waiting calls when the interpreter exits.
 
-At exit Python first runs the hooks registered with `threading`, the last one first, and then joins every thread
-that is no daemon. A thread that waits for a message would never be joined, so our hook has to run before.
-Thread pools join their workers in such a hook of their own, registered when `concurrent.futures.thread` is first
-imported: `run_before_pools_join` imports that module itself, so that our hook is the later one and runs first.
+At exit Python first runs the hooks registered with `threading`, in reverse order, and then joins every non-daemon
+thread. A thread that waits for a message would never end, so our hook has to run before.
+Thread pools join their workers in such a hook, too, registered when `concurrent.futures.thread` is first imported.
+`run_before_pools_join` therefore imports that module first, so that our hook is registered later and runs earlier.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def run_at_exit(callback: Callable[[], None]) -> None:
 
 
 def run_before_pools_join(callback: Callable[[], None]) -> None:
-    """Call `callback` at exit before thread pools wait for their workers; a second request is ignored."""
+    """Call `callback` at exit before thread pools join their workers; registering it twice has no effect."""
     if callback in _before_pools:
         return
-    import concurrent.futures.thread  # noqa: F401, PLC0415 (costs start-up time, so not before it is needed)
+    import concurrent.futures.thread  # noqa: F401, PLC0415 (costs start-up time)
 
     _before_pools.add(callback)
     try:
         run_at_exit(callback)
     except RuntimeError:
-        # The interpreter is exiting already: there is nothing left to run before.
+        # The interpreter is exiting already.
         callback()

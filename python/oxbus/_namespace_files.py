@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a directory is, for those who look before they open it (docs/format.md)."""
+"""Recognition of namespace directories without opening them (docs/format.md)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CATALOG: Final = "catalog"
-"""The file that every namespace has; written last when one is made."""
+"""The file that every namespace has; written last at creation."""
 
 _FIRST_SNAPSHOT: Final = f"{0:020}.snapshot"
 
 
 def has_messages(place: Path) -> bool:
-    """Return whether partitions are there with more than a namespace has while it is made.
+    """Return whether a directory has more partition files than a namespace that is being created.
 
-    Such a directory without a catalog has lost it, and must not be called empty.
+    Such a directory without a catalog has lost it and must not be treated as empty.
     """
     files = (path for path in place.glob("shard-*/*") if path.suffix in {".journal", ".snapshot"})
     return any(path.name != _FIRST_SNAPSHOT for path in files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of calls that do not fit: they name the public class, and the option that was probably meant."""
+"""Errors of calls with wrong arguments: they name the public class and suggest the nearest option."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Choice:
-    """For an `Enum` whose choices a program may write as texts: another text is refused with all that there are."""
+    """Mixin of an `Enum` whose members may be given as text; an unknown text raises an error that lists all members."""
 
     __slots__ = ()
 
@@ -30,12 +30,12 @@ class Choice:
 
 
 def unknown_option(call: str, name: str, known: Iterable[str]) -> TypeError:
-    """The error of a call with an option that it does not have.
+    """Return the error of a call with an option that it does not take.
 
     Args:
-        call: How the call is written, such as ``ServiceBusClient.get_queue_receiver``.
+        call: The call as written, such as ``ServiceBusClient.get_queue_receiver``.
         name: The option.
-        known: Those that it has.
+        known: The options that it takes.
     """
     known = list(known)
     near = _nearest(name, known)
@@ -44,14 +44,14 @@ def unknown_option(call: str, name: str, known: Iterable[str]) -> TypeError:
 
 
 def unknown_option_of(owner: type, method: str, name: str) -> TypeError:
-    """The same for a call of a native class; `method` is empty for the class itself."""
+    """Return the same error for a call of a native class; `method` is empty for its constructor."""
     function = getattr(owner, method) if method else owner
     known = [name for name in inspect.signature(function).parameters if name != "self"]
     return unknown_option(f"{owner.__name__}.{method}" if method else owner.__name__, name, known)
 
 
 def explains_options(owner: type[T]) -> type[T]:
-    """Have the public calls of a class, those of its parts included, refuse what they do not know with advice."""
+    """Decorate a class so that its public calls, inherited ones included, explain unknown options."""
     for name in dir(owner):
         if name.startswith("_") and name != "__init__":
             continue
@@ -66,13 +66,13 @@ def explains_options(owner: type[T]) -> type[T]:
 
 
 def explains(function: F) -> F:
-    """The same for one function."""
+    """Decorate one function in the same way."""
     explained: Any = _explained(function, function.__name__)
     return cast("F", explained)
 
 
 def _takes_options(function: Any) -> bool:
-    """Whether a method takes more than itself, without the work that a signature is."""
+    """Return whether a method takes more than `self`, without computing its signature."""
     code = function.__code__
     return bool(code.co_argcount + code.co_kwonlyargcount > 1 or function.__kwdefaults__)
 
@@ -95,7 +95,7 @@ def _explained(function: Callable[..., Any], call: str) -> Callable[..., Any]:
         try:
             return function(*values, **options)
         except TypeError as error:
-            # Nothing of the function has run: the call does not fit.
+            # The function did not start: the arguments do not fit its signature.
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:
                 raise _refusal(error, function, call, options) from None
             raise
@@ -112,8 +112,8 @@ def _refusal(error: TypeError, function: Callable[..., Any], call: str, options:
 
 
 def _nearest(name: str, known: list[str]) -> str | None:
-    """The name that was probably meant."""
-    from difflib import get_close_matches  # noqa: PLC0415 (only refusals need it)
+    """Return the nearest known name, if any."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only errors need it)
 
     close = get_close_matches(name.lower(), known, n=1) or [other for other in known if name.lower() in other]
     return close[0] if close else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a call is that reads a directory: told by what this process has read meanwhile."""
+"""Progress of a call that reads a directory, measured by the bytes that this process has read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BAR = 40
 
 
 class ReadProgress:
-    """Shows, in a thread, how much of a directory was read while the block runs.
+    """Shows, from a thread, how much of a directory has been read while the block runs.
 
-    Files have room for more than was written to them, so a call may be over before all of it was read.
+    Files are preallocated, so a call may end before all of their bytes were read.
 
     Args:
-        directory: What the block reads; nothing is shown when it has no files.
-        show: Called with bytes read and bytes to read, first after `SHOWN_AFTER_SECONDS`, and when the block is over.
+        directory: The directory that the block reads; without files nothing is shown.
+        show: Called with bytes read and total bytes, first after `SHOWN_AFTER_SECONDS` and once more at the end.
     """
 
     def __init__(self, directory: Path, show: Callable[[int, int], object]) -> None:
@@ -50,7 +50,7 @@ class ReadProgress:
         if self._over.wait(SHOWN_AFTER_SECONDS):
             return
         while True:
-            # The last byte is shown when the block is over.
+            # 100 % is shown only when the block ends.
             self._show(min(_bytes_read() - self._before, self._total - 1), self._total)
             if self._over.wait(SHOWN_EVERY_SECONDS):
                 break
@@ -58,7 +58,7 @@ class ReadProgress:
 
 
 def show_reading(read: int, total: int) -> None:
-    """Draw a bar over the last one, where somebody looks at it: on a terminal."""
+    """Draw a progress bar on standard error, if that is a terminal."""
     if sys.stderr.isatty():
         done = _BAR * read // total
         end = "\n" if read == total else ""
@@ -67,7 +67,7 @@ def show_reading(read: int, total: int) -> None:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 for what is none, or is gone."""
+    """Return the size of a file in bytes; 0 if it is not a file or was removed."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except OSError:
@@ -75,7 +75,7 @@ def _size(path: Path) -> int:
 
 
 def _bytes_read() -> int:
-    """Bytes that this process has read since it began; 0 where the system does not count them."""
+    """Return the bytes that this process has read since it started; 0 where the system does not count them."""
     try:
         counters = _COUNTERS.read_text()
     except OSError:

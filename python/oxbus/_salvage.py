@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `oxbus salvage`: what is intact in a damaged namespace, copied into a new one."""
+"""The command `oxbus salvage`: copies the intact part of a damaged namespace into a new one."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def main(source: Path, target: Path | None, *, as_json: bool = False) -> int:
-    """Copy what is intact and print what is lost.
+    """Copy the intact part and print the losses.
 
     Args:
         source: The damaged namespace.
-        target: Where to write the copy; None: beside `source`, with the ending ``.salvaged``.
+        target: Where to write the copy. None: next to `source`, with the suffix ``.salvaged``.
         as_json: Print one JSON object.
 
     Returns:
-        0 when nothing is lost, 1 when something is, 2 when nothing could be copied.
+        0 if nothing is lost, 1 if something is, 2 if nothing could be copied.
     """
     target = target or source.with_name(f"{source.name}.salvaged")
     try:

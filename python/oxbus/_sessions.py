@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions of a queue or subscription, as the lists of `ServiceBusClient` show them."""
+"""Session lists of `ServiceBusClient`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ class ServiceBusSessionInfo:
     """A session that has active messages or a state.
 
     Attributes:
-        session_id: The session.
+        session_id: The id of the session.
         partition_id: Its partition; None on an entity without partitions.
-        message_count: Active messages, the locked ones included; deferred and scheduled ones are not.
+        message_count: Active messages, including locked ones; deferred and scheduled messages are not counted.
         oldest_message_age: Time since the oldest of them was stored; None without messages.
         state_updated_at_utc: When its state was set; None without a state.
-        lock_owner: `client_identifier` of the receiver that holds it; None when nobody does.
+        lock_owner: `client_identifier` of the receiver that holds it; None if it is not locked.
         locked_until_utc: When that lock ends.
+
+    Source: docs/behaviour.md B-214 to B-216.
     """
 
     session_id: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The AMQP view of a message: for now the form of its body."""
+"""The AMQP view of a message; currently only the form of its body."""
 
 from oxbus._enums import AmqpMessageBodyType
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving many messages at a time between processes: the client of the bulk routes of a server.
+"""Bulk transfer of messages between processes: the client of a server's bulk routes.
 
-``oxbus.server.serve(namespace)`` starts a server; ``BulkClient(server.connection_string)`` calls it.
+``oxbus.server.serve(namespace)`` starts a server; ``BulkClient(server.connection_string)`` connects to it.
+
 Source: docs/bulk.md.
 """
 

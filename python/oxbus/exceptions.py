@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, as one tree.
+"""The exceptions of oxbus, as one tree.
 
 ::
 
@@ -36,13 +36,13 @@
 Names are those of the azure-servicebus SDK; a plus marks what oxbus adds.
 A wrong argument (type, range, closed handle) is a ``TypeError`` or a ``ValueError``, as in the SDK.
 
-Every error has an `effect`: what the call did before it failed. A call may be made again without doing anything twice
-when it is ``"none"`` or None. A ``ValueError`` or ``OSError`` has one only if the work of its call had begun.
-Which call fails with which effect: docs/guarantees.md, "What a call that failed has done".
+Every error has an `effect`: what the call did before it failed. With ``"none"`` or None the call can be repeated
+without doing anything twice. A ``ValueError`` or ``OSError`` has an effect only if the work of its call had begun.
+docs/guarantees.md lists the effects of each call.
 
-What made an error is its ``__cause__``: an ``OSError`` with its ``errno`` when a call of the system failed, else an
-exception with the text of what failed, as of a file that is damaged or of Arrow data that cannot be read. An error that
-came over a connection has none.
+The ``__cause__`` of an error is an ``OSError`` with its ``errno`` if a system call failed; otherwise an exception that
+describes the failure, for example of a damaged file or unreadable Arrow data. An error that came over a connection has
+no cause.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Effect: TypeAlias = Literal["none", "partial", "unknown"]
-"""What a call did that failed after its work had begun."""
+"""What a failed call did after its work had begun."""
 
 __all__ = [
     "AutoLockRenewFailed",
@@ -95,12 +95,12 @@ class ServiceBusError(Exception):
 
     Attributes:
         message: What happened and what to do about it.
-        condition: The AMQP error condition, the same symbol that a server would send.
-        is_transient: True when the same call may succeed later without a change.
-        effect: What the call did before it failed. ``"none"``: nothing; ``"partial"``: a part, and the error says
-            which; ``"unknown"``: nobody knows. None when it failed before its work began, so it did nothing either.
-        sequence_numbers: The messages for which the call did not do, or may not have done, what it was to do.
-        inner_exception: The error that led to this one, if any.
+        condition: The AMQP error condition that a server would send.
+        is_transient: Whether the same call may succeed later unchanged.
+        effect: What the call did before it failed. ``"none"``: nothing. ``"partial"``: a part, and the error says
+            which. ``"unknown"``: it cannot be known. None: the call failed before its work began, so it did nothing.
+        sequence_numbers: The messages on which the call did not, or may not have, taken effect.
+        inner_exception: The error that caused this one, if any.
 
     Source: Service Bus error conditions, docs/behaviour.md section 21.6.
     """
@@ -122,14 +122,14 @@ class ServiceBusError(Exception):
         condition: str | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """Make the error.
+        """Create the error.
 
         Args:
-            message: What happened and what to do; the class's own text when missing.
-            effect: What the call did before it failed; None when its work had not begun.
-            sequence_numbers: The messages for which it did not do, or may not have done, what it was to do.
-            condition: The AMQP condition when it is not the one of the class.
-            error: The error that led to this one; it becomes the cause.
+            message: What happened and what to do. None: the default text of the class.
+            effect: What the call did before it failed; None if its work had not begun.
+            sequence_numbers: The messages on which it did not, or may not have, taken effect.
+            condition: The AMQP condition, if it differs from that of the class.
+            error: The error that caused this one; it becomes the cause.
         """
         self.effect = effect
         self.sequence_numbers = list(sequence_numbers)
@@ -143,10 +143,10 @@ class ServiceBusError(Exception):
 
 
 class InvalidOperationError(ServiceBusError):
-    """The call cannot work on this entity or this message, now or later: change the call.
+    """The call is not possible on this entity or message, now or later: change the call.
 
-    Service Bus calls it an invalid operation: mixed keys in one batch, session id and partition key that differ,
-    or a feature that this version does not have (then ``condition`` is ``amqp:not-implemented``).
+    Service Bus calls it an invalid operation: mixed keys in one batch, different session id and partition key, or a
+    feature that this version does not have (then ``condition`` is ``amqp:not-implemented``).
 
     Source: docs/behaviour.md B-439.
     """
@@ -158,7 +158,7 @@ class InvalidOperationError(ServiceBusError):
 class PartitionKeyMismatchError(InvalidOperationError, ValueError):
     """Session id and partition key are both set and differ: set one of them, or both to the same text.
 
-    The service calls it an invalid operation, the SDK a ``ValueError``; it is both.
+    An invalid operation in the service and a ``ValueError`` in the SDK; here it is both.
 
     Source: docs/behaviour.md B-064.
     """
@@ -167,9 +167,9 @@ class PartitionKeyMismatchError(InvalidOperationError, ValueError):
 
 
 class InvalidRuleError(InvalidOperationError, ValueError):
-    """The text of a filter or an action is none: change it at the position that the error names.
+    """The text of a filter or an action does not parse: change it at the position that the error names.
 
-    The service calls it a bad request; here it is an invalid operation and a ``ValueError``.
+    A bad request in the service; here an invalid operation and a ``ValueError``.
 
     Source: docs/behaviour.md B-359.
     """
@@ -178,7 +178,7 @@ class InvalidRuleError(InvalidOperationError, ValueError):
 
 
 class OperationTimeoutError(ServiceBusError):
-    """The time for the call ran out: make it again, after a send with the same message id."""
+    """The call timed out: repeat it, after a send with the same message id."""
 
     condition = "com.microsoft:timeout"
     is_transient = True
@@ -189,9 +189,9 @@ class OperationTimeoutError(ServiceBusError):
 
 
 class MessageLockLostError(ServiceBusError):
-    """The lock on the message is gone: receive the message again.
+    """The lock on the message is lost: receive the message again.
 
-    After a plural settlement `sequence_numbers` names the messages that were not settled; the others were.
+    After a settlement of several messages `sequence_numbers` names those that were not settled; the others were.
 
     Source: docs/behaviour.md B-155, B-160.
     """
@@ -210,7 +210,7 @@ class MessageAlreadySettled(ServiceBusError, ValueError):  # noqa: N818 (the SDK
 
 
 class MessageNotFoundError(ServiceBusError):
-    """No message answers to that sequence number: peek to see which do.
+    """No message has that sequence number: peek to find existing messages.
 
     Source: docs/behaviour.md B-238, B-278.
     """
@@ -270,7 +270,7 @@ class ServiceBusQuotaExceededError(ServiceBusError):
 
 
 class ServiceBusServerBusyError(ServiceBusError):
-    """The broker asks for a pause: wait, then make the same call again.
+    """The broker is overloaded: wait, then repeat the call.
 
     Source: docs/behaviour.md B-100.
     """
@@ -281,9 +281,9 @@ class ServiceBusServerBusyError(ServiceBusError):
 
 
 class PartitionUnavailableError(ServiceBusServerBusyError):
-    """The store of the key's partition is out of service: wait, or send without a key.
+    """The partition of the key is out of service: wait, or send without a key.
 
-    Other partitions go on working, and a message without a key goes to one of them.
+    Other partitions keep working, and a message without a key goes to one of them.
 
     Source: docs/behaviour.md B-073, B-074, B-090.
     """
@@ -292,13 +292,13 @@ class PartitionUnavailableError(ServiceBusServerBusyError):
 
 
 class PartialSendError(ServiceBusError):
-    """`send_arrow` stored a part of the rows: send those in `rows` again.
+    """`send_arrow` stored some of the rows: send those in `rows` again.
 
-    With the effect ``"unknown"`` some of those may be stored too, and come twice if they are sent again.
+    With the effect ``"unknown"`` some of those may be stored too, and be duplicated by a second send.
 
     Attributes:
-        rows: Indexes of the rows that were not stored, rising.
-        partitions: Partition id to the number of rows that it stored.
+        rows: Indexes of the rows that were not stored, ascending.
+        partitions: Number of stored rows by partition id.
     """
 
     condition = "com.microsoft:server-busy"
@@ -315,14 +315,14 @@ class PartialSendError(ServiceBusError):
         condition: str | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """Make the error; `rows` were not stored, `partitions` counts those that were."""
+        """Create the error; `rows` were not stored, `partitions` counts those that were."""
         super().__init__(message, effect=effect, sequence_numbers=sequence_numbers, condition=condition, error=error)
         self.rows = list(rows)
         self.partitions = dict(partitions or {})
 
 
 class SessionLockLostError(ServiceBusError):
-    """The lock on the session is gone: accept the session again.
+    """The lock on the session is lost: accept the session again.
 
     Source: docs/behaviour.md B-203.
     """
@@ -343,9 +343,9 @@ class SessionCannotBeLockedError(ServiceBusError):
 
 
 class ReservationFencedError(ServiceBusError):
-    """Another program acquired the consumer since: let that one go on, or acquire it again.
+    """Another program acquired the consumer since, or no program has acquired it.
 
-    Or nobody acquired it where it is used.
+    Let the other program continue, or acquire the consumer again.
     """
 
     condition = "amqp:link:stolen"
@@ -353,9 +353,9 @@ class ReservationFencedError(ServiceBusError):
 
 
 class CheckpointBehindError(ServiceBusError):
-    """That number was completed before, so its messages are gone: go on from what the consumer has done.
+    """That number was completed before and its messages are gone: continue after the completed number.
 
-    A checkpoint was rolled back, or copied from another query.
+    The cause is a checkpoint that was rolled back, or copied from another query.
     """
 
     condition = "amqp:precondition-failed"
@@ -386,7 +386,7 @@ class StoreCorruptError(ServiceBusError):
 
 
 class ServiceBusConnectionError(ServiceBusError):
-    """The connection to a server broke: make the call again, which connects anew."""
+    """The connection to a server broke: repeat the call, which reconnects."""
 
     condition = "amqp:connection:forced"
     is_transient = True
@@ -394,7 +394,7 @@ class ServiceBusConnectionError(ServiceBusError):
 
 
 class ServiceBusCommunicationError(ServiceBusError):
-    """A server cannot be reached: check its name and the network, then try again."""
+    """A server cannot be reached: check its name and the network, then retry."""
 
     condition = "amqp:link:detach-forced"
     is_transient = True
@@ -402,14 +402,14 @@ class ServiceBusCommunicationError(ServiceBusError):
 
 
 class ServiceBusAuthenticationError(ServiceBusError):
-    """A server did not accept who the caller is: check the credential."""
+    """A server rejected the credential: check it."""
 
     condition = "com.microsoft:auth-failed"
     default_message = "The server did not accept the credential. Check the key or token of the connection string."
 
 
 class ServiceBusAuthorizationError(ServiceBusError):
-    """A server does not let the caller do this: ask for the right that it names."""
+    """The credential lacks the right for this call: use one with the right that the error names."""
 
     condition = "amqp:unauthorized-access"
     default_message = "The credential has no right to do this. Use one with the Send, Listen or Manage right it needs."
@@ -436,4 +436,4 @@ ResourceNotFoundError = MessagingEntityNotFoundError
 """The administration client's name for a missing entity."""
 
 ResourceExistsError = MessagingEntityAlreadyExistsError
-"""The administration client's name for an entity that is there already."""
+"""The administration client's name for an entity that exists already."""

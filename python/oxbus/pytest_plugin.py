@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pytest fixtures: a namespace in memory, a client for it, and the clock that both follow.
 
-The package itself is imported by the fixtures, not by this module: every pytest run loads the plugin.
+The fixtures import the package, not this module: every pytest run loads the plugin.
 """
 
 from __future__ import annotations

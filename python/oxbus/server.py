@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace behind the network, for unmodified clients of Azure Service Bus, Spark and `oxbus.bulk.BulkClient`.
+"""A network server of a namespace for Azure Service Bus clients, Spark and `oxbus.bulk.BulkClient`.
 
 Source: docs/server.md.
 """
@@ -40,29 +40,28 @@ def serve(
 ) -> Server:
     """Serve a namespace until the server is closed; use it in a ``with`` block.
 
-    Each port speaks every protocol, with TLS and without: they differ in what clients expect where.
+    Every port speaks every protocol, with and without TLS; the ports differ only in what clients expect there.
 
     Args:
-        namespace: What to serve.
-        host: Where to listen.
-        amqp_port: 5672 in the service; 0 for any that is free, None for none.
-        amqps_port: 5671 in the service.
-        http_port: 5300 in the emulator.
-        https_port: 443 in the service.
-        rules: Who may do what; without any, the emulator's development key may do everything, on loopback only.
-            A key that is left out is made.
-        certificate: A PEM file with the server's certificate and those of its issuers; None makes one for development.
+        namespace: The namespace to serve.
+        host: The address to listen on.
+        amqp_port: The port that stands for 5672 of the service; 0 for any free port, None for none.
+        amqps_port: The port that stands for 5671 of the service.
+        http_port: The port that stands for 5300 of the emulator.
+        https_port: The port that stands for 443 of the service.
+        rules: The authorization rules. Without any, the emulator's development key has all rights, on loopback only. A
+            missing key is generated.
+        certificate: A PEM file with the server's certificate chain. None: generate one for development.
         private_key: A PEM file with its private key.
-        certificate_out: Where to write what clients have to trust, when a certificate is made.
-        bulk_limits: Limits of bulk clients that are to be lower than they are, by the names in docs/bulk.md.
+        certificate_out: Where to write the certificate that clients have to trust, when one is generated.
+        bulk_limits: Lower limits for bulk clients, by the names in docs/bulk.md.
 
     Raises:
-        ValueError: `host` can be reached from elsewhere and there are no rules, a rule is wrong, a file is none, or a
-            limit is unknown or would be higher.
+        ValueError: `host` is reachable from other machines and there are no rules, a rule is invalid, a file is not
+            valid PEM, or a limit is unknown or above its default.
         OSError: The server cannot listen there.
 
-    Source:
-        docs/server.md, docs/behaviour.md B-407 to B-465.
+    Source: docs/server.md, docs/behaviour.md B-407 to B-465.
     """
     return namespace._serve(
         host,
@@ -79,19 +78,27 @@ def serve(
 
 
 def authorization_rules(server: Server) -> list[AuthorizationRule]:
-    """Return who may do what with the namespace of a server, with the keys in clear."""
+    """Return the authorization rules of a server, with the keys in clear text. Raises nothing.
+
+    Args:
+        server: The server.
+
+    Source: docs/server.md.
+    """
     return [_translation.to_authorization_rule(rule) for rule in server._rules()]
 
 
 def replace_authorization_rules(server: Server, rules: Iterable[AuthorizationRule]) -> None:
-    """Let other rules hold from now on, so that keys are replaced while clients go on.
+    """Replace the authorization rules of a running server, for example to rotate keys without an outage.
 
     Args:
         server: The server.
-        rules: All that are to hold. A key that is left out stays as it is in the rule of that name, or is made.
+        rules: All rules from now on. A missing key keeps its value in the rule of the same name, or is generated.
 
     Raises:
-        ValueError: A rule gives no right, has a key that could be guessed, or a name that is there twice.
-        ServiceBusQuotaExceededError: There are more than 12.
+        ValueError: A rule has no right, a weak key, or a name that occurs twice.
+        ServiceBusQuotaExceededError: There are more than 12 rules.
+
+    Source: docs/server.md; docs/behaviour.md B-046.
     """
     server._replace_rules([asdict(rule) for rule in rules])

@@ -44,7 +44,7 @@ def test_partitions_are_fixed(data: Path, run: Callable[..., Any]) -> None:
     """Another number of partitions is refused."""
     refused = run("init", data, "--partitions", 16)
     assert refused.code == 1
-    assert "4 partitions" in refused.err
+    assert "set 4" in refused.err
 
 
 def test_tier_decides_how_many_partitions(nowhere: Path, run: Callable[..., Any]) -> None:

@@ -26,40 +26,40 @@ def some(ox: Callable[..., Any]) -> None:
     [
         (
             "queue show nowhere",
-            "there is no queue `nowhere`; queues that there are: orders; make it with `oxbus queue create nowhere`",
+            "the queue `nowhere` does not exist; existing queues: orders; create it with `oxbus queue create nowhere`",
         ),
         (
             "queue delete news",
-            "there is no queue `news`; queues that there are: orders; make it with `oxbus queue create news`",
+            "the queue `news` does not exist; existing queues: orders; create it with `oxbus queue create news`",
         ),
         (
             "topic update nowhere --user-metadata x",
-            "there is no topic `nowhere`; topics that there are: news; make it with `oxbus topic create nowhere`",
+            "the topic `nowhere` does not exist; existing topics: news; create it with `oxbus topic create nowhere`",
         ),
         (
             "subscription create nowhere all",
-            "there is no topic `nowhere`; topics that there are: news; make it with `oxbus topic create nowhere`",
+            "the topic `nowhere` does not exist; existing topics: news; create it with `oxbus topic create nowhere`",
         ),
         (
             "subscription show news nobody",
             (
-                "there is no subscription `nobody`; subscriptions that there are: all; "
-                "make it with `oxbus subscription create news nobody`"
+                "the subscription `nobody` does not exist; existing subscriptions: all; "
+                "create it with `oxbus subscription create news nobody`"
             ),
         ),
         (
             "rule show news all nothing",
             (
-                "there is no rule `nothing`; rules that there are: $Default; "
-                "make it with `oxbus rule create news all nothing`"
+                "the rule `nothing` does not exist; existing rules: $Default; "
+                "create it with `oxbus rule create news all nothing`"
             ),
         ),
         *[
             (
                 f"{command} nowhere",
                 (
-                    "there is no queue `nowhere`; entities that there are: orders, news, news/Subscriptions/all; "
-                    "make it with `oxbus queue create nowhere`"
+                    "the queue `nowhere` does not exist; existing entities: orders, news, news/Subscriptions/all; "
+                    "create it with `oxbus queue create nowhere`"
                 ),
             )
             for command in ("peek", "receive", "stats", "deadletter list", "reservation list")
@@ -67,8 +67,8 @@ def some(ox: Callable[..., Any]) -> None:
         (
             "receive news --subscription nobody",
             (
-                "there is no subscription `nobody`; subscriptions that there are: all; "
-                "make it with `oxbus subscription create news nobody`"
+                "the subscription `nobody` does not exist; existing subscriptions: all; "
+                "create it with `oxbus subscription create news nobody`"
             ),
         ),
     ],
@@ -83,13 +83,13 @@ def test_missing_entity_lists_what_there_is(run: Callable[..., Any], command: st
 def test_send_to_nowhere(run: Callable[..., Any]) -> None:
     """The same for a send."""
     refused = run("send", "nowhere", "x")
-    assert (refused.code, "entities that there are: orders, news" in refused.err) == (1, True)
+    assert (refused.code, "existing entities: orders, news" in refused.err) == (1, True)
 
 
 def test_empty_namespace_has_none(data: Path, run: Callable[..., Any]) -> None:
     """With nothing to list, that is told."""
     assert data.is_dir()
-    assert "queues that there are: none; make it with `oxbus queue create orders`" in run("peek", "orders").err
+    assert "existing queues: none; create it with `oxbus queue create orders`" in run("peek", "orders").err
 
 
 @pytest.mark.usefixtures("some")
@@ -112,14 +112,14 @@ def test_refusals_name_no_call(run: Callable[..., Any], command: str, text: str)
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("quue", "there is no command `oxbus quue`; there are init, queue, topic, "),
+        ("quue", "unknown command `oxbus quue`; the commands are init, queue, topic, "),
         ("quue", "did you mean `oxbus queue`?"),
         (
             "queue creat orders",
-            "there is no command `oxbus queue creat`; there are create, show, update, delete, list; ",
+            "unknown command `oxbus queue creat`; the commands are create, show, update, delete, list; ",
         ),
         ("queue creat orders", "did you mean `oxbus queue create`?"),
-        ("frobnicate", "there is no command `oxbus frobnicate`; there are init"),
+        ("frobnicate", "unknown command `oxbus frobnicate`; the commands are init"),
     ],
 )
 def test_unknown_command(run: Callable[..., Any], command: str, text: str) -> None:

@@ -51,7 +51,7 @@ def test_list_shows_what_consumers_have(ox: Callable[..., Any], entity: list[str
 def test_cancelled_messages_can_be_received(ox: Callable[..., Any], entity: list[str]) -> None:
     """What was reserved goes back."""
     assert len(ox("receive", *entity, "--all", "--abandon").out.splitlines()) == 2
-    assert ox("reservation", "cancel", *entity, "query").out == "3 messages given back\n"
+    assert ox("reservation", "cancel", *entity, "query").out == "3 messages released\n"
     assert ox("reservation", "cancel", *entity, "query", "--json").json == {"given_back": 0}
     assert len(ox("receive", *entity, "--all").out.splitlines()) == 5
     assert ox("reservation", "list", *entity, "--json").json == []

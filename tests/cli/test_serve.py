@@ -143,11 +143,11 @@ def test_what_cannot_be_served_is_one_line(
     outcome = run("serve", "--amqp-port", "0", "--memory", "--rules", str(rules), "--sas-key", SECRET)
     assert (outcome.code, "exclude each other" in outcome.err) == (2, True)
     for text, word in (
-        ("[]", "with one at least"),
-        ("{", "no JSON"),
+        ("[]", "at least one authorization rule"),
+        ("{", "not valid JSON"),
         ('[{"key_name": "a"}]', "rights"),
         ('[{"key_name": "a", "rights": ["Send"]}]', "primary_key"),
-        ('[{"key_name": 1, "primary_key": "b", "rights": ["Send"]}]', "must be a text"),
+        ('[{"key_name": 1, "primary_key": "b", "rights": ["Send"]}]', "must be a string"),
         ('[{"unheard": "a"}]', "unknown key"),
         ("[1]", "must be an object"),
     ):
@@ -292,7 +292,7 @@ def test_old_options_name_the_new_ones(run: Callable[..., Any], old: list[str], 
     """One line, wrong usage, and nothing is served; the help does not show them."""
     outcome = run("serve", "--memory", "--amqp-port", "0", *old)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
-    assert f"{old[0]} is gone" in outcome.err
+    assert f"{old[0]} was removed" in outcome.err
     assert new in outcome.err
     assert "docs/guide/one-server.md" in outcome.err
     assert KEY not in outcome.err
@@ -356,7 +356,7 @@ def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_
     rules.write_text("[")
     process.send_signal(signal.SIGHUP)
     assert process.stderr is not None
-    assert "stay as they were" in process.stderr.readline()
+    assert "are unchanged" in process.stderr.readline()
     assert status(SECRET) == 200
     write(SECRET + "2")
     process.send_signal(signal.SIGHUP)
@@ -383,6 +383,6 @@ def test_key_of_the_environment_is_not_shown_to_people(launch: Callable[..., sub
         assert process.returncode == 0
         assert lines[0].startswith("Serving on 127.0.0.1: amqp ")
         assert shown in lines[1]
-        assert lines[2] == "Limits are those of the tier standard; --tier none lifts them.\n"
+        assert lines[2] == "The limits of the tier standard apply; --tier none removes them.\n"
         assert lines[3] == "Ctrl-C or SIGTERM ends it.\n"
         assert SECRET not in "".join(lines) + out + err

@@ -61,10 +61,10 @@ GOOD_RULE = rule("s", FilterType="Sql", SqlFilter={"SqlExpression": "a = 1"})
 
 @pytest.mark.parametrize("text", ["", "{", '{"UserConfig": {}} x', '{"UserConfig": 1, "UserConfig": 2}', "\xff"])
 def test_file_that_is_no_json(open_namespace: Callable[..., Namespace], tmp_path: Path, text: str) -> None:
-    """The error names the file; a key that is there twice is an error too."""
+    """The error names the file; a duplicate key is an error too."""
     file = tmp_path / "config.json"
     file.write_text(text, encoding="latin-1")
-    with pytest.raises(ValueError, match=r"config: `.*config\.json` is no JSON"):
+    with pytest.raises(ValueError, match=r"config: `.*config\.json` is not valid JSON"):
         open_namespace(config=file)
     with pytest.raises(FileNotFoundError, match=r"missing\.json"):
         open_namespace(config=tmp_path / "missing.json")

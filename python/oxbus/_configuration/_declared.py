@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a configuration file declares: entities with their options, each with its place in the file."""
+"""The declarations of a configuration file: entities with their options, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """An entity or a rule of the file.
+    """An entity or a rule in the file.
 
     Attributes:
-        place: Where it is in the file.
+        place: Its place in the file.
         name: Its name.
     """
 
@@ -33,11 +33,11 @@ class DeclaredRule(Declared):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEntity(Declared):
-    """An entity.
+    """An entity in the file.
 
     Attributes:
         kind: ``"queue"``, ``"topic"`` or ``"subscription"``.
-        options: The options that the file gives, with the names and types of the administration client.
+        options: The options in the file, with the names and types of the administration client.
         topic: The topic of a subscription.
         rules: The rules of a subscription.
     """
@@ -49,28 +49,28 @@ class DeclaredEntity(Declared):
 
     @property
     def owner(self) -> tuple[str, ...]:
-        """What the calls of the administration client take before the name."""
+        """The arguments of administration calls before the name."""
         return () if self.topic is None else (self.topic,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the calls of the administration client take to find it."""
+        """The arguments by which administration calls find the entity."""
         return (*self.owner, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All that a file declares, topics before their subscriptions."""
+    """All declarations of a file, topics before their subscriptions."""
 
     entities: tuple[DeclaredEntity, ...]
 
     def create_in(self, namespace: Namespace) -> None:
-        """Create what the namespace lacks, and set what the file says of the rest; all of it or nothing.
+        """Create missing entities and set the options of existing ones: all of it, or nothing.
 
         Raises:
-            InvalidOperationError: An entity is there with another value of an option that is fixed at creation.
+            InvalidOperationError: An entity exists with another value of an option that is fixed at creation.
             ValueError: An option is out of its range.
         """
-        from oxbus._configuration._setup import Setup  # noqa: PLC0415 -- it knows the administration client
+        from oxbus._configuration._setup import Setup  # noqa: PLC0415 -- it imports the administration client
 
         Setup(namespace).run(self)

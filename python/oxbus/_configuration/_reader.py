@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a configuration file to what it declares. Nothing here touches a namespace."""
+"""Parsing of a configuration file. Nothing here touches a namespace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPTIONS: Final = {
     "RequiresDuplicateDetection": ("requires_duplicate_detection", Section.flag),
     "RequiresSession": ("requires_session", Section.flag),
 }
-"""The keys under ``Properties`` with the option that each one sets and how it is read."""
+"""The keys under ``Properties``, with the option that each sets and its parser."""
 
 _TOPIC_KEYS: Final = (
     "DefaultMessageTimeToLive",
@@ -34,7 +34,7 @@ _TOPIC_KEYS: Final = (
     "RequiresDuplicateDetection",
 )
 _TOPIC_ONLY_KEYS: Final = ("DuplicateDetectionHistoryTimeWindow", "EnablePartitioning", "RequiresDuplicateDetection")
-"""What a subscription has from its topic."""
+"""Keys that a subscription inherits from its topic."""
 _KEYS: Final = {
     "queue": tuple(_OPTIONS),
     "topic": _TOPIC_KEYS,
@@ -57,11 +57,12 @@ def read_configuration(config: object) -> Configuration:
     """Read a configuration.
 
     Args:
-        config: The path of a JSON file, or what such a file holds, as a mapping.
+        config: The path of a JSON file, or its content as a mapping.
 
     Raises:
-        ValueError: It is no JSON, has an unknown key or a value of the wrong kind; the text names the place.
-        TypeError: It is neither a path nor a mapping.
+        ValueError: The file is not valid JSON, or has an unknown key or a value of the wrong kind; the text names the
+            place.
+        TypeError: `config` is neither a path nor a mapping.
         OSError: The file cannot be read.
     """
     if isinstance(config, str | os.PathLike):
@@ -96,15 +97,15 @@ def _load(path: Path) -> object:
     try:
         return json.loads(path.read_bytes(), object_pairs_hook=_object)
     except ValueError as error:
-        raise ValueError(f"config: `{path}` is no JSON: {error}") from error
+        raise ValueError(f"config: `{path}` is not valid JSON: {error}") from error
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object, and refuse a key that is there twice: the first one would be lost."""
+    """Build an object; reject a duplicate key, whose first value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)} is there twice")
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)} occurs twice")
     return found
 
 
@@ -157,7 +158,7 @@ def _correlation(properties: Section) -> CorrelationRuleFilter:
 
 
 def _check_unique(places: list[tuple[str, str]]) -> None:
-    """Refuse a name that is declared twice; letter case does not tell names apart (docs/behaviour.md B-018)."""
+    """Reject a name that is declared twice; names are case-insensitive (docs/behaviour.md B-018)."""
     first: dict[str, str] = {}
     for name, place in places:
         known = first.setdefault(name.lower(), place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One object of a configuration file, read key by key; every error names the place in the file."""
+"""Access to one object of a configuration file; every error names the place in the file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Section:
     """An object of the file.
 
     Args:
-        value: What the file has there.
-        path: The place, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
+        value: The value in the file.
+        path: Its place, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
         keys: The keys that it may have.
 
     Raises:
-        ValueError: It is no object, or has a key that is not one of `keys`.
+        ValueError: The value is not an object, or has an unknown key.
     """
 
     def __init__(self, value: object, path: str, keys: Collection[str]) -> None:
@@ -40,28 +40,28 @@ class Section:
                 raise self._wrong(key, f"unknown key; {hint}")
 
     def __contains__(self, key: str) -> bool:
-        """Tell whether the key is there and not null."""
+        """Return whether the key is present and not null."""
         return self._values.get(key) is not None
 
     def place(self, key: object) -> str:
-        """Return the place of a key."""
+        """Return the place of a key in the file."""
         return ".".join(filter(None, (self.path, str(key))))
 
     def section(self, key: str, keys: Collection[str]) -> Section:
-        """Return the object under a key; an empty one when it is not there."""
+        """Return the object under a key; an empty one if it is missing."""
         return Section(self._values[key] if key in self else {}, self.place(key), keys)
 
     def required_section(self, key: str, keys: Collection[str]) -> Section:
-        """Return the object under a key that must be there."""
+        """Return the object under a required key."""
         return Section(self._required(key), self.place(key), keys)
 
     def sections(self, key: str, keys: Collection[str]) -> list[Section]:
-        """Return the objects of the list under a key; none when it is not there."""
+        """Return the objects of the list under a key; an empty list if it is missing."""
         items = self._of_kind(key, list) if key in self else []
         return [Section(item, f"{self.place(key)}[{index}]", keys) for index, item in enumerate(items)]
 
     def values(self, key: str) -> dict[str, Any]:
-        """Return the texts, numbers and truths under the names of an object; none when it is not there."""
+        """Return the strings, numbers and booleans of the object under a key; empty if it is missing."""
         found = self._of_kind(key, dict) if key in self else {}
         for name, value in found.items():
             if not isinstance(value, str | int | float):
@@ -69,15 +69,15 @@ class Section:
         return dict(found)
 
     def text(self, key: str) -> str:
-        """Return the text under a key."""
+        """Return the string under a key."""
         return str(self._of_kind(key, str))
 
     def flag(self, key: str) -> bool:
-        """Return the truth under a key."""
+        """Return the boolean under a key."""
         return bool(self._of_kind(key, bool))
 
     def number(self, key: str) -> int:
-        """Return the whole number under a key."""
+        """Return the integer under a key."""
         return int(self._of_kind(key, int))
 
     def duration(self, key: str) -> timedelta:
@@ -89,7 +89,7 @@ class Section:
             raise self._wrong(key, f"must be an ISO 8601 duration such as PT30S or P1DT2H: `{found}`") from None
 
     def one_of(self, key: str, choices: Collection[str]) -> str:
-        """Return the text under a key, which is one of a few."""
+        """Return the string under a key, which must be one of `choices`."""
         found = self.text(key)
         if found not in choices:
             raise self._wrong(key, f"must be {' or '.join(choices)}: `{found}`")
@@ -102,7 +102,7 @@ class Section:
 
     def _of_kind(self, key: str, kind: type) -> Any:
         value = self._required(key)
-        # In Python a truth is a number, in the file it is not.
+        # bool is a subclass of int in Python, not in the file.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self._wrong(key, f"must be {_KINDS[kind]}, not {_shown(value)}")
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing a namespace to what a configuration file says; what was done is undone when a step fails."""
+"""Applying a configuration file to a namespace; completed steps are undone when one fails."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 _FIXED: Final = ("enable_partitioning", "requires_duplicate_detection", "requires_session")
 """Options that no update can change."""
 _FORWARDS: Final = ("forward_dead_lettered_messages_to", "forward_to")
-"""Set last: they may name an entity that the file declares later."""
+"""Set last, because they may name an entity that the file declares later."""
 
 
 class Setup:
-    """One run of a configuration over a namespace that nobody else uses yet."""
+    """One application of a configuration to a namespace that has no other users yet."""
 
     def __init__(self, namespace: Namespace) -> None:
         self._admin: Any = ServiceBusAdministrationClient(namespace)
-        # There the namespace decides about partitions, whatever its entities ask for (docs/behaviour.md B-005).
+        # On Premium the namespace decides about partitioning, not the entity (docs/behaviour.md B-005).
         decides = self._admin.get_namespace_properties().messaging_sku == MessagingSku.PREMIUM
         self._compared = [name for name in _FIXED if not (decides and name == "enable_partitioning")]
         self._undo: list[Callable[[], object]] = []
 
     def run(self, configuration: Configuration) -> None:
-        """Do all of it, or nothing."""
+        """Apply all of the configuration, or nothing."""
         for entity in configuration.entities:
             self._check_fixed(entity)
         try:
@@ -44,7 +44,7 @@ class Setup:
                     self._change(entity, {name: entity.options[name] for name in _FORWARDS if name in entity.options})
         except BaseException:
             for undo in reversed(self._undo):
-                # The first error is the one to tell.
+                # The first error is the one to report.
                 with suppress(ServiceBusError, OSError):
                     undo()
             raise
@@ -66,7 +66,7 @@ class Setup:
             self._change(entity, {name: value for name, value in options.items() if name not in _FIXED})
         else:
             if rules:
-                # Instead of `$Default`, which would select every message.
+                # Replaces `$Default`, which would select every message.
                 options["rule"], rules = rules[0].rule, rules[1:]
             self._call("create", entity)(*entity.names, **options)
             self._undo.append(lambda: self._call("delete", entity)(*entity.names))
@@ -86,7 +86,7 @@ class Setup:
         self._undo.append(lambda: self._admin.delete_rule(*place, rule.name))
 
     def _change(self, entity: DeclaredEntity, options: dict[str, Any]) -> None:
-        """Set the options that the file gives and that differ."""
+        """Set the options in the file that differ from the current ones."""
         before = self._find(entity)
         different = {name: value for name, value in options.items() if (before[name] or "") != (value or "")}
         if not different:
@@ -94,12 +94,12 @@ class Setup:
         after = self._find(entity)
         after.update(different)
         self._call("update", entity)(*entity.owner, after)
-        # None would keep what was set; an empty text clears it.
+        # None would keep the new value; an empty string clears it.
         before.update({name: before[name] or "" for name in _FORWARDS if name in before})
         self._undo.append(lambda: self._call("update", entity)(*entity.owner, before))
 
     def _find(self, entity: DeclaredEntity) -> Any:
-        """The options of an entity, or None when there is none."""
+        """Return the options of an entity, or None if it does not exist."""
         with suppress(MessagingEntityNotFoundError):
             return self._call("get", entity)(*entity.names)
         return None
@@ -111,7 +111,7 @@ class Setup:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Name the place in the file in every refusal."""
+    """Add the place in the file to every error."""
     try:
         yield
     except (ServiceBusError, ValueError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with a server: authorization rules from a file, or one key from the environment."""
+"""The authorization rules of a server: from a file, or one key from the environment."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 SAS_KEY_VARIABLE: Final = "OXBUS_SAS_KEY"
 RELOAD_SIGNAL: Final = signal.SIGHUP
-"""The signal after which the file is read again."""
+"""The signal that makes the server read the file again."""
 
 _NAME: Final = "RootManageSharedAccessKey"
 _KEYS: Final = ("key_name", "primary_key", "secondary_key", "rights")
 
 
 def add_access_rules(parser: ArgumentParser) -> None:
-    """Add the options that say who may do what."""
+    """Add the options for authorization rules."""
     group = parser.add_argument_group(
-        "access", "Without these the development key of the emulator may do everything, on loopback only."
+        "access", "Without these options the emulator's development key has all rights, on loopback only."
     )
     group.add_argument(
         "--rules",
@@ -44,19 +44,19 @@ def add_access_rules(parser: ArgumentParser) -> None:
     group.add_argument(
         "--sas-key",
         metavar="KEY",
-        help="a key that may do everything; others on this machine may see it here, "
-        f"but not in ${SAS_KEY_VARIABLE}, which is the default",
+        help=f"a key with all rights (default: ${SAS_KEY_VARIABLE}, which, unlike "
+        "this option, other users of this machine cannot see)",
     )
     group.add_argument("--sas-key-name", metavar="NAME", help=f"the name of that key (default: {_NAME})")
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Where the rules of a server come from.
+    """The origin of a server's authorization rules.
 
     Attributes:
-        file: The file with all of them.
-        name: The name of the one key that there is otherwise.
+        file: The file with all rules.
+        name: The name of the single key that is used without a file.
         key: That key; None for the development key.
     """
 
@@ -66,10 +66,10 @@ class AccessRules:
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """Take them from the options and the environment.
+        """Read them from the options and the environment.
 
         Raises:
-            UsageError: Both a file and a key are named.
+            UsageError: Both a file and a key are given.
         """
         key = options.sas_key or os.environ.get(SAS_KEY_VARIABLE) or None
         if options.rules is not None and options.sas_key:
@@ -78,14 +78,14 @@ class AccessRules:
 
     @property
     def is_development(self) -> bool:
-        """Whether everybody knows the key."""
+        """Whether the server uses the emulator's public development key."""
         return self.file is None and self.key is None
 
     def read(self) -> list[AuthorizationRule]:
         """Return the rules; none for the development key.
 
         Raises:
-            CommandError: The file is no such list.
+            CommandError: The file does not contain a valid list of rules.
             OSError: The file cannot be read.
         """
         if self.file is not None:
@@ -97,7 +97,7 @@ class AccessRules:
         return [AuthorizationRule(key_name=self.name, primary_key=self.key, rights=["Manage", "Send", "Listen"])]
 
     def replace_in(self, server: Server) -> None:
-        """Read the file again and let its rules hold; after a mistake those that hold stay, which is told."""
+        """Read the file again and apply its rules. If it has a mistake, report it and keep the current rules."""
         from oxbus.server import replace_authorization_rules  # noqa: PLC0415 -- not needed for `--help`
 
         if self.file is None:
@@ -105,16 +105,16 @@ class AccessRules:
         try:
             replace_authorization_rules(server, _read(self.file))
         except (CommandError, ServiceBusError, OSError, ValueError) as error:
-            print(f"oxbus: the rules stay as they were: {error}", file=sys.stderr, flush=True)
+            print(f"oxbus: the authorization rules are unchanged: {error}", file=sys.stderr, flush=True)
 
 
 def _read(file: Path) -> list[AuthorizationRule]:
     try:
         found = json.loads(file.read_bytes())
     except ValueError as error:
-        raise CommandError(f"`{file}` is no JSON: {error}") from error
+        raise CommandError(f"`{file}` is not valid JSON: {error}") from error
     if not isinstance(found, list) or not found:
-        raise CommandError(f"`{file}` must be a list of authorization rules, with one at least")
+        raise CommandError(f"`{file}` must be a list of at least one authorization rule")
     return [_rule(file, place, rule) for place, rule in enumerate(found)]
 
 
@@ -127,10 +127,10 @@ def _rule(file: Path, place: int, found: object) -> AuthorizationRule:
     if unknown := sorted(found.keys() - set(_KEYS)):
         raise CommandError(f"{where} has an unknown key; use {', '.join(_KEYS)}: `{unknown[0]}`")
     if not isinstance(found.get("rights"), list) or not all(isinstance(right, str) for right in found["rights"]):
-        raise CommandError(f"{where} must have rights: a list of Send, Listen and Manage")
+        raise CommandError(f"{where} must have rights: a list of Send, Listen or Manage")
     for key in _KEYS[:3]:
         if key in found and not isinstance(found[key], str):
-            raise CommandError(f"{where}: {key} must be a text")
+            raise CommandError(f"{where}: {key} must be a string")
     if "key_name" not in found or "primary_key" not in found:
         raise CommandError(f"{where} must have key_name and primary_key")
     return AuthorizationRule(**found)

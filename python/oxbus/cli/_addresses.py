@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entity a command sends to or receives from."""
+"""The entity that a command sends to or receives from."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def add_receivable(parser: ArgumentParser) -> None:
-    """Add what names a queue or a subscription."""
+    """Add the options that name a queue or a subscription."""
     parser.add_argument("entity", metavar="ENTITY", help="a queue, or a subscription as TOPIC/Subscriptions/NAME")
     parser.add_argument("--subscription", metavar="NAME", help="the subscription, when ENTITY is a topic")
 
 
 def receivable(options: Options) -> str:
-    """Return the path of what was named.
+    """Return the path of the named entity.
 
     Raises:
-        ValueError: The name of the subscription cannot be one.
+        ValueError: The name of the subscription is invalid.
     """
     entity: str = options.entity
     return entity if options.subscription is None else subscription_path(entity, options.subscription)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of commands. Making it imports nothing that `--help` does not need."""
+"""The command tree. Building it imports nothing that `--help` does not need."""
 
 from __future__ import annotations
 
@@ -25,44 +25,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _EPILOG: Final = (
-    "Exit codes: 0 done, 1 failed or something is wrong, 2 wrong usage or something missing. "
-    "Failures are one line on standard error."
+    "Exit codes: 0 done, 1 failed or a problem was found, 2 wrong usage or a missing package. "
+    "A failure prints one line on standard error."
 )
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; what it finds has `run`, or `explain` when a command is missing."""
+    """Return the parser of the whole command line; its result has `run`, or `explain` when a command is missing."""
     parser = CommandParser(
         prog="oxbus",
-        description="Service Bus queues and topics, in a directory of this machine.",
+        description="Service Bus queues and topics in a local directory.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     parser.add_argument(
-        "--data", dest="place", type=Path, metavar="DIR", help="the directory of the namespace; also after the command"
+        "--data",
+        dest="place",
+        type=Path,
+        metavar="DIR",
+        help="the directory of the namespace; also accepted after the command",
     )
     parser.set_defaults(run=None, explain=parser.print_help)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    add_init(_add(commands, "init", "make a namespace in a directory"))
+    add_init(_add(commands, "init", "create a namespace in a directory"))
     for kind in ("queue", "topic", "subscription"):
-        add_entity_commands(_group(commands, kind, f"make, show, change and delete {kind}s"), kind)
-    add_rule_commands(_group(commands, "rule", "make, show, change and delete the rules of a subscription"))
+        add_entity_commands(_group(commands, kind, f"create, show, update and delete {kind}s"), kind)
+    add_rule_commands(_group(commands, "rule", "create, show, update and delete the rules of a subscription"))
     add_send(_add(commands, "send", "send messages to a queue or a topic"))
     add_receive(_add(commands, "receive", "receive messages and write their bodies"))
-    add_peek(_add(commands, "peek", "look at messages without taking them"))
+    add_peek(_add(commands, "peek", "show messages without removing them"))
     add_dead_letter_commands(_group(commands, "deadletter", "show, resubmit and delete dead letters"))
-    add_reservation_commands(_group(commands, "reservation", "show and cancel what consumers have reserved"))
-    add_stage_commands(_group(commands, "stage", "show and discard what tasks have put aside for a commit"))
-    add_stats(_add(commands, "stats", "count messages, and tell how the partitions are"))
-    add_serve(_add(commands, "serve", "let other processes reach a namespace over the network"))
+    add_reservation_commands(_group(commands, "reservation", "show and cancel the reservations of consumers"))
+    add_stage_commands(_group(commands, "stage", "show and discard the stages of staged sends"))
+    add_stats(_add(commands, "stats", "count messages and show partition health"))
+    add_serve(_add(commands, "serve", "serve a namespace over the network"))
     _add_salvage(commands)
     add_demo(commands)
     return parser
 
 
 class _Version(argparse.Action):
-    """Look the version up only when it is asked for: that takes as long as all else."""
+    """Look up the version only on request: that takes as long as everything else."""
 
     def __call__(
         self,
@@ -81,20 +85,20 @@ class _Version(argparse.Action):
 
 
 def _add(commands: Any, name: str, explanation: str) -> argparse.ArgumentParser:
-    """Add a command that says the same in the list of commands and in its own help."""
+    """Add a command with the same description in the list of commands and in its own help."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=explanation,
         description=f"{explanation[0].upper()}{explanation[1:]}.",
         epilog=_EPILOG,
-        # A beginning of an option would mean another one, or none, once there are more.
+        # An abbreviation could change its meaning when an option is added.
         allow_abbrev=False,
     )
     return parser
 
 
 def _group(commands: Any, name: str, explanation: str) -> Callable[..., argparse.ArgumentParser]:
-    """Add a command that has commands; returns what adds one of them, by name, help and what runs it."""
+    """Add a command with subcommands; return a function that adds one by name, help and `run`."""
     group = _add(commands, name, explanation)
     group.set_defaults(explain=group.print_help)
     inner = group.add_subparsers(dest="verb", metavar="COMMAND")
@@ -110,23 +114,23 @@ def _group(commands: Any, name: str, explanation: str) -> Callable[..., argparse
 def _add_salvage(commands: Any) -> None:
     salvage = commands.add_parser(
         "salvage",
-        help="copy what is intact out of a damaged namespace",
+        help="copy the intact part of a damaged namespace",
         description=(
-            "Reads the namespace in DIR, changes nothing there, writes what is intact into a new namespace in TARGET, "
-            "and says for each partition what is lost. Messages whose completion is lost are there again. "
-            "Exit code 1 when something is lost."
+            "Reads the namespace in DIR without changing it, writes its intact part into a new namespace in TARGET, "
+            "and lists the losses of each partition. Messages whose completion is lost are available again. "
+            "Exit code 1 if anything is lost."
         ),
     )
     salvage.set_defaults(run=_salvage)
-    salvage.add_argument("source", type=Path, metavar="DIR", help="the damaged namespace; nobody may have it open")
+    salvage.add_argument("source", type=Path, metavar="DIR", help="the damaged namespace; no process may have it open")
     salvage.add_argument(
         "target",
         type=Path,
         nargs="?",
         metavar="TARGET",
-        help="where to write the copy (default: DIR with the ending .salvaged)",
+        help="where to write the copy (default: DIR with the suffix .salvaged)",
     )
-    salvage.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+    salvage.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
 def _salvage(options: argparse.Namespace) -> int:

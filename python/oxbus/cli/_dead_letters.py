@@ -40,31 +40,29 @@ _DEFAULTS: Final = {"reason": "-", "description": "-"}
 
 def add_dead_letter_commands(add: Callable[..., ArgumentParser]) -> None:
     """Add the commands."""
-    listing = add("list", "show dead letters, with why they are there", _list)
+    listing = add("list", "show dead letters with their reasons", _list)
     add_receivable(listing)
     listing.add_argument(
-        "--sub-queue", choices=SUB_QUEUES, default=SUB_QUEUES[0], help="which of them (default: %(default)s)"
+        "--sub-queue", choices=SUB_QUEUES, default=SUB_QUEUES[0], help="which sub-queue (default: %(default)s)"
     )
     add_range(listing)
-    listing.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
+    listing.add_argument("--json", action="store_true", help="print each message in full, as one line of JSON")
     add_namespace_options(listing)
-    resubmit = add("resubmit", "put dead letters back into their entity, as new messages", _resubmit)
+    resubmit = add("resubmit", "move dead letters back into their entity as new messages", _resubmit)
     _add_choice(resubmit)
-    resubmit.add_argument(
-        "--rate", type=_values.positive, metavar="N", help="messages per second (default: all at once)"
-    )
-    purge = add("purge", "delete dead letters: all of them, unless something narrows that down", _purge)
+    resubmit.add_argument("--rate", type=_values.positive, metavar="N", help="messages per second (default: no limit)")
+    purge = add("purge", "delete dead letters: all, or those that the options select", _purge)
     _add_choice(purge)
-    purge.add_argument(
-        "--before", type=_values.moment, metavar="TIME", help="only those that were stored before that time"
-    )
+    purge.add_argument("--before", type=_values.moment, metavar="TIME", help="only those stored before that time")
 
 
 def _add_choice(parser: ArgumentParser) -> None:
     add_receivable(parser)
-    parser.add_argument("--where", metavar="CONDITION", help="only those that a SQL condition selects, as in rules")
+    parser.add_argument(
+        "--where", metavar="CONDITION", help="only those that a SQL condition selects, with the syntax of rules"
+    )
     add_parameters(parser)
-    parser.add_argument("--limit", type=_values.amount, metavar="N", help="at most so many")
+    parser.add_argument("--limit", type=_values.amount, metavar="N", help="upper bound for their number")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_namespace_options(parser)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus demo`; its packages are an extra."""
+"""`oxbus demo`; its packages are an optional extra."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def add_demo(commands: Any) -> None:
     """Add the command."""
     demo = commands.add_parser(
         "demo",
-        help="send a year of flights through queues and a topic and check every one",
+        help="send a year of flights through queues and a topic, and check each one",
         description=(
             "Sends the 336,776 flights that left New York City in 2013 through a queue of 16 partitions, placed and "
-            "encoded by Spark, then some of them through sessions and a topic, and checks each message that comes out. "
+            "encoded by Spark, then a part of them through sessions and a topic, and checks each received message. "
             'Needs the extra "demo" and Java 17 or newer.'
         ),
     )
@@ -32,11 +32,11 @@ def add_demo(commands: Any) -> None:
         "--data",
         type=Path,
         metavar="DIR",
-        help="where messages and progress are kept until the demo is over; after a kill the same command goes on "
+        help="where messages and progress are stored until the demo ends; after a kill the same command continues "
         f"(default: {_USUAL} in the current directory)",
     )
-    place.add_argument("--memory", action="store_true", help="keep everything in memory; a killed demo is gone")
-    demo.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+    place.add_argument("--memory", action="store_true", help="keep everything in memory; a killed demo cannot continue")
+    demo.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
 def _demo(options: Options) -> int:

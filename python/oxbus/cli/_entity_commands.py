@@ -53,18 +53,18 @@ def add_entity_commands(add: Callable[..., ArgumentParser], kind: str) -> None:
     """Add the commands of a kind of entity.
 
     Args:
-        add: Adds a command and returns its parser; takes its name, its help and what runs it.
+        add: Adds a command and returns its parser; takes its name, its help and the function that runs it.
         kind: ``"queue"``, ``"topic"`` or ``"subscription"``.
     """
-    create = _command(add, "create", f"make a {kind} and show its options", _create, kind)
+    create = _command(add, "create", f"create a {kind} and show its options", _create, kind)
     add_entity_options(create, kind)
     if kind == "subscription":
         create.add_argument(
-            "--rule", metavar="NAME", help="its first rule, with the filter and the action below, instead of $Default"
+            "--rule", metavar="NAME", help="its first rule, with the filter and action below, in place of $Default"
         )
         add_rule_options(create)
     _command(add, "show", f"show the options of a {kind}", _show, kind)
-    update = _command(add, "update", f"change options of a {kind}; those not given stay", _update, kind)
+    update = _command(add, "update", f"change the given options of a {kind}", _update, kind)
     add_entity_options(update, kind)
     _command(add, "delete", f"delete a {kind} with its messages", _delete, kind)
     _command(add, "list", f"show all {kind}s", _list, kind, named=False)
@@ -89,7 +89,7 @@ def _owner(options: Options) -> tuple[str, ...]:
 
 
 def _call(bus: OpenNamespace, verb: str, options: Options) -> Callable[..., Any]:
-    """The call of the administration client, such as `create_queue`."""
+    """Return the call of the administration client, such as `create_queue`."""
     call: Callable[..., Any] = getattr(bus.admin, f"{verb}_{options.kind}")
     return call
 
@@ -110,7 +110,7 @@ def _first_rule(options: Options) -> dict[str, Any]:
     if options.rule is not None:
         return {"rule": RuleProperties(options.rule, filter=filter_, action=action, created_at_utc=None)}
     if filter_ is not None or action is not None:
-        raise UsageError("a filter or an action belongs to a rule: name it with --rule")
+        raise UsageError("a filter or an action needs a rule: name it with --rule")
     return {}
 
 
@@ -123,7 +123,7 @@ def _show(options: Options) -> int:
 def _update(options: Options) -> int:
     given = entity_options(options, options.kind)
     if not given:
-        raise UsageError("nothing to change: give an option with its new value")
+        raise UsageError("nothing to change: pass an option with its new value")
     with open_namespace(options) as bus:
         names = (*_owner(options), options.name)
         entity = _call(bus, "get", options)(*names)
@@ -157,7 +157,7 @@ def _list(options: Options) -> int:
 
 
 def _values(entity: Any) -> dict[str, Any]:
-    """The options of an entity by name; JSON and tables make what they need of them."""
+    """Return the options of an entity by name."""
     return dict(entity.items())
 
 

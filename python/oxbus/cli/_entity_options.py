@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of queues, topics and subscriptions as options of a command line, with the names of the SDK."""
+"""The options of queues, topics and subscriptions as command-line options, with the names of the SDK."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ _ENTITY: Final[dict[str, Any]] = {"metavar": "ENTITY"}
 _OPTIONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "enable_partitioning": (_FLAG, "spread it over all partitions; fixed at creation"),
     "requires_session": (_FLAG, "receive by session; fixed at creation"),
-    "requires_duplicate_detection": (_FLAG, "drop a message whose id was seen; fixed at creation"),
+    "requires_duplicate_detection": (_FLAG, "drop a message whose id was seen before; fixed at creation"),
     "duplicate_detection_history_time_window": (_DURATION, "how long message ids are remembered"),
     "lock_duration": (_DURATION, "how long a received message stays locked"),
-    "max_delivery_count": (_COUNT, "deliveries before a message goes to the dead-letter queue"),
-    "default_message_time_to_live": (_DURATION, "for messages that set none, and the most for those that do"),
-    "dead_lettering_on_message_expiration": (_FLAG, "keep expired messages in the dead-letter queue"),
-    "dead_lettering_on_filter_evaluation_exceptions": (_FLAG, "keep messages on which a rule fails, there too"),
-    "expire_whole_sessions": (_FLAG, "one expired message of a session expires its ready ones"),
-    "auto_delete_on_idle": (_DURATION, "delete it after this long without use"),
-    "forward_to": (_ENTITY, 'move its messages to that entity; "" ends it'),
-    "forward_dead_lettered_messages_to": (_ENTITY, 'move its dead letters to that entity; "" ends it'),
-    "max_size_in_megabytes": (_COUNT, "most megabytes per partition"),
-    "max_message_size_in_kilobytes": (_COUNT, "the largest message"),
-    "status": ({"choices": _STATUSES}, "what it lets through"),
-    "filtering_messages_before_publishing": (_FLAG, "refuse a message that no rule selects"),
-    "support_ordering": (_FLAG, "messages reach the subscriptions in the order of sending"),
-    "enable_batched_operations": (_FLAG, "kept and shown, without effect"),
-    "enable_express": (_FLAG, "kept and shown, without effect"),
-    "user_metadata": ({"metavar": "TEXT"}, "a text of your own"),
+    "max_delivery_count": (_COUNT, "deliveries before a message moves to the dead-letter queue"),
+    "default_message_time_to_live": (
+        _DURATION,
+        "time to live of messages that set none, and the upper bound for others",
+    ),
+    "dead_lettering_on_message_expiration": (_FLAG, "move expired messages to the dead-letter queue"),
+    "dead_lettering_on_filter_evaluation_exceptions": (_FLAG, "dead-letter messages on which a rule fails"),
+    "expire_whole_sessions": (_FLAG, "when a message of a session expires, expire its ready messages"),
+    "auto_delete_on_idle": (_DURATION, "delete it after this much time without use"),
+    "forward_to": (_ENTITY, 'forward its messages to that entity; "" ends forwarding'),
+    "forward_dead_lettered_messages_to": (_ENTITY, 'forward its dead letters to that entity; "" ends forwarding'),
+    "max_size_in_megabytes": (_COUNT, "largest size of each partition, in megabytes"),
+    "max_message_size_in_kilobytes": (_COUNT, "largest message, in kilobytes"),
+    "status": ({"choices": _STATUSES}, "which operations it allows"),
+    "filtering_messages_before_publishing": (_FLAG, "reject a message that no rule selects"),
+    "support_ordering": (_FLAG, "deliver messages to the subscriptions in the order of sending"),
+    "enable_batched_operations": (_FLAG, "stored and shown; has no effect"),
+    "enable_express": (_FLAG, "stored and shown; has no effect"),
+    "user_metadata": ({"metavar": "TEXT"}, "free text"),
 }
 
 _COMMON: Final = frozenset(
@@ -80,6 +83,6 @@ def add_entity_options(parser: ArgumentParser, kind: str) -> None:
 
 
 def entity_options(options: Options, kind: str) -> dict[str, Any]:
-    """Return the options that were given."""
+    """Return the given options."""
     given = {name: getattr(options, name) for name in _OPTIONS if name in _NAMES[kind]}
     return {name: value for name, value in given.items() if value is not None}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command ends."""
+"""Exit codes and errors of commands."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 
 DONE: Final = 0
 FAILED: Final = 1
-"""It failed, or it found that something is wrong."""
+"""The command failed, or it found a problem."""
 USAGE: Final = 2
-"""Wrong usage, or something that it needs is missing."""
+"""Wrong usage, or a package is missing."""
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-"""Whoever read the output stopped, as after ``| head``; what a shell says of a program that SIGPIPE ended."""
+"""The reader of the output closed the pipe, as ``| head`` does; a shell reports the same for SIGPIPE."""
 
 
 class UsageError(Exception):
-    """The command line is wrong in a way that its parser does not see."""
+    """The command line is wrong in a way that its parser does not detect."""
 
 
 class CommandError(Exception):
-    """The command cannot do what it was asked for; the text says what to do."""
+    """The command cannot do what was requested; the text says what to do."""

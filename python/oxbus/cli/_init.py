@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus init`: the one command that makes a namespace."""
+"""`oxbus init`: the only command that creates a namespace."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def add_init(parser: ArgumentParser) -> None:
     parser.set_defaults(run=_init)
     parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="the directory (default: $OXBUS_DATA)")
     parser.add_argument(
-        "--partitions", type=_values.count, metavar="N", help="how many partitions, 1 to 64 (default: 16)"
+        "--partitions", type=_values.count, metavar="N", help="number of partitions, 1 to 64 (default: 16)"
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="a config.json of the Service Bus emulator; its entities are created"
+        "--config", metavar="FILE", help="a config.json of the Service Bus emulator, whose entities are created"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_rules(parser)
@@ -33,15 +33,15 @@ def add_init(parser: ArgumentParser) -> None:
 
 def _init(options: Options) -> int:
     place = directory(options.directory)
-    was_there = (place / CATALOG).exists()
+    existed = (place / CATALOG).exists()
     with open_directory(place, partitions=options.partitions, config=options.config, **rules(options)) as bus:
         partitions = bus.namespace.partitions
         entities = bus.namespace.statistics()
     if options.json:
         counts = {name: entities[name] for name in ("queues", "topics")}
-        print_json({"path": str(place), "created": not was_there, "partitions": partitions, **counts})
+        print_json({"path": str(place), "created": not existed, "partitions": partitions, **counts})
     else:
-        state = "was there" if was_there else "is made"
+        state = "exists" if existed else "is created"
         print(f"The namespace in {place} {state}: {partitions} partitions, ", end="")
         print(f"{entities['queues']} queues, {entities['topics']} topics")
     return DONE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the log on standard error: those of `oxbus serve`; other commands say what they have to say themselves."""
+"""Log lines of `oxbus serve` on standard error; other commands print their own messages."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ LEVELS: Final = ("error", "warning", "info", "debug")
 FORMATS: Final = ("text", "json")
 
 _STANDARD: Final = frozenset([*vars(logging.makeLogRecord({})), "asctime", "message"])
-"""What every record has; the other attributes are the event and its fields."""
+"""Attributes of every record; the others are the event and its fields."""
 
 _FLUSH_SECONDS: Final = 5.0
 
 
 def add_log_options(parser: ArgumentParser) -> None:
-    """Add the options that choose which lines there are, and how they look."""
+    """Add the options for level and format of the log."""
     group = parser.add_argument_group("log", "Lines on standard error; docs/logging.md lists the events.")
-    group.add_argument(
-        "--log-level", choices=LEVELS, default="info", help="the least grave lines (default: %(default)s)"
-    )
-    group.add_argument("--log-format", choices=FORMATS, default="text", help="how a line looks (default: %(default)s)")
+    group.add_argument("--log-level", choices=LEVELS, default="info", help="lowest level to log (default: %(default)s)")
+    group.add_argument("--log-format", choices=FORMATS, default="text", help="format of a line (default: %(default)s)")
     group.add_argument(
         "--slow-call",
         type=_values.seconds,
         default=1.0,
         metavar="DURATION",
-        help="log a call that waits for a disk so long; 0 for none (default: 1s)",
+        help="log calls that wait at least this long for a disk; 0 for none (default: 1s)",
     )
 
 
 @contextmanager
 def log_lines(options: Options) -> Iterator[None]:
-    """Write the lines of oxbus to standard error while the with-block lasts."""
+    """Write the log of oxbus to standard error during the with-block."""
     logger = logging.getLogger("oxbus")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if options.log_format == "json" else _TextLines())
@@ -68,7 +66,7 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 class _TextLines(logging.Formatter):
-    """Time, level, logger and what happened, with spaces between."""
+    """Time, level, logger and message, separated by spaces."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -78,7 +76,7 @@ class _TextLines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """An object in each line: time, level, logger, event and its fields, all of them text."""
+    """One JSON object per line: time, level, logger, event and its fields, all strings."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {"time": _time_of(record), "level": record.levelname.lower(), "logger": record.name}
@@ -86,7 +84,7 @@ class _JsonLines(logging.Formatter):
         if "event" in fields:
             line |= {"event": fields.pop("event"), **fields}
         else:
-            # A line of the package's Python code is a sentence.
+            # Lines of the package's Python code have a message instead of an event.
             line |= {"message": record.getMessage()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as they are printed: whole as JSON, or a line that previews the body."""
+"""Messages in output: in full as JSON, or one line with a preview of the body."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def body_of(message: ServiceBusReceivedMessage) -> bytes:
 
 
 def as_values(message: ServiceBusReceivedMessage) -> dict[str, Any]:
-    """Return all of a message by name; a body that is no UTF-8 is `body_base64`."""
+    """Return all fields of a message by name; a body that is not UTF-8 is `body_base64`."""
     values: dict[str, Any] = {}
     for name in _FIELDS:
         value = getattr(message, name)
-        # The states are an enumeration of numbers, of which JSON shall have the name.
+        # The states are numbers; JSON gets their names.
         values[name] = value.name.lower() if name == "state" else value
     body = body_of(message)
     try:
@@ -60,9 +60,9 @@ def as_values(message: ServiceBusReceivedMessage) -> dict[str, Any]:
 
 
 def preview(message: ServiceBusReceivedMessage) -> str:
-    """Return the beginning of the body, on one line."""
+    """Return the beginning of the body on one line."""
     body = body_of(message)
-    # Four bytes are the most that a character has.
+    # A character has at most four bytes.
     text = body[: 4 * _PREVIEW].decode(errors="backslashreplace")
     short = printable(text[:_PREVIEW])
     return short if len(body) <= len(text.encode()) and len(text) <= _PREVIEW else f"{short}…"

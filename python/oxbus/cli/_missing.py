@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to say when a command names an entity that is not there: what was named, what there is, and how to make it."""
+"""The error text for an entity that does not exist: its name, the existing ones, and how to create it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from oxbus.management import ServiceBusAdministrationClient
 
 _SHOWN: Final = 20
-"""How many names are listed."""
+"""Number of names to list."""
 
 
 def missing_entity(admin: ServiceBusAdministrationClient, options: Options) -> str | None:
-    """The text of the refusal; None when all that the command names is there, or that cannot be found out."""
+    """Return the error text; None if everything that the command names exists, or if that cannot be determined."""
     try:
         return next(_missing_names(admin, options), None)
     except ServiceBusError:
@@ -27,7 +27,7 @@ def missing_entity(admin: ServiceBusAdministrationClient, options: Options) -> s
 
 
 def _missing_names(admin: ServiceBusAdministrationClient, options: Options) -> Iterator[str]:
-    """What is missing of what the command names, from the whole to the part."""
+    """Yield an error text for each missing entity that the command names, the outermost first."""
     kind, entity = getattr(options, "kind", None), getattr(options, "entity", None)
     topic, subscription, name = _names(options)
     queues = [queue.name for queue in admin.list_queues()]
@@ -46,7 +46,7 @@ def _missing_names(admin: ServiceBusAdministrationClient, options: Options) -> I
 
 
 def _names(options: Options) -> tuple[str | None, str | None, str | None]:
-    """Topic, subscription and name, as far as the command has them."""
+    """Return topic, subscription and name, as far as the command has them."""
     name, subscription = getattr(options, "name", None), getattr(options, "subscription", None)
     topic = getattr(options, "topic", None)
     if topic is not None:
@@ -55,11 +55,11 @@ def _names(options: Options) -> tuple[str | None, str | None, str | None]:
 
 
 def _missing(kind: str, name: str | None, known: list[str], *owner: str) -> Iterator[str]:
-    """Say that a name is none of those known, if that is so."""
+    """Yield an error text if a name is not among those known."""
     if name is None or name.lower() in {other.lower() for other in known}:
         return
     shown = ", ".join(known[:_SHOWN]) or "none"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     there = "entities" if kind == "queue" and any("/Subscriptions/" in other for other in known) else f"{kind}s"
     make = " ".join([kind, "create", *owner, name])
-    yield f"there is no {kind} `{name}`; {there} that there are: {shown}{more}; make it with `oxbus {make}`"
+    yield f"the {kind} `{name}` does not exist; existing {there}: {shown}{more}; create it with `oxbus {make}`"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which namespace a command works on. Only `oxbus init` makes one."""
+"""The namespace that a command works on. Only `oxbus init` creates one."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ PROFILES: Final = ("current", "2019", "2017")
 
 
 def add_namespace_options(parser: ArgumentParser) -> None:
-    """Add the options that choose a namespace."""
+    """Add the options that select a namespace."""
     group = parser.add_argument_group("namespace")
     group.add_argument("--data", type=Path, metavar="DIR", help=f"its directory (default: ${DATA_VARIABLE})")
     add_rules(parser)
 
 
 def add_rules(parser: ArgumentParser, *, tier: str = "none") -> None:
-    """Add the options that choose the rules which hold in a namespace; `tier` is the usual one."""
+    """Add the options for the rules of the service; `tier` is the default tier."""
     group = parser.add_argument_group("rules of the service")
     group.add_argument(
         "--tier",
         choices=TIERS,
-        help=f"the tier whose limits hold; it is not kept (default: ${TIER_VARIABLE}, else {tier})",
+        help=f"the tier whose limits apply; it is not stored (default: ${TIER_VARIABLE}, else {tier})",
     )
     parser.set_defaults(usual_tier=tier)
     group.add_argument("--profile", choices=PROFILES, default="current", help="the edition of the service's rules")
 
 
 def rules(options: Options) -> dict[str, Any]:
-    """Return the options of a namespace that `add_rules` read."""
+    """Return the namespace options that `add_rules` added."""
     tier = options.tier or os.environ.get(TIER_VARIABLE) or options.usual_tier
     if tier not in TIERS:
         raise UsageError(f"${TIER_VARIABLE} must be {', '.join(TIERS)} or empty: `{tier}`")
@@ -55,19 +55,19 @@ def rules(options: Options) -> dict[str, Any]:
 
 
 def directory(given: Path | None) -> Path:
-    """Return the directory that was named, here or in the environment."""
+    """Return the directory from the option or the environment."""
     named = given if given is not None else os.environ.get(DATA_VARIABLE)
     if not named:
-        raise UsageError(f"name the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE}")
+        raise UsageError(f"specify the directory of the namespace: --data DIR, or the variable {DATA_VARIABLE}")
     return Path(named)
 
 
 class OpenNamespace:
-    """An open namespace with what commands do to it; a context manager that closes it.
+    """An open namespace with its clients; a context manager that closes it.
 
     Args:
         namespace: The namespace.
-        options: Those of the command: when it names an entity that is not there, the refusal says what there is.
+        options: Options of the command. If it names a missing entity, the error lists the existing ones.
     """
 
     def __init__(self, namespace: Namespace, options: Options | None = None) -> None:
@@ -79,15 +79,15 @@ class OpenNamespace:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        told = None
+        missing = None
         if isinstance(error, MessagingEntityNotFoundError) and self._options is not None:
             from oxbus.cli._missing import missing_entity  # noqa: PLC0415 -- not needed for `--help`
 
-            told = missing_entity(self.admin, self._options)
+            missing = missing_entity(self.admin, self._options)
         self.client.close()
         self.namespace.close()
-        if told is not None:
-            raise CommandError(told) from error
+        if missing is not None:
+            raise CommandError(missing) from error
 
     @cached_property
     def admin(self) -> ServiceBusAdministrationClient:
@@ -98,19 +98,21 @@ class OpenNamespace:
 
 
 def open_namespace(options: Options, **how: Any) -> OpenNamespace:
-    """Open the namespace, which must be there; `how` are further options of a `Namespace`.
+    """Open an existing namespace; `how` are further options of `Namespace`.
 
     Raises:
-        CommandError: There is none.
+        CommandError: The directory is not a namespace.
     """
     place = directory(options.data)
-    # One that has lost its catalog is opened, and the error says what to do.
+    # A namespace without its catalog is opened, so that the error says what to do.
     if not (place / CATALOG).exists() and not has_messages(place):
-        raise CommandError(f"there is no namespace in `{place}`: name another directory, or make one with `oxbus init`")
+        raise CommandError(
+            f"there is no namespace in `{place}`: specify another directory, or create one with `oxbus init`"
+        )
     return open_directory(place, options, **how, **rules(options))
 
 
 def open_directory(place: Path, options: Options | None = None, **how: Any) -> OpenNamespace:
-    """Open a directory; a bar shows how far it is when that takes long."""
+    """Open a directory, with a progress bar if that takes long."""
     with ReadProgress(place, show_reading):
         return OpenNamespace(Namespace(place, **how), options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command prints: JSON for programs, values in few words for people; tables are in `_table`."""
+"""Output of commands: JSON for programs, short texts for people. Tables are in `_table`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def print_json(value: object) -> None:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 (one for each kind)
-    """Turn a value into what JSON knows: durations and times become ISO 8601 texts, bytes base64."""
+    """Convert a value for JSON: durations and times become ISO 8601 strings, bytes base64."""
     match value:
         case Enum():
             return value.value
@@ -46,14 +46,14 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 (one for each kind)
 
 
 def print_pairs(values: Mapping[str, object]) -> None:
-    """Print names with their values, one a line."""
+    """Print names with their values, one per line."""
     width = max(map(len, values), default=0)
     for name, value in values.items():
         print(f"{name:<{width}}  {words(value)}".rstrip())
 
 
 def words(value: object) -> str:  # noqa: PLR0911 (one for each kind)
-    """Say a value in few words; what a terminal would obey is escaped."""
+    """Return a value as short text; control characters are escaped."""
     match value:
         case None:
             return "-"
@@ -73,12 +73,12 @@ def words(value: object) -> str:  # noqa: PLR0911 (one for each kind)
 
 
 def shown_time(moment: datetime | None) -> str:
-    """Say a time to the second."""
+    """Return a time, truncated to seconds."""
     return "-" if moment is None else words(moment.replace(microsecond=0)).replace(".000Z", "Z")
 
 
 def printable(text: str) -> str:
-    """Escape what does not show as itself: control characters, line ends, halves of surrogate pairs."""
+    """Escape unprintable characters: control characters, line ends, lone surrogates."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of the command line: its refusals speak of commands."""
+"""The parser of the command line, with errors about commands."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that lists the commands there are when one is unknown."""
+    """A parser that lists the existing commands when one is unknown."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if not isinstance(action, argparse._SubParsersAction) or value in action.choices:
             super()._check_value(action, value)
             return
-        from difflib import get_close_matches  # noqa: PLC0415 -- only refusals need it
+        from difflib import get_close_matches  # noqa: PLC0415 -- only errors need it
 
         near = get_close_matches(str(value), action.choices, n=1)
         meant = f"; did you mean `{self.prog} {near[0]}`?" if near else ""
-        self.error(f"there is no command `{self.prog} {value}`; there are {', '.join(action.choices)}{meant}")
+        self.error(f"unknown command `{self.prog} {value}`; the commands are {', '.join(action.choices)}{meant}")
 
 
 def apply_global_data(options: Options) -> None:
-    """Let `oxbus --data DIR COMMAND` mean what `oxbus COMMAND --data DIR` does.
+    """Give `oxbus --data DIR COMMAND` the meaning of `oxbus COMMAND --data DIR`.
 
     Raises:
-        UsageError: The command has no directory, or another one is given after it.
+        UsageError: The command takes no directory, or another one is given after it.
     """
     place = options.place
     if place is None or options.command is None:
@@ -41,7 +41,7 @@ def apply_global_data(options: Options) -> None:
             f"`oxbus {options.command}` takes no --data; `oxbus {options.command} --help` shows its options"
         )
     if getattr(options, attribute) not in {None, place}:
-        raise UsageError("the directory is given twice, before the command and after it; give it once")
+        raise UsageError("the directory is given twice, before and after the command; give it once")
     if getattr(options, "memory", False):
         raise UsageError("--data and --memory cannot both be given")
     setattr(options, attribute, place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus peek`: look at messages and leave them where they are."""
+"""`oxbus peek`: show messages without removing them."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ def add_peek(parser: ArgumentParser) -> None:
     add_receivable(parser)
     add_source(parser)
     parser.add_argument(
-        "--session", dest="session_id", metavar="ID", help="of one session only, which is accepted for it"
+        "--session", dest="session_id", metavar="ID", help="only this session, which the command accepts"
     )
     add_range(parser)
-    parser.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
+    parser.add_argument("--json", action="store_true", help="print each message in full, as one line of JSON")
     add_namespace_options(parser)
 
 
 def add_range(parser: ArgumentParser) -> None:
-    """Add how many messages to look at, and where to begin."""
+    """Add the options for the number of messages and the first one."""
     number = parser.add_mutually_exclusive_group()
-    number.add_argument("--count", type=_values.count, default=10, metavar="N", help="at most so many (default: 10)")
-    number.add_argument("--all", action="store_true", help="all there are")
+    number.add_argument(
+        "--count", type=_values.count, default=10, metavar="N", help="upper bound for their number (default: 10)"
+    )
+    number.add_argument("--all", action="store_true", help="all messages")
     parser.add_argument(
         "--from",
         dest="sequence_number",
@@ -67,7 +69,7 @@ def _peek(options: Options) -> int:
 
 
 def peeked(bus: OpenNamespace, options: Options, *, sub_queue: str | None) -> Iterator[ServiceBusReceivedMessage]:
-    """Yield the messages that were asked for."""
+    """Yield the requested messages."""
     source: dict[str, Any] = {"sub_queue": sub_queue, "partition_id": getattr(options, "partition_id", None)}
     source["session_id"] = getattr(options, "session_id", None)
     left = None if options.all else options.count
@@ -77,7 +79,7 @@ def peeked(bus: OpenNamespace, options: Options, *, sub_queue: str | None) -> It
             messages = receiver.peek_messages(min(left or _AT_ONCE, _AT_ONCE), sequence_number=number)
             if not messages:
                 return
-            # From now on: after the last one.
+            # Continue after the last message.
             number = 0
             if left is not None:
                 left -= len(messages)
@@ -86,7 +88,7 @@ def peeked(bus: OpenNamespace, options: Options, *, sub_queue: str | None) -> It
 
 def _row(message: ServiceBusReceivedMessage) -> list[object]:
     return [
-        # A number to copy has no separators.
+        # No separators, so that the number can be copied.
         str(message.sequence_number),
         message.partition_id,
         shown_time(message.enqueued_time_utc),

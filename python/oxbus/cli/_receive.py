@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus receive`: take messages, write their bodies, and settle them once they are written."""
+"""`oxbus receive`: receive messages, write their bodies, and settle them once written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 100
 _EMPTY: Final = 3
-"""How many receives in a row that found nothing, without waiting, count as an empty queue: one may come back short."""
+"""Number of consecutive empty receives that mean an empty queue; a single one may miss messages."""
 SUB_QUEUES: Final = ("deadletter", "transferdeadletter")
 
 
@@ -34,8 +34,10 @@ def add_receive(parser: ArgumentParser) -> None:
     add_receivable(parser)
     add_source(parser)
     number = parser.add_mutually_exclusive_group()
-    number.add_argument("--count", type=_values.count, default=1, metavar="N", help="at most so many (default: 1)")
-    number.add_argument("--all", action="store_true", help="until nothing more comes")
+    number.add_argument(
+        "--count", type=_values.count, default=1, metavar="N", help="upper bound for their number (default: 1)"
+    )
+    number.add_argument("--all", action="store_true", help="until no message is left")
     parser.add_argument(
         "--wait",
         type=_values.seconds,
@@ -44,33 +46,31 @@ def add_receive(parser: ArgumentParser) -> None:
         help="how long to wait for a message (default: 0)",
     )
     parser.add_argument("--session", dest="session_id", metavar="ID", help="the session to receive from")
-    parser.add_argument("--next-session", action="store_true", help="receive from the next session that is available")
-    settle = parser.add_argument_group("what becomes of the messages").add_mutually_exclusive_group()
+    parser.add_argument("--next-session", action="store_true", help="receive from the next available session")
+    settle = parser.add_argument_group("settlement").add_mutually_exclusive_group()
     for name, help_text in {
-        "complete": "remove each one after it is written (the default)",
-        "delete": "remove each one before it is written; one that is not written is lost",
-        "abandon": "give them back at once when all are written; the delivery counts",
-        "defer": "set them aside",
-        "dead-letter": "move them to the dead-letter queue",
+        "complete": "remove each message after it is written (the default)",
+        "delete": "remove each message before it is written; a message that is not written is lost",
+        "abandon": "return the messages after all are written; the delivery counts",
+        "defer": "defer the messages",
+        "dead-letter": "move the messages to the dead-letter queue",
         "keep": "settle nothing; the locks end with this command, and the delivery counts",
     }.items():
         settle.add_argument(f"--{name}", dest="outcome", action="store_const", const=name, help=help_text)
     parser.set_defaults(outcome="complete")
-    parser.add_argument("--reason", metavar="TEXT", help="why they go to the dead-letter queue")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason for --dead-letter")
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print each message whole, as a line of JSON")
-    output.add_argument(
-        "-0", "--null", action="store_true", help="end each body with a zero byte instead of a line end"
-    )
-    output.add_argument("--raw", action="store_true", help="write the bodies and nothing else")
+    output.add_argument("--json", action="store_true", help="print each message in full, as one line of JSON")
+    output.add_argument("-0", "--null", action="store_true", help="end each body with a zero byte instead of a newline")
+    output.add_argument("--raw", action="store_true", help="write the bodies without separators")
     add_namespace_options(parser)
 
 
 def add_source(parser: ArgumentParser) -> None:
-    """Add what narrows down where messages come from."""
+    """Add the options that restrict the source of messages."""
     parser.add_argument("--sub-queue", choices=SUB_QUEUES, help="its dead-letter queue")
     parser.add_argument(
-        "--partition", type=_values.amount, dest="partition_id", metavar="ID", help="of one partition only"
+        "--partition", type=_values.amount, dest="partition_id", metavar="ID", help="only this partition"
     )
 
 
@@ -91,7 +91,7 @@ def _receive(options: Options) -> int:
         for batch in _batches(receiver, options):
             for message in batch:
                 _write(message, options)
-            # Nothing is completed that was not written: the reader may be gone.
+            # A message is completed only after it was written: the reader may have closed the pipe.
             sys.stdout.flush()
             if options.outcome == "complete":
                 receiver.complete_messages(batch)
@@ -108,7 +108,7 @@ def _batches(receiver: ServiceBusReceiver, options: Options) -> Iterator[list[Se
         try:
             batch = receiver.receive_messages(min(left or _AT_ONCE, _AT_ONCE), max_wait_time=options.wait)
         except OperationTimeoutError:
-            # No session was available in that time: there is nothing to receive.
+            # No session became available in time.
             return
         if left is not None:
             left -= len(batch)
@@ -118,7 +118,7 @@ def _batches(receiver: ServiceBusReceiver, options: Options) -> Iterator[list[Se
 
 
 def _settle(receiver: ServiceBusReceiver, messages: list[ServiceBusReceivedMessage], options: Options) -> None:
-    """Settle what was held until the end, so that it does not come again in between."""
+    """Settle the remaining messages at the end, so that the command does not receive them again."""
     match options.outcome:
         case "abandon":
             receiver.abandon_messages(messages)
@@ -134,7 +134,7 @@ def _write(message: ServiceBusReceivedMessage, options: Options) -> None:
         return
     body = body_of(message)
     if sys.stdout.isatty() and not options.raw:
-        # A terminal would obey what looks like a command to it.
+        # A terminal would interpret control characters.
         text = body.decode(errors="backslashreplace")
         print("\n".join(printable(line) for line in text.split("\n")))
         return

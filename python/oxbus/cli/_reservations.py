@@ -24,22 +24,22 @@ COUNTED: Final = ("number", "epoch", "completed", "messages")
 
 def add_reservation_commands(add: Callable[..., ArgumentParser]) -> None:
     """Add the commands."""
-    listing = add("list", "show what consumers have reserved of an entity", _list)
+    listing = add("list", "show the reservations of an entity", _list)
     _add_entity(listing)
-    cancel = add("cancel", "give back what a consumer has reserved; no delivery is charged", _cancel)
+    cancel = add("cancel", "release the reservations of a consumer without charging a delivery", _cancel)
     _add_entity(cancel)
     cancel.add_argument("consumer", metavar="CONSUMER", help="the name of the consumer")
 
 
 def _add_entity(parser: ArgumentParser) -> None:
     add_receivable(parser)
-    parser.add_argument("--sub-queue", choices=SUB_QUEUES[:1], help="of its dead letters")
+    parser.add_argument("--sub-queue", choices=SUB_QUEUES[:1], help="its dead-letter queue")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_namespace_options(parser)
 
 
 def as_rows(reservations: Iterable[dict[str, Any]]) -> list[list[object]]:
-    """What a table shows of reservations."""
+    """Return the table rows of reservations."""
     return [list(reservation.values()) for reservation in reservations]
 
 
@@ -60,5 +60,5 @@ def _cancel(options: Options) -> int:
     if options.json:
         print_json({"given_back": count})
     else:
-        print(f"{count:,} message{'' if count == 1 else 's'} given back")
+        print(f"{count:,} message{'' if count == 1 else 's'} released")
     return DONE

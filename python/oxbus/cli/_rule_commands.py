@@ -24,9 +24,9 @@ def add_rule_commands(add: Callable[..., ArgumentParser]) -> None:
     """Add the commands."""
     add_rule_options(_command(add, "create", "add a rule to a subscription", _create))
     _command(add, "show", "show a rule", _show)
-    update = _command(add, "update", "change the filter or the action of a rule; what is not given stays", _update)
+    update = _command(add, "update", "change the filter or the action of a rule", _update)
     add_rule_options(update)
-    update.add_argument("--no-action", action="store_true", help="take the action away")
+    update.add_argument("--no-action", action="store_true", help="remove the action")
     _command(add, "delete", "delete a rule", _delete)
     _command(add, "list", "show the rules of a subscription", _list, named=False)
 
@@ -61,7 +61,7 @@ def _show(options: Options) -> int:
 def _update(options: Options) -> int:
     filter_, action = rule_filter(options), rule_action(options)
     if filter_ is None and action is None and not options.no_action:
-        raise UsageError("nothing to change: give a filter, --action or --no-action")
+        raise UsageError("nothing to change: pass a filter, --action or --no-action")
     if action is not None and options.no_action:
         raise UsageError("--action and --no-action cannot both be given")
     with open_namespace(options) as bus:
@@ -102,13 +102,13 @@ def _print_rule(rule: RuleProperties, options: Options) -> int:
 
 
 def _values(rule: RuleProperties) -> dict[str, Any]:
-    """A rule for JSON; the filter says of which class it is."""
+    """Return a rule for JSON; the filter includes its class."""
     filter_ = {"type": type(rule.filter).__name__, **plain(rule.filter)} if rule.filter else None
     return {"name": rule.name, "filter": filter_, "action": rule.action, "created_at_utc": rule.created_at_utc}
 
 
 def _condition(rule: RuleProperties) -> str:
-    """A filter in words."""
+    """Return a filter as text."""
     if sql := getattr(rule.filter, "sql_expression", None):
         return _with_parameters(sql, rule.filter)
     filter_: Any = rule.filter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filter and the action of a rule as options of a command line."""
+"""The filter and the action of a rule as command-line options."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _EQUAL: Final = {
 def add_rule_options(parser: ArgumentParser) -> None:
     """Add the options of a rule."""
     condition = parser.add_argument_group(
-        "filter", "without one the rule selects every message"
+        "filter", "without a filter the rule selects every message"
     ).add_mutually_exclusive_group()
     condition.add_argument("--sql", metavar="CONDITION", help="such as \"amount > 100 AND sys.Label = 'order'\"")
     condition.add_argument("--true", action="store_true", help="every message")
     condition.add_argument("--false", action="store_true", help="no message")
-    equal = parser.add_argument_group("filter on equality", "a message must equal all that is given")
+    equal = parser.add_argument_group("filter on equality", "a message must equal all given values")
     for name, what in _EQUAL.items():
         flags = ["--" + name.replace("_", "-")]
         if name == "label":
@@ -47,7 +47,7 @@ def add_rule_options(parser: ArgumentParser) -> None:
         type=named_value,
         action="append",
         metavar="NAME[:TYPE]=VALUE",
-        help="an application property; may be given several times",
+        help="an application property; repeatable",
     )
     action = parser.add_argument_group("action")
     action.add_argument("--action", metavar="STATEMENTS", help='such as "SET urgent = TRUE; REMOVE draft"')
@@ -55,22 +55,22 @@ def add_rule_options(parser: ArgumentParser) -> None:
 
 
 def add_parameters(parser: Any) -> None:
-    """Add the option that gives names in a SQL text their values."""
+    """Add the option for the values of SQL parameters."""
     parser.add_argument(
         "--parameter",
         dest="parameters",
         type=named_value,
         action="append",
         metavar="@NAME[:TYPE]=VALUE",
-        help="the value of a name with an @ in a SQL text; may be given several times",
+        help="the value of an @ name in a SQL text; repeatable",
     )
 
 
 def rule_filter(options: Options) -> SqlRuleFilter | CorrelationRuleFilter | None:
-    """Return the filter that was given, or None.
+    """Return the given filter, or None.
 
     Raises:
-        UsageError: There are two.
+        UsageError: There are two filters.
     """
     from oxbus.management import CorrelationRuleFilter, FalseRuleFilter, TrueRuleFilter  # noqa: PLC0415 -- not needed for `--help`
 
@@ -78,7 +78,7 @@ def rule_filter(options: Options) -> SqlRuleFilter | CorrelationRuleFilter | Non
     if options.properties:
         equal["properties"] = dict(options.properties)
     if equal and (options.sql is not None or options.true or options.false):
-        raise UsageError("a rule has one filter: leave out --sql, --true and --false, or the fields that must be equal")
+        raise UsageError("a rule has one filter: omit --sql, --true and --false, or the equality options")
     if equal:
         return CorrelationRuleFilter(**equal)
     if options.sql is not None:
@@ -89,19 +89,19 @@ def rule_filter(options: Options) -> SqlRuleFilter | CorrelationRuleFilter | Non
 
 
 def rule_action(options: Options) -> SqlRuleAction | None:
-    """Return the action that was given, or None."""
+    """Return the given action, or None."""
     from oxbus.management import SqlRuleAction  # noqa: PLC0415 -- not needed for `--help`
 
     return None if options.action is None else SqlRuleAction(options.action, _parameters(options))
 
 
 def sql_filter(condition: str, options: Options) -> SqlRuleFilter:
-    """Return the filter of a SQL condition with its parameters."""
+    """Return a SQL filter with its parameters."""
     from oxbus.management import SqlRuleFilter  # noqa: PLC0415 -- not needed for `--help`
 
     return SqlRuleFilter(condition, _parameters(options))
 
 
 def _parameters(options: Options) -> dict[str, Any]:
-    """The values of names, each with its @."""
+    """Return the parameters, each name with its @."""
     return {"@" + name.removeprefix("@"): value for name, value in options.parameters or ()}

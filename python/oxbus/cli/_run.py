@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the arguments of the process to its exit code: every failure is one line on standard error."""
+"""From the process arguments to the exit code: every failure prints one line on standard error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: What follows the command's name; `None` takes them from the process.
+        arguments: The arguments after the command name. None: those of the process.
 
     Returns:
         The exit code.
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with _muted_log(options):
                 code: int = options.run(options)
         finally:
-            # Now, while a failure can still be told; `--help` leaves here too.
+            # Flush here, where a failure can still be reported; `--help` exits here, too.
             sys.stdout.flush()
     except KeyboardInterrupt:
         return _exit_codes.INTERRUPTED
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _muted_log(options: Options) -> Iterator[None]:
-    """Keep the library from logging: a failure is one line. A command with a log of its own, `serve`, is left alone."""
+    """Mute the log of the library, so that a failure is one line; `serve` has its own log options and is exempt."""
     if hasattr(options, "log_level"):
         yield
         return
@@ -69,21 +69,21 @@ def _muted_log(options: Options) -> Iterator[None]:
 
 
 def _replace_closed_streams() -> None:
-    """Read nothing and write nowhere where a shell closed a stream, as with ``>&-``."""
+    """Replace streams that the shell closed, as with ``>&-``, by the null device."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 (for as long as the process)
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 (open until the process ends)
 
 
 def _print_error(error: Exception, code: int) -> int:
-    # What a broken terminal would do with the bytes of a name is not shown either.
+    # Escape control characters that a name may contain.
     text = in_commands(" ".join(str(error).split())) or type(error).__name__
     print(f"oxbus: {text.encode('unicode_escape').decode() if not text.isprintable() else text}", file=sys.stderr)
     return code
 
 
 def _discard_output() -> None:
-    """When what is left cannot be written, keep the interpreter from trying that again, and complaining."""
+    """If the remaining output cannot be written, keep the interpreter from trying again and printing an error."""
     try:
         sys.stdout.flush()
     except OSError:

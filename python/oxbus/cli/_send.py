@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus send`: one message from the command line or a file, or one for each line of the standard input."""
+"""`oxbus send`: one message from the command line or a file, or one message per line of standard input."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 16
 _TEXTS: Final = {
-    "message_id": "its id; one is made when missing",
-    "session_id": "the session that it belongs to",
-    "partition_key": "what chooses the partition",
-    "subject": "what it is about",
-    "correlation_id": "what it belongs to",
-    "content_type": "the kind of the body, such as application/json",
-    "to": "where it is going",
-    "reply_to": "where an answer should go",
-    "reply_to_session_id": "the session of an answer",
+    "message_id": "its id (default: generated)",
+    "session_id": "its session",
+    "partition_key": "the key that selects the partition",
+    "subject": "its subject",
+    "correlation_id": "the id of a related message",
+    "content_type": "the MIME type of the body, such as application/json",
+    "to": "its destination address",
+    "reply_to": "the address for replies",
+    "reply_to_session_id": "the session for replies",
 }
 
 
@@ -43,11 +43,9 @@ def add_send(parser: ArgumentParser) -> None:
     parser.add_argument("entity", metavar="ENTITY", help="a queue or a topic")
     body = parser.add_mutually_exclusive_group()
     body.add_argument(
-        "body", nargs="?", metavar="BODY", help="the body; without it every line of the standard input is one"
+        "body", nargs="?", metavar="BODY", help="the body (default: each line of standard input is one message)"
     )
-    body.add_argument(
-        "--file", metavar="FILE", help="a file that is the body, whatever is in it; - is the standard input"
-    )
+    body.add_argument("--file", metavar="FILE", help="a file with the body, read as bytes; - is standard input")
     group = parser.add_argument_group("message")
     for name, help_text in _TEXTS.items():
         group.add_argument("--" + name.replace("_", "-"), metavar="TEXT", help=help_text)
@@ -57,15 +55,17 @@ def add_send(parser: ArgumentParser) -> None:
         type=_values.named_value,
         action="append",
         metavar="NAME[:TYPE]=VALUE",
-        help="a property of your own, as in amount:int=100; may be given several times",
+        help="an application property, such as amount:int=100; repeatable",
     )
-    group.add_argument("--time-to-live", type=_values.duration, metavar="DURATION", help="not to be received later")
+    group.add_argument(
+        "--time-to-live", type=_values.duration, metavar="DURATION", help="how long the message can be received"
+    )
     group.add_argument(
         "--scheduled-enqueue-time-utc",
         "--scheduled",
         type=_values.moment,
         metavar="TIME",
-        help="not to be received before: a time such as 2026-03-01T12:00, or 5m from now",
+        help="earliest time to receive it: a time such as 2026-03-01T12:00, or 5m from now",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_namespace_options(parser)
@@ -75,8 +75,8 @@ def _send(options: Options) -> int:
     properties = _properties(options)
     is_lines = options.body is None and options.file is None
     if is_lines and options.message_id is not None:
-        raise UsageError("--message-id names one message: give BODY or --file")
-    # Read before the namespace is opened, and so before it is kept from others.
+        raise UsageError("--message-id is for one message: pass BODY or --file")
+    # Read before the namespace is opened, to lock it as briefly as possible.
     body = None if is_lines else _body(options)
     with open_namespace(options) as bus, bus.client.get_queue_sender(options.entity) as sender:
         if body is None:
@@ -106,7 +106,7 @@ def _body(options: Options) -> bytes:
 
 
 def _lines() -> Iterator[list[bytes]]:
-    """The lines that are there, without their ends, as soon as they are: one typed line comes by itself."""
+    """Yield complete lines without their ends as soon as they are available, so a typed line is sent at once."""
     begun = b""
     source = cast("BufferedReader", sys.stdin.buffer)
     while chunk := source.read1(_CHUNK):
@@ -118,7 +118,7 @@ def _lines() -> Iterator[list[bytes]]:
 
 
 def _send_batches(sender: ServiceBusSender, groups: Iterable[list[bytes]], properties: dict[str, Any]) -> int:
-    """Send each group in as few batches as it fits in; what came before a failure is sent, and counted."""
+    """Send each group in as few batches as possible; an error reports how many messages were sent before it."""
     sent = 0
     try:
         for group in groups:
@@ -130,7 +130,7 @@ def _send_batches(sender: ServiceBusSender, groups: Iterable[list[bytes]], prope
                 sent += _send_batch(sender, batch)
                 batch = sender.create_message_batch()
                 if not _fits(message, batch):
-                    # A message alone may be larger than a batch.
+                    # A single message may be larger than a batch.
                     sender.send_messages(message)
                     sent += 1
             sent += _send_batch(sender, batch)
@@ -142,7 +142,7 @@ def _send_batches(sender: ServiceBusSender, groups: Iterable[list[bytes]], prope
 
 
 def _fits(message: ServiceBusMessage, batch: ServiceBusMessageBatch) -> bool:
-    """Add a message to a batch, if there is room."""
+    """Add a message to a batch if there is space."""
     try:
         batch.add_message(message)
     except MessageSizeExceededError:
@@ -151,7 +151,7 @@ def _fits(message: ServiceBusMessage, batch: ServiceBusMessageBatch) -> bool:
 
 
 def _send_batch(sender: ServiceBusSender, batch: ServiceBusMessageBatch) -> int:
-    """Send a batch that may be empty; how many messages that were."""
+    """Send a batch unless it is empty; return its number of messages."""
     if len(batch):
         sender.send_messages(batch)
     return len(batch)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus serve`: other processes reach the namespace over the network, until a signal ends it."""
+"""`oxbus serve`: serves a namespace over the network until a signal stops it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PORTS: Final = {
     "http": (5300, "HTTP"),
     "https": (None, "HTTPS"),
 }
-"""The ports of the service and of its emulator."""
+"""The default ports: those of the service and of its emulator."""
 
 
 def add_serve(parser: ArgumentParser) -> None:
@@ -38,30 +38,38 @@ def add_serve(parser: ArgumentParser) -> None:
     parser.set_defaults(run=_serve)
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--data", type=Path, metavar="DIR", help=f"the directory to serve (default: ${DATA_VARIABLE})")
-    place.add_argument("--memory", action="store_true", help="serve a new namespace in memory; it ends with the server")
+    place.add_argument(
+        "--memory", action="store_true", help="serve a new in-memory namespace, which ends with the server"
+    )
     parser.add_argument(
         "--config", metavar="FILE", help="a config.json of the Service Bus emulator; missing entities are created"
     )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
     ports = parser.add_argument_group(
         "ports",
-        "Each speaks AMQP, HTTP and TLS, and serves bulk clients. Without any of these options those of the service "
-        "are opened; with some, those and no others. 0 is any that is free.",
+        "Each port speaks AMQP, HTTP and TLS, and serves bulk clients. Without these options the default ports are "
+        "opened; with some, only the given ones. 0 selects a free port.",
     )
     for name, (usual, what) in _PORTS.items():
         ports.add_argument(
             f"--{name}-port",
             type=_values.amount,
             metavar="PORT",
-            help=f"where clients expect {what} ({f'usually {usual}' if usual else 'no port by default'})",
+            help=f"the port for {what} (default: {usual or 'none'})",
         )
     add_access_rules(parser)
     parser.add_argument(
-        "--certificate", type=Path, metavar="FILE", help="the server's certificate, PEM (default: made for development)"
+        "--certificate",
+        type=Path,
+        metavar="FILE",
+        help="the server's certificate, PEM (default: generated for development)",
     )
     parser.add_argument("--private-key", type=Path, metavar="FILE", help="its private key, PEM")
     parser.add_argument(
-        "--tls-cert-out", type=Path, metavar="FILE", help="where to write what clients trust when a certificate is made"
+        "--tls-cert-out",
+        type=Path,
+        metavar="FILE",
+        help="where to write the generated certificate for clients to trust",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_log_options(parser)
@@ -86,7 +94,7 @@ def _serve(options: Options) -> int:
 
 
 def _ports(options: Options) -> dict[str, int]:
-    """Return the ports to open: those that are named, or the usual ones when none is."""
+    """Return the ports to open: those given, or the default ones if none is given."""
     named = {name: port for name in _PORTS if (port := getattr(options, f"{name}_port")) is not None}
     return named or {name: usual for name, (usual, _) in _PORTS.items() if usual is not None}
 
@@ -113,12 +121,12 @@ def _open(options: Options) -> OpenNamespace:
     if options.memory:
         return OpenNamespace(Namespace(config=options.config, slow_call_seconds=options.slow_call, **rules(options)))
     if options.data is None and not os.environ.get(DATA_VARIABLE):
-        raise UsageError(f"say what to serve: --data DIR, --memory, or the variable {DATA_VARIABLE}")
+        raise UsageError(f"specify what to serve: --data DIR, --memory, or the variable {DATA_VARIABLE}")
     return open_namespace(options, config=options.config, slow_call_seconds=options.slow_call)
 
 
 def _print_address(serving: Server, options: Options) -> None:
-    """Say where it listens, at once: whoever started it waits for that."""
+    """Print the address at once: the parent process waits for it."""
     opened = {name: port for name in _PORTS if (port := getattr(serving, f"{name}_port"))}
     if options.json:
         print_json(
@@ -132,11 +140,11 @@ def _print_address(serving: Server, options: Options) -> None:
         print(f"Connection string, with a key of the authorization rules: {_without_key(serving.connection_string)}")
     tier = rules(options)["tier"]
     if tier is not None:
-        print(f"Limits are those of the tier {tier}; --tier none lifts them.")
+        print(f"The limits of the tier {tier} apply; --tier none removes them.")
     print("Ctrl-C or SIGTERM ends it.", flush=True)
 
 
 def _without_key(connection_string: str) -> str:
-    """Return a connection string whose key is left out."""
+    """Return a connection string with its key masked."""
     parts = connection_string.split(";")
     return ";".join("SharedAccessKey=..." if part.startswith("SharedAccessKey=") else part for part in parts)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Signals:
-    """Some signals, waited for one after the other while the with-block lasts; the main thread's.
+    """Waits for signals, one at a time, during the with-block; for the main thread only.
 
-    A handler in Python runs between two instructions of the main thread: a signal that comes after the last one before
-    a wait would not end the wait, and a handler that sets an event may stop inside it, at a lock which its own thread
-    holds. So the handler of the interpreter writes each number into a socket, at once, and the wait reads them there.
+    A Python handler runs between two instructions of the main thread. A signal that arrives just before a wait would
+    not end the wait, and a handler that sets an event may deadlock on a lock that its own thread holds. Therefore the
+    interpreter's C handler writes each signal number into a socket at once, and `wait` reads them there.
     """
 
     def __init__(self, *numbers: signal.Signals) -> None:
@@ -37,13 +37,13 @@ class Signals:
         self._write_end.close()
 
     def wait(self) -> signal.Signals:
-        """Return the next of them, and wait until it comes."""
+        """Return the next signal, waiting until one arrives."""
         while True:
             number = self._read_end.recv(1)[0]
-            # Numbers of handlers that others have set come the same way.
+            # Signals with handlers of other code arrive here, too.
             if number in self._numbers:
                 return signal.Signals(number)
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Keep the signal from doing what it does without a handler."""
+    """Replace the default action of the signal."""

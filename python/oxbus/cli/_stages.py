@@ -22,10 +22,10 @@ _COLUMNS: Final = ("stage", "entity", "status", "rows", "bytes", "created", "exp
 
 def add_stage_commands(add: Callable[..., ArgumentParser]) -> None:
     """Add the commands."""
-    listing = add("list", "show the stages that no commit has published yet", _list)
+    listing = add("list", "show the stages that no commit has published", _list)
     listing.add_argument("--json", action="store_true", help="print JSON")
     add_namespace_options(listing)
-    discard = add("discard", "remove a stage; the rows of a damaged one are given up", _discard)
+    discard = add("discard", "remove a stage; the rows of a damaged stage are lost", _discard)
     discard.add_argument("stage_id", metavar="ID", help="the id of the stage")
     discard.add_argument("--json", action="store_true", help="print JSON")
     add_namespace_options(discard)
@@ -64,7 +64,7 @@ def _list(options: Options) -> int:
 def _discard(options: Options) -> int:
     with open_namespace(options) as bus:
         if not bus.admin.discard_stage(options.stage_id):
-            raise CommandError(f"there is no such stage; `oxbus stage list` shows all there are: `{options.stage_id}`")
+            raise CommandError(f"the stage does not exist; `oxbus stage list` shows all stages: `{options.stage_id}`")
     if options.json:
         print_json({"discarded": options.stage_id})
     return DONE

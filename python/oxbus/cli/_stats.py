@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus stats`: what entities hold, how large they may get, and how the partitions are."""
+"""`oxbus stats`: message counts, size limits and partition health."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _DEFAULTS: Final = {
     "availability": "Available",
     "available": "yes",
 }
-"""What is left out where there is little room and every entity, or every partition, says the same."""
+"""Column values that may be omitted on a narrow terminal if they are the same in every row."""
 
 _SPARE: Final = ("total MB", "max MB", "kind")
 
@@ -61,12 +61,10 @@ def add_stats(parser: ArgumentParser) -> None:
     """Add the options of the command."""
     parser.set_defaults(run=_stats)
     parser.add_argument(
-        "entity", nargs="?", metavar="ENTITY", help="one entity, and each of its partitions (default: all)"
+        "entity", nargs="?", metavar="ENTITY", help="one entity with its partitions (default: all entities)"
     )
     parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="show what a config.json of the Service Bus emulator makes, in memory, not a directory",
+        "--config", metavar="FILE", help="show the entities of a config.json of the Service Bus emulator, in memory"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_namespace_options(parser)
@@ -74,13 +72,13 @@ def add_stats(parser: ArgumentParser) -> None:
 
 def _stats(options: Options) -> int:
     if options.config is not None and options.data is not None:
-        raise UsageError("--config shows a file by itself: leave out --data, or use `oxbus init DIR --config FILE`")
+        raise UsageError("--config shows a file alone: omit --data, or use `oxbus init DIR --config FILE`")
     with _open(options) as bus:
         entities = list(_entities(bus))
         if options.entity is not None:
             entities = [values for values in entities if values["name"].lower() == options.entity.lower()]
             if not entities:
-                raise MessagingEntityNotFoundError(f"there is no such entity: `{options.entity}`")
+                raise MessagingEntityNotFoundError(f"the entity does not exist: `{options.entity}`")
         health = [_health(partition) for partition in bus.namespace.partition_health()]
         namespace = bus.namespace.statistics()
         stages = list(bus.admin.list_stages())
@@ -113,7 +111,7 @@ def _open(options: Options) -> OpenNamespace:
 
 
 def _entities(bus: OpenNamespace) -> Iterator[dict[str, Any]]:
-    """Queues, then topics, each with its subscriptions after it."""
+    """Yield queues, then topics, each followed by its subscriptions."""
     for queue in bus.admin.list_queues():
         counts = bus.admin.get_queue_runtime_properties(queue.name)
         yield _values("queue", queue.name, queue, counts) | _reserved(bus, queue.name)
@@ -126,7 +124,7 @@ def _entities(bus: OpenNamespace) -> Iterator[dict[str, Any]]:
 
 
 def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, Any]:
-    """What is told of one entity; None where its kind has no such count."""
+    """Return the values of one entity; None for counts that its kind does not have."""
     return {
         "kind": kind,
         "name": path,
@@ -140,7 +138,7 @@ def _values(kind: str, path: str, properties: Any, runtime: Any) -> dict[str, An
 
 
 def _reserved(bus: OpenNamespace, path: str) -> dict[str, Any]:
-    """What consumers have reserved of an entity and of its dead letters."""
+    """Return the reservations of an entity and of its dead-letter queue."""
     reservations = [
         {"sub_queue": sub_queue, **asdict(reservation)}
         for sub_queue in (None, SUB_QUEUES[0])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables for people, as wide as the terminal at most.
+"""Tables for people, at most as wide as the terminal.
 
-A table on a terminal is drawn by `rich` when it is there and there is room; else its columns are padded with spaces.
-Where it is too wide, columns that say nothing are left out, then those that can be spared, then texts are cut; if that
-is not enough, each row is a paragraph.
+On a terminal, `rich` draws the table if it is installed and the table fits; otherwise columns are padded with spaces.
+A table that is too wide loses first the columns with default values, then the spare ones; then texts are cut. If that
+is not enough, each row becomes a paragraph.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INDENT: Final = "    "
 
 @dataclass
 class _Table:
-    """Headings, and under them the cells of each row."""
+    """Headings, and the cells of each row."""
 
     headings: list[str]
     rows: list[list[str]]
@@ -47,7 +47,7 @@ class _Table:
         return sum(self.widths) + _BORDER * len(self.headings) + 1
 
     def without(self, is_left_out: Callable[[str, set[str]], bool]) -> _Table:
-        """The table without columns, of which their heading and their texts decide."""
+        """Return the table without the columns for which `is_left_out` returns True, given heading and texts."""
         kept = [
             at
             for at, heading in enumerate(self.headings)
@@ -56,7 +56,7 @@ class _Table:
         return _Table([self.headings[at] for at in kept], [[row[at] for at in kept] for row in self.rows])
 
     def cut_to(self, limit: int, columns: Sequence[str]) -> _Table:
-        """The table with texts of these columns cut, the first one first, as far as the limit asks and allows."""
+        """Return the table with the texts of these columns cut, in order, as far as the limit requires and allows."""
         cut = _Table(self.headings, [list(row) for row in self.rows])
         for at in (self.headings.index(heading) for heading in columns if heading in self.headings):
             if cut.width <= limit:
@@ -82,12 +82,12 @@ def print_table(
 
     Args:
         headings: One for each column.
-        rows: What `words` turns into text.
-        right: The headings of columns that are aligned to the right.
-        defaults: Columns that may be left out where each row says nothing, or this.
-        spare: Columns that may be left out, the first one first.
-        cut: Columns whose texts may be cut, the first one first.
-        title: How many columns say what a row is about; a paragraph begins with them.
+        rows: Values that `words` converts to text.
+        right: Headings of right-aligned columns.
+        defaults: Columns that may be omitted if every row is empty or has this value.
+        spare: Columns that may be omitted, in this order.
+        cut: Columns whose texts may be cut, in this order.
+        title: Number of columns that identify a row; a paragraph begins with them.
     """
     table = _Table(list(headings), [[words(value) for value in row] for row in rows])
     limit = _limit()
@@ -113,7 +113,7 @@ def print_table(
 
 
 def _limit() -> int | None:
-    """How wide a line may be: as the terminal is, or as COLUMNS says; None in a pipe."""
+    """Return the maximum line width: that of the terminal or COLUMNS; None in a pipe."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
         return shutil.get_terminal_size().columns
     return None
@@ -150,9 +150,9 @@ def _print_indented(text: str, limit: int) -> None:
 
 
 def _draw(table: _Table, right: Collection[str]) -> bool:
-    """Draw a table; false when `rich` is not there."""
+    """Draw a table; return False if `rich` is not installed."""
     try:
-        from rich.console import Console  # noqa: PLC0415 -- it may be missing
+        from rich.console import Console  # noqa: PLC0415 -- optional
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
     except ModuleNotFoundError:
@@ -161,7 +161,7 @@ def _draw(table: _Table, right: Collection[str]) -> bool:
     for heading in table.headings:
         drawn.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     for row in table.rows:
-        # As text, since a name may look like markup.
+        # As Text objects, because a name may look like markup.
         drawn.add_row(*map(Text, row))
     Console().print(drawn)
     return True

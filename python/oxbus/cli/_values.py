@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people type as values of options: durations, times, numbers, and properties with types."""
+"""Parsers of option values: durations, times, numbers, and typed properties."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SECONDS: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
 def duration(text: str) -> timedelta:
-    """Read ``30s``, ``1h30m``, seconds as a bare number, ISO 8601 such as ``PT30S``, or ``never``."""
-    from oxbus.management._durations import NEVER, to_milliseconds, to_timedelta  # noqa: PLC0415 -- seldom needed
+    """Parse ``30s``, ``1h30m``, seconds as a bare number, ISO 8601 such as ``PT30S``, or ``never``."""
+    from oxbus.management._durations import NEVER, to_milliseconds, to_timedelta  # noqa: PLC0415 -- rarely needed
 
     stripped = text.strip()
     if stripped.lower() == "never":
@@ -32,7 +32,7 @@ def duration(text: str) -> timedelta:
         if _SECONDS.fullmatch(stripped):
             return timedelta(microseconds=round(Decimal(stripped) * _UNITS["s"]))
         if stripped and not _PIECE.sub("", stripped):
-            # Exact: a float of many days has no microseconds left.
+            # Exact: a float of many days loses its microseconds.
             pieces = (Decimal(number) * _UNITS[unit] for number, unit in _PIECE.findall(stripped))
             return timedelta(microseconds=round(sum(pieces)))
     except (ValueError, OverflowError):
@@ -41,12 +41,12 @@ def duration(text: str) -> timedelta:
 
 
 def seconds(text: str) -> float:
-    """Read a duration that is waited for."""
+    """Parse a duration into seconds."""
     return duration(text).total_seconds()
 
 
 def moment(text: str) -> datetime:
-    """Read an ISO 8601 time, in UTC unless it says otherwise, or a duration from now."""
+    """Parse an ISO 8601 time, UTC by default, or a duration from now."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -60,17 +60,17 @@ def moment(text: str) -> datetime:
 
 
 def count(text: str) -> int:
-    """Read a whole number from 1."""
+    """Parse an integer of at least 1."""
     return _number(text, least=1)
 
 
 def amount(text: str) -> int:
-    """Read a whole number from 0."""
+    """Parse an integer of at least 0."""
     return _number(text, least=0)
 
 
 def positive(text: str) -> float:
-    """Read a number above 0."""
+    """Parse a number above 0."""
     try:
         found = float(text)
     except ValueError:
@@ -113,7 +113,7 @@ _TYPES: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def named_value(text: str) -> tuple[str, Any]:
-    """Read ``NAME=VALUE`` as text, or ``NAME:TYPE=VALUE``, as in ``amount:int=100``."""
+    """Parse ``NAME=VALUE`` as text, or ``NAME:TYPE=VALUE``, such as ``amount:int=100``."""
     left, equals, value = text.partition("=")
     name, colon, kind = left.rpartition(":")
     if not colon or kind not in _TYPES:

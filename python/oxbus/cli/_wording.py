@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of the package as the command line says them: commands instead of calls. Options have the SDK's names."""
+"""Error texts of the package in command-line words: commands instead of calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SETTING: Final = re.compile(r"\b([a-z]+(?:_[a-z]+)*)=\"([^\"]*)\"")
 
 
 def in_commands(text: str) -> str:
-    """Say a refusal in commands: ``create_queue`` is ``oxbus queue create``."""
+    """Replace calls in an error text by commands: ``create_queue`` becomes ``oxbus queue create``."""
     text = _CALL.sub(lambda found: f"`oxbus {found[2]} {_VERBS[found[1]]}`", text)
     text = _RECEIVER.sub(
         lambda found: "`oxbus receive TOPIC --subscription NAME`" if found[1] == "subscription" else "`oxbus receive`",
