@@ -138,7 +138,7 @@ impl Reservation {
             epoch: self.epoch,
             lock_ms: self.lock_ms,
             reserved: self.reserved,
-            lapsed: self.phase == Phase::Lapsed,
+            expired: self.phase == Phase::Lapsed,
             parts: parts.map(|part| (part.index as u16, part.ranges.clone())).collect(),
         }
     }
@@ -225,7 +225,7 @@ impl Consumer {
                 .collect(),
             ..State::default()
         };
-        let live = record.reservations.iter().filter(|it| !it.lapsed);
+        let live = record.reservations.iter().filter(|it| !it.expired);
         (consumer, live.map(|it| it.n).collect())
     }
 

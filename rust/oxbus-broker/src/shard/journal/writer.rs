@@ -236,7 +236,7 @@ impl AppendGuard<'_> {
     fn fold(&self) -> Result<bool, AppendError> {
         self.log.fold(&mut |entries| {
             // This process wrote them, or checked them when it read them.
-            fold(entries).expect("entries of the journal are events")
+            fold(entries).expect("entries of the journal are valid events")
         })
     }
 
