@@ -14,7 +14,7 @@ use crate::shard::CallKind;
 use crate::write::{EncodedMessage, WriteError};
 
 /// What became of the messages of a call.
-pub(super) struct Sent {
+pub(super) struct DuplicateCheckedSend {
     index: usize,
     /// The number of the first new one.
     first: Counter,
@@ -22,7 +22,7 @@ pub(super) struct Sent {
     fresh: Option<Vec<bool>>,
 }
 
-impl Sent {
+impl DuplicateCheckedSend {
     /// The numbers of so many messages; that of a copy names no message (B-227).
     pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
         let mut next = self.first;
@@ -82,11 +82,11 @@ impl Sender {
         now: Timestamp,
         durability: Option<Durability>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<Sent, WriteError> {
+    ) -> std::result::Result<DuplicateCheckedSend, WriteError> {
         if messages.iter().all(|message| message.identity.is_none()) {
             let (index, first) = self.store(route, bytes, messages, now, durability, wait)?;
             let fresh = None;
-            return Ok(Sent { index, first, fresh });
+            return Ok(DuplicateCheckedSend { index, first, fresh });
         }
         // A message with an identity has one place: that of its key, or the only one there is.
         let index = route.partition().map_or(0, |partition| usize::from(partition.0));
@@ -109,6 +109,6 @@ impl Sender {
         }
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());
-        Ok(Sent { index, first, fresh })
+        Ok(DuplicateCheckedSend { index, first, fresh })
     }
 }
