@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oxbus_broker::Sender;
-use oxbus_broker::client::{KeylessPolicy, PartitionedSend, Partitioner};
+use oxbus_broker::client::{Keyless, Partitioner, Stored};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::write::EncodedMessage;
 use oxbus_model::message::NewId;
@@ -86,7 +86,7 @@ impl<S: Borrow<Sender>> Outgoing<S> {
     pub fn new(sender: S, new_id: NewId) -> Result<Self> {
         Ok(Self {
             new_id,
-            partitioner: Partitioner::new(sender, KeylessPolicy::Spread)?,
+            partitioner: Partitioner::new(sender, Keyless::Spread)?,
             properties: PropertiesBuilder::default(),
         })
     }
@@ -114,7 +114,7 @@ impl<S: Borrow<Sender>> Outgoing<S> {
 
     /// Stores the rows.
     pub fn send(self, wait: &Wait<'_>) -> Sent {
-        let PartitionedSend {
+        let Stored {
             stored,
             refused,
             reason,

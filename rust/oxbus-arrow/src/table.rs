@@ -9,7 +9,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{Field, Schema};
-use oxbus_broker::client::{BrowsedMessage, Delivery, SettleKey};
+use oxbus_broker::client::{Browsed, Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Body, Fields, MessageId, Value};
@@ -149,8 +149,8 @@ impl TableBuilder {
     }
 
     /// Adds a message that was only looked at; it has no lock.
-    pub fn push_browsed(&mut self, queue: &Entity, browsed: &BrowsedMessage, with_body: bool) -> Result<()> {
-        let BrowsedMessage { index, message } = browsed;
+    pub fn push_browsed(&mut self, queue: &Entity, browsed: &Browsed, with_body: bool) -> Result<()> {
+        let Browsed { index, message } = browsed;
         self.push_peeked(queue, *index, message, bytes_of(&message.record), with_body)
     }
 

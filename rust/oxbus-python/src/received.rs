@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use oxbus_broker::client::{BrowsedMessage, Delivery, SettleKey};
+use oxbus_broker::client::{Browsed, Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Fields, Value};
@@ -95,9 +95,9 @@ impl ServiceBusReceivedMessage {
     pub(crate) fn of_browsed<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
-        browsed: BrowsedMessage,
+        browsed: Browsed,
     ) -> PyResult<Bound<'py, Self>> {
-        let BrowsedMessage { index, message } = browsed;
+        let Browsed { index, message } = browsed;
         let shown = Self {
             at: SettleKey {
                 index,

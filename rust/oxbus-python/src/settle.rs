@@ -2,7 +2,7 @@
 //! The settling half of `ServiceBusReceiver`.
 
 use oxbus_arrow::LockTokens;
-use oxbus_broker::client::{PartialSettlement, SettleKey, Settlement};
+use oxbus_broker::client::{SettleKey, Settlement, Unsettled};
 use oxbus_model::message::Value;
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
 use oxbus_store::Wait;
@@ -141,7 +141,7 @@ impl ServiceBusReceiver {
             call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
         let (left, refused) = match settled {
             Ok(lost) => (lost, None),
-            Err(PartialSettlement { error, positions, .. }) => (positions, Some(error)),
+            Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
         };
         let mut left_here = left.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
@@ -317,7 +317,7 @@ impl ServiceBusReceiver {
             }
             let (lost_keys, refused) = match receiver.settle_many(&keys, settlement, wait) {
                 Ok(lost) => (lost, None),
-                Err(PartialSettlement { error, .. }) => (Vec::new(), Some(error)),
+                Err(Unsettled { error, .. }) => (Vec::new(), Some(error)),
             };
             lost.extend(lost_keys.into_iter().map(|position| rows[position]));
             lost.sort_unstable();

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use oxbus_broker::client::{Deliveries, PendingWait, WaitOptions, WaitSource, step};
+use oxbus_broker::client::{Deliveries, WaitOptions, WaitSource, Waiting, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
 use oxbus_model::sync::whole;
@@ -63,7 +63,7 @@ pub(crate) struct Waiter {
 /// Where a task is between two steps.
 enum Place {
     NotWaiting,
-    Waiting(PendingWait),
+    Waiting(Waiting),
     /// The task waits no longer, though a step of it may be under way in another thread.
     Left,
 }
@@ -154,7 +154,7 @@ impl Waiter {
 }
 
 /// The place of the step before.
-fn take(place: &Mutex<Place>) -> Option<PendingWait> {
+fn take(place: &Mutex<Place>) -> Option<Waiting> {
     let mut place = whole(place.lock());
     match std::mem::replace(&mut *place, Place::NotWaiting) {
         Place::Waiting(waiting) => Some(waiting),
@@ -167,7 +167,7 @@ fn take(place: &Mutex<Place>) -> Option<PendingWait> {
 }
 
 /// Keeps the place until the next step, unless the task has left during this one.
-fn wait(place: &Mutex<Place>, waiting: PendingWait) {
+fn wait(place: &Mutex<Place>, waiting: Waiting) {
     let mut place = whole(place.lock());
     if !matches!(*place, Place::Left) {
         *place = Place::Waiting(waiting);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxbus_broker::client::{WaitOptions, WaitSource, WaitStep, step};
+use oxbus_broker::client::{Step, WaitOptions, WaitSource, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
 use oxbus_store::Wait;
@@ -47,9 +47,9 @@ where
             })
         });
         let waiting = match stepped.await? {
-            WaitStep::Found(found) => return Ok(Some(found)),
-            WaitStep::Over => return Ok(None),
-            WaitStep::Waiting(waiting) => waiting,
+            Step::Found(found) => return Ok(Some(found)),
+            Step::Over => return Ok(None),
+            Step::Waiting(waiting) => waiting,
         };
         tokio::select! {
             () = notified.notified() => {}

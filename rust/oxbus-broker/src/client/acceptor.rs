@@ -11,13 +11,13 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 
 use super::receiver::{Receiver, ReceiverOptions, look_again_after};
-use super::session::ReceiverSession;
+use super::session::Held;
 use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
 use crate::entity::Entity;
 
 /// Which session to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionSelector {
+pub enum Wanted {
     /// The one with this id, which need not have messages (B-193).
     Named(String),
     /// The one that waits longest (B-195).
@@ -28,7 +28,7 @@ pub enum SessionSelector {
 pub struct Acceptor {
     queue: Arc<Entity>,
     options: ReceiverOptions,
-    wanted: SessionSelector,
+    wanted: Wanted,
     /// The cells it may look at, one bit each.
     allowed: u64,
     /// The name of the receiver, for people.
@@ -43,24 +43,19 @@ fn index_of(queue: &Entity, id: &str) -> usize {
 }
 
 impl Acceptor {
-    pub(crate) fn new(
-        queue: Arc<Entity>,
-        wanted: SessionSelector,
-        options: ReceiverOptions,
-        owner: String,
-    ) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Entity>, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Self> {
         if options.sub_queue != SubQueue::Main {
             let detail = "a sub-queue has no sessions; leave session_id out";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        if let SessionSelector::Named(id) = &wanted {
+        if let Wanted::Named(id) = &wanted {
             check_key_length("session_id", Some(id))?;
         }
         if !queue.requires_session() {
             return Err(queue.not_sessionful());
         }
         let allowed = options.check(&queue)?;
-        if let SessionSelector::Named(id) = &wanted
+        if let Wanted::Named(id) = &wanted
             && allowed >> index_of(&queue, id) & 1 == 0
         {
             let detail = "the session lives in another partition; leave partition_id out";
@@ -89,21 +84,21 @@ impl Acceptor {
         let moment = self.queue.core().clock().moment();
         self.queue.tick(moment, wait);
         let held = match &self.wanted {
-            SessionSelector::Named(id) => Some(self.accept(id, wait)?),
-            SessionSelector::Next => self.accept_next(wait),
+            Wanted::Named(id) => Some(self.accept(id, wait)?),
+            Wanted::Next => self.accept_next(wait),
         };
         held.map(|held| Receiver::new(Arc::clone(&self.queue), self.options, Some(held)))
             .transpose()
     }
 
-    fn accept(&self, id: &str, wait: &Wait<'_>) -> Result<ReceiverSession> {
+    fn accept(&self, id: &str, wait: &Wait<'_>) -> Result<Held> {
         let index = index_of(&self.queue, id);
         let shard = self.queue.shard(index);
         shard.health().check_serves(shard.id(), wait)?;
         let sessions = self.queue.cell_for_append(index).sessions();
         let deadline = self.deadline();
         let accepted = sessions.and_then(|sessions| sessions.accept(id, &self.owner, deadline));
-        accepted.map(|accepted| ReceiverSession { index, accepted }).ok_or_else(|| {
+        accepted.map(|accepted| Held { index, accepted }).ok_or_else(|| {
             let detail = format!(
                 "The requested session '{id}' cannot be accepted. It may be locked by another receiver. Wait until it is released, or \
                  accept another one."
@@ -112,7 +107,7 @@ impl Acceptor {
         })
     }
 
-    fn accept_next(&self, wait: &Wait<'_>) -> Option<ReceiverSession> {
+    fn accept_next(&self, wait: &Wait<'_>) -> Option<Held> {
         let receivable = self.queue.receivable(SubQueue::Main);
         let partitions = usize::from(self.queue.partitions());
         let first = receivable.accept_rotation() % partitions;
@@ -127,7 +122,7 @@ impl Acceptor {
             if let Some(accepted) = accepted {
                 receivable.accepted_from(index);
                 self.pass_on();
-                return Some(ReceiverSession { index, accepted });
+                return Some(Held { index, accepted });
             }
             let sessions = cell.sessions();
             receivable.exhausted(index, || sessions.is_some_and(crate::shard::Sessions::has_available));

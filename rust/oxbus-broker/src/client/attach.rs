@@ -13,7 +13,7 @@ use oxbus_model::{PartitionId, Result};
 
 use super::commit::{Attached, commit};
 use super::sender::Sender;
-use super::transaction::{ScheduledNumbers, TransactionSends, TransactionWork};
+use super::transaction::{Numbers, Sent, Work};
 use crate::entity::Entity;
 use crate::shard::CallKind;
 use crate::write::EncodedMessage;
@@ -76,13 +76,13 @@ fn attach(
     }
     let mut rows = rows;
     rows.iter_mut().try_for_each(|row| queue.identify(row))?;
-    let mut work = TransactionWork::new(queue, shard.id(), core.clock().ticks());
+    let mut work = Work::new(queue, shard.id(), core.clock().ticks());
     work.durability = durability;
-    work.sends.push(TransactionSends {
+    work.sends.push(Sent {
         entity: Arc::clone(queue),
         index,
         messages: rows,
-        numbers: ScheduledNumbers::default(),
+        numbers: Numbers::default(),
     });
     let attached = Attached {
         cell,

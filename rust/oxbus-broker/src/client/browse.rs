@@ -19,7 +19,7 @@ use super::receiver::Receiver;
 
 /// A message as a browser sees it.
 #[derive(Debug)]
-pub struct BrowsedMessage {
+pub struct Browsed {
     /// Index of its cell.
     pub index: usize,
     /// The message.
@@ -28,11 +28,11 @@ pub struct BrowsedMessage {
 
 /// Where the next browse begins in each cell. After a panic it is where one may begin all the same.
 #[derive(Debug, Default)]
-pub(super) struct BrowseCursor(Mutex<Vec<Counter>>);
+pub(super) struct Cursor(Mutex<Vec<Counter>>);
 
 impl Receiver {
     /// Looks at up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
-    pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<BrowsedMessage>> {
+    pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<Browsed>> {
         self.check_open()?;
         self.queue.check_alive()?;
         self.queue.use_now();
@@ -58,7 +58,7 @@ impl Receiver {
         Ok(found)
     }
 
-    fn browse_merged(&self, max: usize, next: &[Counter]) -> Vec<BrowsedMessage> {
+    fn browse_merged(&self, max: usize, next: &[Counter]) -> Vec<Browsed> {
         let mut found = Vec::new();
         for (index, &from) in next.iter().enumerate() {
             self.browse_cell(index, from, max, &mut found);
@@ -73,7 +73,7 @@ impl Receiver {
     }
 
     /// The next messages of one partition: the first in turn that has any.
-    fn browse_one(&self, max: usize, next: &[Counter]) -> Vec<BrowsedMessage> {
+    fn browse_one(&self, max: usize, next: &[Counter]) -> Vec<Browsed> {
         let cells = next.len();
         let first = self.queue.receivable(self.sub_queue).next_rotation() as usize % cells;
         let mut found = Vec::new();
@@ -86,7 +86,7 @@ impl Receiver {
         found
     }
 
-    fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<BrowsedMessage> {
+    fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<Browsed> {
         let mut found = Vec::new();
         let first = usize::from(from.partition().0);
         for index in first..usize::from(self.queue.partitions()) {
@@ -104,7 +104,7 @@ impl Receiver {
         found
     }
 
-    fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<BrowsedMessage>) {
+    fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<Browsed>) {
         let allowed = self.allowed & 1 << index != 0;
         if max == 0 || !allowed || !self.queue.shard(index).health().serves() {
             return;
@@ -124,7 +124,7 @@ impl Receiver {
                 }
                 let record = message.record.in_memory();
                 if record.is_some_and(|record| self.is_of_session(record)) {
-                    found.push(BrowsedMessage { index, message });
+                    found.push(Browsed { index, message });
                 }
             }
         }
@@ -132,9 +132,9 @@ impl Receiver {
 }
 
 /// Keeps the first messages that have so many bytes together, and the first in any case (B-295).
-fn cut(found: &mut Vec<BrowsedMessage>, bytes: usize) {
+fn cut(found: &mut Vec<Browsed>, bytes: usize) {
     let mut left = bytes;
-    let mut fits = |browsed: &BrowsedMessage| {
+    let mut fits = |browsed: &Browsed| {
         let size = browsed.message.record.in_memory().map_or(0, |record| record.len());
         let fits = size <= left;
         left = left.saturating_sub(size);
@@ -146,9 +146,9 @@ fn cut(found: &mut Vec<BrowsedMessage>, bytes: usize) {
 
 /// The time by which each message sorts: its own, but within a cell never before that of a lower number, so that
 /// a cell's messages come in the order of their numbers even when the wall clock went back.
-fn running_maximum(found: &[Option<BrowsedMessage>]) -> Vec<u64> {
+fn running_maximum(found: &[Option<Browsed>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
-    let time_of = |browsed: &Option<BrowsedMessage>| {
+    let time_of = |browsed: &Option<Browsed>| {
         let (index, time) = browsed
             .as_ref()
             .map_or((usize::MAX, 0), |it| (it.index, it.message.enqueued_at.0));

@@ -12,7 +12,7 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome, Wait};
 
-use super::transaction::{SessionStateChange, TransactionSends, TransactionSettlement, TransactionWork};
+use super::transaction::{Sent, Settled, StateSet, Work};
 use crate::entity::Entity;
 use crate::entity::kind::Subscribers;
 use crate::entity::write_batch::{Notices, WriteBatch};
@@ -22,14 +22,14 @@ use crate::write::{Cause, LockEnd, WriteError, WriteOperation};
 
 /// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
 #[derive(Default)]
-struct ReservedNumbers<'a> {
+struct Taken<'a> {
     /// Of topics: their messages do not keep them.
     passing: Vec<(&'a Cell, Counter)>,
     /// Of messages that wait for their time.
     waiting: Vec<(&'a Cell, Counter)>,
 }
 
-impl Drop for ReservedNumbers<'_> {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
         for (cell, counter) in self.passing.drain(..).chain(self.waiting.drain(..)) {
             cell.give_up_numbers(counter, 1);
@@ -38,14 +38,14 @@ impl Drop for ReservedNumbers<'_> {
 }
 
 /// Which messages to an entity are new; the position of the next one.
-struct AdmittedMessages<'a> {
+struct Admitted<'a> {
     cell: &'a Cell,
     admission: Admission<'a>,
     next: usize,
 }
 
 /// What comes to one entity.
-struct EntityWrites<'a> {
+struct Asked<'a> {
     entity: &'a Entity,
     index: usize,
     bytes: usize,
@@ -54,8 +54,8 @@ struct EntityWrites<'a> {
     identities: Vec<Option<Identity>>,
 }
 
-impl<'a> EntityWrites<'a> {
-    fn new(sent: &'a TransactionSends) -> Self {
+impl<'a> Asked<'a> {
+    fn new(sent: &'a Sent) -> Self {
         Self {
             entity: &sent.entity,
             index: sent.index,
@@ -75,13 +75,13 @@ pub(super) struct Attached<'a> {
 }
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
-struct SessionsGuard<'a> {
+struct InSessions<'a> {
     entered: Vec<(&'a Entity, usize, &'a Arc<AcceptedSession>)>,
     wait: &'a Wait<'a>,
 }
 
-impl<'a> SessionsGuard<'a> {
-    fn enter(work: &'a TransactionWork, moment: Moment, wait: &'a Wait<'a>) -> Result<Self> {
+impl<'a> InSessions<'a> {
+    fn enter(work: &'a Work, moment: Moment, wait: &'a Wait<'a>) -> Result<Self> {
         let settled = work.settled.iter();
         let settled = settled.filter_map(|it| Some((&*it.entity, it.at.index, it.session.as_ref()?)));
         let states = work.states.iter().map(|it| (&*it.entity, it.index, &it.accepted));
@@ -104,7 +104,7 @@ impl<'a> SessionsGuard<'a> {
     }
 }
 
-impl Drop for SessionsGuard<'_> {
+impl Drop for InSessions<'_> {
     fn drop(&mut self) {
         for (entity, index, accepted) in self.entered.drain(..) {
             if let Some(cell) = entity.cell(index) {
@@ -117,7 +117,7 @@ impl Drop for SessionsGuard<'_> {
 }
 
 /// Lets the work happen, or nothing of it.
-pub(super) fn commit(mut work: TransactionWork, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
+pub(super) fn commit(mut work: Work, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
     let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
@@ -134,13 +134,8 @@ pub(super) fn commit(mut work: TransactionWork, attached: Option<&Attached<'_>>,
     done
 }
 
-fn commit_at(
-    work: &mut TransactionWork,
-    moment: Moment,
-    attached: Option<&Attached<'_>>,
-    wait: &Wait<'_>,
-) -> Result<()> {
-    let take = |settled: &mut TransactionSettlement| {
+fn commit_at(work: &mut Work, moment: Moment, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
+    let take = |settled: &mut Settled| {
         let mut settle = std::mem::replace(&mut settled.settle, LockEnd::Outcome(Outcome::Release));
         if let LockEnd::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
             && settled.sub_queue == SubQueue::Main
@@ -152,9 +147,9 @@ fn commit_at(
     };
     let settles: Vec<LockEnd> = work.settled.iter_mut().map(take).collect();
     let work = &*work;
-    let sessions = SessionsGuard::enter(work, moment, wait)?;
+    let sessions = InSessions::enter(work, moment, wait)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
-    let mut taken = ReservedNumbers::default();
+    let mut taken = Taken::default();
     // Before any number is taken: a commit that is refused leaves no gap (B-105).
     for settled in &work.settled {
         check_held(settled, moment, wait)?;
@@ -199,7 +194,7 @@ fn commit_at(
         let done = write.commit(coordinator, level, wait);
         let done = done.map_err(|error| failed(work, error))?;
         for (settled, ended) in work.settled.iter().zip(done.each) {
-            let TransactionSettlement {
+            let Settled {
                 entity, at, session, ..
             } = settled;
             if let (Some(accepted), Some(sessions)) = (session, entity.cell(at.index).and_then(Cell::sessions)) {
@@ -237,11 +232,7 @@ fn commit_at(
 
 /// The cell that the work is written by: one that it settles messages of, else one whose sessions change, else one that
 /// messages go to.
-fn coordinating_cell<'a>(
-    work: &'a TransactionWork,
-    batch: &WriteBatch<'a>,
-    wait: &Wait<'_>,
-) -> Result<Option<&'a Cell>> {
+fn coordinating_cell<'a>(work: &'a Work, batch: &WriteBatch<'a>, wait: &Wait<'_>) -> Result<Option<&'a Cell>> {
     let settled = work.settled.first().map(|it| (&*it.entity, it.at.index));
     let place = settled.or(work.states.first().map(|it| (&*it.entity, it.index)));
     match place {
@@ -261,14 +252,14 @@ fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a 
 /// Checks what may refuse the messages, unless that is decided, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
 fn admit_all<'a>(
-    sends: &'a [TransactionSends],
+    sends: &'a [Sent],
     moment: Moment,
     is_decided: bool,
     wait: &Wait<'_>,
-) -> Result<BTreeMap<EntityId, AdmittedMessages<'a>>> {
-    let mut asked: BTreeMap<EntityId, EntityWrites<'_>> = BTreeMap::new();
+) -> Result<BTreeMap<EntityId, Admitted<'a>>> {
+    let mut asked: BTreeMap<EntityId, Asked<'_>> = BTreeMap::new();
     for sent in sends {
-        let all = asked.entry(sent.entity.id()).or_insert_with(|| EntityWrites::new(sent));
+        let all = asked.entry(sent.entity.id()).or_insert_with(|| Asked::new(sent));
         for message in &sent.messages {
             all.bytes += message.bytes();
             all.messages += 1;
@@ -293,7 +284,7 @@ fn admit_all<'a>(
             let window_ms = asked.entity.settings().duplicate_window_ms;
             let admission = history.admit(&asked.identities, moment.now, window_ms, wait)?;
             let next = 0;
-            admitted.insert(id, AdmittedMessages { cell, admission, next });
+            admitted.insert(id, Admitted { cell, admission, next });
         }
     }
     Ok(admitted)
@@ -302,9 +293,9 @@ fn admit_all<'a>(
 /// Adds the messages to one entity; the numbers of those that wait for their time, and of copies.
 fn add_sent<'a>(
     batch: &mut WriteBatch<'a>,
-    taken: &mut ReservedNumbers<'a>,
-    admitted: &mut BTreeMap<EntityId, AdmittedMessages<'_>>,
-    sent: &'a TransactionSends,
+    taken: &mut Taken<'a>,
+    admitted: &mut BTreeMap<EntityId, Admitted<'_>>,
+    sent: &'a Sent,
     subscribers: &'a Subscribers,
     moment: Moment,
     wait: &Wait<'_>,
@@ -344,7 +335,7 @@ fn add_sent<'a>(
 }
 
 /// Refuses a settlement of a message that its receiver does not hold any more.
-fn check_held(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) -> Result<()> {
+fn check_held(settled: &Settled, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&settled.entity, settled.at.index, wait)?;
     let ticks = moment.ticks;
     if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {
@@ -361,7 +352,7 @@ fn check_held(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) 
 }
 
 /// Refuses the state of a session that its receiver does not hold any more.
-fn check_session(set: &SessionStateChange, moment: Moment, wait: &Wait<'_>) -> Result<()> {
+fn check_session(set: &StateSet, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&set.entity, set.index, wait)?;
     let held = cell
         .sessions()
@@ -369,7 +360,7 @@ fn check_session(set: &SessionStateChange, moment: Moment, wait: &Wait<'_>) -> R
     if held { Ok(()) } else { Err(session_lost(&set.entity)) }
 }
 
-fn failed(work: &TransactionWork, error: WriteError) -> Error {
+fn failed(work: &Work, error: WriteError) -> Error {
     error.or_lost(|cause| {
         if let Cause::LockLost(position) = cause {
             return lock_lost(&work.settled[*position]);
@@ -389,7 +380,7 @@ fn session_lost(entity: &Entity) -> Error {
     Error::new(ErrorKind::SessionLockLost, detail).with_effect(Effect::None)
 }
 
-fn lock_lost(settled: &TransactionSettlement) -> Error {
+fn lock_lost(settled: &Settled) -> Error {
     event!(
         LOCK_LOST,
         entity = settled.entity.name().as_str(),

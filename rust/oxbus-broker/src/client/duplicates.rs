@@ -14,7 +14,7 @@ use crate::shard::CallKind;
 use crate::write::{EncodedMessage, WriteError};
 
 /// What became of the messages of a call.
-pub(super) struct DuplicateCheckedSend {
+pub(super) struct Sent {
     index: usize,
     /// The number of the first new one.
     first: Counter,
@@ -22,7 +22,7 @@ pub(super) struct DuplicateCheckedSend {
     fresh: Option<Vec<bool>>,
 }
 
-impl DuplicateCheckedSend {
+impl Sent {
     /// The numbers of so many messages; that of a copy names no message (B-227).
     pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
         let mut next = self.first;
@@ -82,11 +82,11 @@ impl Sender {
         now: Timestamp,
         durability: Option<Durability>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<DuplicateCheckedSend, WriteError> {
+    ) -> std::result::Result<Sent, WriteError> {
         if messages.iter().all(|message| message.identity.is_none()) {
             let (index, first) = self.store(route, bytes, messages, now, durability, wait)?;
             let fresh = None;
-            return Ok(DuplicateCheckedSend { index, first, fresh });
+            return Ok(Sent { index, first, fresh });
         }
         // A message with an identity has one place: that of its key, or the only one there is.
         let index = route.partition().map_or(0, |partition| usize::from(partition.0));
@@ -109,6 +109,6 @@ impl Sender {
         }
         self.queue.touch(now);
         let fresh = Some(admission.fresh().to_vec());
-        Ok(DuplicateCheckedSend { index, first, fresh })
+        Ok(Sent { index, first, fresh })
     }
 }

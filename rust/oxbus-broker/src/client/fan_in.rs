@@ -14,8 +14,8 @@ use oxbus_model::{Counter, Moment, Result, Ticks};
 use oxbus_store::Wait;
 use oxbus_store::{ClaimMode, ClaimedMessage};
 
+use super::attempts::Refused;
 use super::receiver::{Deliveries, Delivery, Receiver};
-use super::record_deliveries::FailedDeliveries;
 use crate::entity::receive_cache::{Cached, send_back};
 use crate::shard::REMOVAL_LOCK;
 
@@ -47,7 +47,7 @@ impl Receiver {
         self.tell_doubt()?;
         let moment = self.moment();
         self.sweep(moment, wait);
-        let mut refused: Option<FailedDeliveries> = None;
+        let mut refused: Option<Refused> = None;
         loop {
             let passed_over = refused.as_ref().map_or(0, |it| it.cells);
             self.take_but(passed_over, max, moment, out, wait);

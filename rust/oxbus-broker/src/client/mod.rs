@@ -3,16 +3,16 @@
 
 mod acceptor;
 mod attach;
+mod attempts;
 mod batch;
 mod browse;
 mod commit;
 mod deferred;
 mod duplicates;
 mod fan_in;
-mod message_errors;
+mod named;
 mod partitioner;
 mod receiver;
-mod record_deliveries;
 mod reservations;
 mod sender;
 mod session;
@@ -21,18 +21,18 @@ mod settlement;
 mod transaction;
 mod wait;
 
-pub use acceptor::{Acceptor, SessionSelector};
+pub use acceptor::{Acceptor, Wanted};
 pub(crate) use attach::{attach_committed, is_attached};
 pub use batch::Batch;
-pub use browse::BrowsedMessage;
-pub use partitioner::{KeylessPolicy, KeylessRoundRobin, PartitionedSend, Partitioner, RejectedMessage};
+pub use browse::Browsed;
+pub use partitioner::{Keyless, KeylessTurn, Partitioner, Refused, Stored};
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
 pub use reservations::{ReadPage, Reservations};
 pub use sender::Sender;
-pub use settle_list::PartialSettlement;
+pub use settle_list::Unsettled;
 pub use settlement::{SettleKey, Settlement};
-pub use transaction::{ScheduledNumbers, Transaction};
-pub use wait::{PendingWait, WaitOptions, WaitPlace, WaitSource, WaitStep, step};
+pub use transaction::{Numbers, Transaction};
+pub use wait::{Step, WaitOptions, WaitPlace, WaitSource, Waiting, step};
 
 pub use crate::entity::reservation::{
     Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish,

@@ -15,7 +15,7 @@ use crate::write::EncodedMessage;
 
 /// Where the messages without a key go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeylessPolicy {
+pub enum Keyless {
     /// To the partitions that work, in turn.
     Spread,
     /// All to the one that is next.
@@ -24,20 +24,20 @@ pub enum KeylessPolicy {
 
 /// The partitions that messages without a key go to, in turn.
 #[derive(Debug)]
-pub struct KeylessRoundRobin {
+pub struct KeylessTurn {
     partitions: Vec<PartitionId>,
     next: usize,
 }
 
-impl KeylessRoundRobin {
+impl KeylessTurn {
     /// The partitions of a sender's entity that work now.
-    pub(crate) fn of(sender: &Sender, keyless: KeylessPolicy) -> Self {
+    pub(crate) fn of(sender: &Sender, keyless: Keyless) -> Self {
         let serves = |it: &PartitionId| sender.queue().shard(it.0.into()).health().fault().is_none();
         let turn = sender.turn();
         Self {
             partitions: match keyless {
-                KeylessPolicy::Spread => turn.filter(serves).collect(),
-                KeylessPolicy::Together => turn.take(1).collect(),
+                Keyless::Spread => turn.filter(serves).collect(),
+                Keyless::Together => turn.take(1).collect(),
             },
             next: 0,
         }
@@ -70,14 +70,14 @@ fn both_chosen(asked: PartitionId) -> Error {
 /// Messages of a call in groups for their partitions.
 pub struct Partitioner<S> {
     sender: S,
-    turn: KeylessRoundRobin,
-    groups: Vec<PartitionGroup>,
+    turn: KeylessTurn,
+    groups: Vec<Group>,
     count: usize,
 }
 
 /// Messages for one partition.
 #[derive(Default)]
-struct PartitionGroup {
+struct Group {
     messages: Vec<EncodedMessage>,
     /// The position of each in the call, and whether it may go to another partition.
     positions: Vec<(usize, bool)>,
@@ -85,7 +85,7 @@ struct PartitionGroup {
 
 /// A message that was not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RejectedMessage {
+pub struct Refused {
     /// Its position in the call.
     pub position: usize,
     /// It was not stored for certain. Otherwise nobody knows before the partition is healed.
@@ -94,20 +94,18 @@ pub struct RejectedMessage {
 
 /// What became of the messages of a call.
 #[derive(Debug, Default)]
-pub struct PartitionedSend {
+pub struct Stored {
     /// Partition id → messages that it stored.
     pub stored: BTreeMap<u16, usize>,
     /// Messages that were not stored, by rising position.
-    pub refused: Vec<RejectedMessage>,
+    pub refused: Vec<Refused>,
     /// Why the first of them was refused, or the first of which nobody knows whether it was stored.
     pub reason: Option<Error>,
 }
 
-impl PartitionedSend {
+impl Stored {
     fn refuse(&mut self, positions: &[(usize, bool)], is_definite: bool, error: Error) {
-        let refused = positions
-            .iter()
-            .map(|&(position, _)| RejectedMessage { position, is_definite });
+        let refused = positions.iter().map(|&(position, _)| Refused { position, is_definite });
         self.refused.extend(refused);
         let is_unknown = |error: &Error| error.effect() == Some(Effect::Unknown);
         match &self.reason {
@@ -117,7 +115,7 @@ impl PartitionedSend {
     }
 }
 
-impl PartitionGroup {
+impl Group {
     #[inline]
     fn push(&mut self, message: EncodedMessage, position: (usize, bool)) {
         self.messages.push(message);
@@ -137,14 +135,12 @@ impl PartitionGroup {
 
 impl<S: Borrow<Sender>> Partitioner<S> {
     /// No messages yet.
-    pub fn new(sender: S, keyless: KeylessPolicy) -> Result<Self> {
+    pub fn new(sender: S, keyless: Keyless) -> Result<Self> {
         let to = sender.borrow();
         to.check_sends()?;
         Ok(Self {
-            turn: KeylessRoundRobin::of(to, keyless),
-            groups: (0..to.queue().partitions())
-                .map(|_| PartitionGroup::default())
-                .collect(),
+            turn: KeylessTurn::of(to, keyless),
+            groups: (0..to.queue().partitions()).map(|_| Group::default()).collect(),
             count: 0,
             sender,
         })
@@ -171,9 +167,9 @@ impl<S: Borrow<Sender>> Partitioner<S> {
     }
 
     /// Stores the messages.
-    pub fn send(self, wait: &Wait<'_>) -> PartitionedSend {
+    pub fn send(self, wait: &Wait<'_>) -> Stored {
         let sender = self.sender.borrow();
-        let mut all = PartitionedSend::default();
+        let mut all = Stored::default();
         let mut passed_on = Vec::new();
         for (index, mut group) in self.groups.into_iter().enumerate() {
             if group.messages.is_empty() {

@@ -13,9 +13,9 @@ use oxbus_model::{Error, ErrorKind, Moment, PartitionId, Result, Ticks, Timestam
 use oxbus_store::ClaimedMessage;
 use smallvec::SmallVec;
 
-use super::browse::BrowseCursor;
-use super::record_deliveries::FailedDeliveries;
-use super::session::ReceiverSession;
+use super::attempts::Refused;
+use super::browse::Cursor;
+use super::session::Held;
 use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
 use crate::entity::Entity;
 use crate::entity::receive_cache::{ReceiveCache, send_back};
@@ -73,7 +73,7 @@ pub struct Receiver {
     pub(super) policy: LockPolicy,
     pub(super) prefetch: usize,
     pub(super) cache: Arc<ReceiveCache>,
-    pub(super) cursor: BrowseCursor,
+    pub(super) cursor: Cursor,
     /// Cells it may take from, one bit each; none of the transfer dead-letter queue.
     pub(super) allowed: u64,
     /// How far the clock may be behind.
@@ -81,9 +81,9 @@ pub struct Receiver {
     /// The cell at which the last round began.
     rotation: AtomicU64,
     /// The session that it receives from, where messages are received by session.
-    pub(super) session: Option<ReceiverSession>,
+    pub(super) session: Option<Held>,
     /// What an earlier receive could not hand out, and may be gone. Set in one step: whole after a panic.
-    pub(super) doubt: Mutex<Option<FailedDeliveries>>,
+    pub(super) doubt: Mutex<Option<Refused>>,
     closed: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl ReceiverOptions {
 }
 
 impl Receiver {
-    pub(crate) fn new(queue: Arc<Entity>, options: ReceiverOptions, session: Option<ReceiverSession>) -> Result<Self> {
+    pub(crate) fn new(queue: Arc<Entity>, options: ReceiverOptions, session: Option<Held>) -> Result<Self> {
         let allowed = options.check(&queue)?;
         queue.open_now();
         let receivable = queue.receivable(options.sub_queue);
@@ -131,7 +131,7 @@ impl Receiver {
             sub_queue: options.sub_queue,
             mode: options.mode,
             prefetch: options.prefetch,
-            cursor: BrowseCursor::default(),
+            cursor: Cursor::default(),
             cache,
             allowed,
             session,

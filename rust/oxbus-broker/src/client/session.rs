@@ -15,14 +15,14 @@ use crate::shard::{AcceptedSession, Cell, SessionEnd, SessionLost, SessionReceiv
 use crate::write::{ShardWrite, WriteOperation};
 
 /// A session in the hands of a receiver.
-pub(crate) struct ReceiverSession {
+pub(crate) struct Held {
     /// Index of its cell.
     pub(crate) index: usize,
     pub(crate) accepted: Arc<AcceptedSession>,
 }
 
 impl Receiver {
-    fn sessions_of(&self, held: &ReceiverSession, wait: &Wait<'_>) -> Result<(&Cell, &Sessions)> {
+    fn sessions_of(&self, held: &Held, wait: &Wait<'_>) -> Result<(&Cell, &Sessions)> {
         let shard = self.queue.shard(held.index);
         shard.health().check_serves(shard.id(), wait)?;
         let cell = self.queue.cell(held.index);
@@ -33,7 +33,7 @@ impl Receiver {
     /// Takes up to `max` messages of the session without waiting.
     pub(super) fn receive_from_session(
         &self,
-        held: &ReceiverSession,
+        held: &Held,
         max: usize,
         out: &mut Deliveries,
         wait: &Wait<'_>,
@@ -118,7 +118,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn held(&self) -> Result<&ReceiverSession> {
+    fn held(&self) -> Result<&Held> {
         self.check_open()?;
         self.queue.check_alive()?;
         self.queue.use_now();
@@ -200,7 +200,7 @@ impl Receiver {
         self.session.as_ref().map(|held| Arc::clone(&held.accepted))
     }
 
-    fn check_state(&self, cell: &Cell, held: &ReceiverSession, bytes: &[u8], growth: usize) -> Result<()> {
+    fn check_state(&self, cell: &Cell, held: &Held, bytes: &[u8], growth: usize) -> Result<()> {
         let max = self.queue.settings().message_size_bytes_max as u64;
         in_range("the session state", bytes.len() as u64, 0, max, "bytes")?;
         self.queue.core().check_memory(growth)?;

@@ -8,7 +8,7 @@
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
 use oxbus_store::{LockKey, Wait};
 
-use super::message_errors::with_messages;
+use super::named::with_messages;
 use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
@@ -17,7 +17,7 @@ use crate::write::{Removal, ShardWrite, WriteOperation};
 
 /// A list of which some messages are not settled, or may not be.
 #[derive(Debug)]
-pub struct PartialSettlement {
+pub struct Unsettled {
     /// For the caller: it names them, and says whether others were settled.
     pub error: Error,
     /// The positions of all of them, rising.
@@ -26,22 +26,22 @@ pub struct PartialSettlement {
     pub lost: Vec<usize>,
 }
 
-impl From<PartialSettlement> for Error {
-    fn from(unsettled: PartialSettlement) -> Self {
+impl From<Unsettled> for Error {
+    fn from(unsettled: Unsettled) -> Self {
         unsettled.error
     }
 }
 
 /// What became of a list so far.
 #[derive(Default)]
-struct SettleProgress {
+struct Progress {
     lost: Vec<usize>,
     failed: Vec<usize>,
     /// The first error, or the first one whose effect is unknown.
     error: Option<Error>,
 }
 
-impl SettleProgress {
+impl Progress {
     fn fail(&mut self, positions: impl IntoIterator<Item = usize>, error: Error) {
         self.failed.extend(positions);
         let known = self
@@ -63,7 +63,7 @@ impl SettleProgress {
     }
 
     /// The positions of messages whose lock was lost, or the error that tells of those and of all others that failed.
-    fn finish(mut self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, PartialSettlement> {
+    fn finish(mut self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, Unsettled> {
         self.lost.sort_unstable();
         let Some(error) = self.error else {
             return Ok(self.lost);
@@ -78,7 +78,7 @@ impl SettleProgress {
             _ => Some(Effect::None),
         };
         let numbers: Vec<SequenceNumber> = positions.iter().map(|position| number(at[*position])).collect();
-        Err(PartialSettlement {
+        Err(Unsettled {
             error: with_messages(&error, &numbers, effect),
             positions,
             lost: self.lost,
@@ -98,12 +98,12 @@ impl Receiver {
         at: &[SettleKey],
         settlement: Settlement<'_>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<Vec<usize>, PartialSettlement> {
+    ) -> std::result::Result<Vec<usize>, Unsettled> {
         if matches!(settlement, Settlement::Complete) {
             return self.complete_many(at, wait);
         }
         self.check_list(at)?;
-        let mut progress = SettleProgress::default();
+        let mut progress = Progress::default();
         let mut writes = Vec::with_capacity(at.len());
         for round in self.rounds(at) {
             for (position, at) in at.iter().enumerate().filter(|(_, at)| round >> at.index & 1 == 1) {
@@ -138,21 +138,17 @@ impl Receiver {
     }
 
     /// Completes many; the positions of those whose lock was lost, while nothing else went wrong. The others are completed.
-    pub fn complete_many(
-        &self,
-        at: &[SettleKey],
-        wait: &Wait<'_>,
-    ) -> std::result::Result<Vec<usize>, PartialSettlement> {
+    pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, Unsettled> {
         self.check_list(at)?;
         let moment = self.queue.core().clock().moment();
         if self.session.is_none() {
-            let mut progress = SettleProgress::default();
+            let mut progress = Progress::default();
             self.complete_all(at, moment, &mut progress, wait);
             return progress.finish(at);
         }
         let mut mine = Vec::with_capacity(at.len());
         let mut positions = Vec::with_capacity(at.len());
-        let mut progress = SettleProgress::default();
+        let mut progress = Progress::default();
         for (position, at) in at.iter().enumerate() {
             match self.may_settle(*at, moment.ticks, wait) {
                 Ok(true) => {
@@ -163,7 +159,7 @@ impl Receiver {
                 Err(error) => progress.fail([position], error),
             }
         }
-        let mut done = SettleProgress::default();
+        let mut done = Progress::default();
         self.complete_all(&mine, moment, &mut done, wait);
         progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
         if let Some(error) = done.error {
@@ -172,7 +168,7 @@ impl Receiver {
         progress.finish(at)
     }
 
-    fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut SettleProgress, wait: &Wait<'_>) {
+    fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut Progress, wait: &Wait<'_>) {
         let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
         let mut writes = Vec::with_capacity(at.len().min(usize::from(self.queue.partitions())));
         for round in self.rounds(at) {
@@ -223,8 +219,8 @@ impl Receiver {
     }
 
     /// Refuses a call that is wrong as a whole.
-    fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), PartialSettlement> {
-        let refused = |error| PartialSettlement {
+    fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), Unsettled> {
+        let refused = |error| Unsettled {
             error,
             positions: (0..at.len()).collect(),
             lost: Vec::new(),

@@ -9,7 +9,7 @@ use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, Moment, Result, Timestamp};
 use oxbus_store::{LockKey, LockLost, Outcome, PeekedMessage, Record, StoredRecord, Wait};
 
-use super::message_errors::with_messages;
+use super::named::with_messages;
 use super::receiver::Receiver;
 use crate::entity::Entity;
 use crate::record::{with_dead_letter, with_properties};
@@ -26,7 +26,7 @@ pub struct SettleKey {
 }
 
 /// Changes of application properties: key and value.
-pub(super) type PropertyChanges<'a> = &'a [(&'a str, Value<'a>)];
+pub(super) type Changes<'a> = &'a [(&'a str, Value<'a>)];
 
 /// How a message is settled.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +34,9 @@ pub enum Settlement<'a> {
     /// Done with.
     Complete,
     /// Back to its place, one delivery charged.
-    Abandon(PropertyChanges<'a>),
+    Abandon(Changes<'a>),
     /// Out of the flow until fetched by number.
-    Defer(PropertyChanges<'a>),
+    Defer(Changes<'a>),
     /// To the dead-letter queue.
     DeadLetter {
         /// Why, in a word.
@@ -44,7 +44,7 @@ pub enum Settlement<'a> {
         /// Why, in full.
         description: Option<&'a str>,
         /// Further properties.
-        changes: PropertyChanges<'a>,
+        changes: Changes<'a>,
     },
 }
 
@@ -261,7 +261,7 @@ impl Receiver {
     }
 
     /// The bytes with `changes`, or `None` without changes.
-    fn changed(&self, cell: &Cell, at: SettleKey, changes: PropertyChanges<'_>) -> Result<Option<Record>> {
+    fn changed(&self, cell: &Cell, at: SettleKey, changes: Changes<'_>) -> Result<Option<Record>> {
         if changes.is_empty() {
             return Ok(None);
         }

@@ -30,21 +30,21 @@ pub struct Transaction {
     core: Arc<Core>,
     /// It may touch several entities (B-324).
     cross_entity: bool,
-    progress: Mutex<TransactionProgress>,
+    progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
-enum TransactionProgress {
+enum Progress {
     /// Nothing was done in it.
     #[default]
     New,
-    Open(TransactionWork),
+    Open(Work),
     /// Committed or rolled back.
     Over,
 }
 
 /// What was done in a transaction.
-pub(super) struct TransactionWork {
+pub(super) struct Work {
     began_at: Ticks,
     partition: PartitionId,
     /// The entity that it is about; the first one, with several.
@@ -53,26 +53,26 @@ pub(super) struct TransactionWork {
     key: Option<String>,
     /// The entity that it settles messages of.
     settles: Option<Arc<Entity>>,
-    pub(super) sends: Vec<TransactionSends>,
-    pub(super) settled: Vec<TransactionSettlement>,
-    pub(super) states: Vec<SessionStateChange>,
+    pub(super) sends: Vec<Sent>,
+    pub(super) settled: Vec<Settled>,
+    pub(super) states: Vec<StateSet>,
     /// The most that one of its sends asks for.
     pub(super) durability: Durability,
 }
 
 /// Where the numbers of scheduled messages are once they are known. Set in one step: whole after a panic.
-pub type ScheduledNumbers = Arc<Mutex<Vec<SequenceNumber>>>;
+pub type Numbers = Arc<Mutex<Vec<SequenceNumber>>>;
 
 /// Messages to one entity.
-pub(super) struct TransactionSends {
+pub(super) struct Sent {
     pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
     pub(super) messages: Vec<EncodedMessage>,
-    pub(super) numbers: ScheduledNumbers,
+    pub(super) numbers: Numbers,
 }
 
 /// A message whose hold ends.
-pub(super) struct TransactionSettlement {
+pub(super) struct Settled {
     pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) at: SettleKey,
@@ -82,7 +82,7 @@ pub(super) struct TransactionSettlement {
 }
 
 /// A session whose state changes.
-pub(super) struct SessionStateChange {
+pub(super) struct StateSet {
     pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
     pub(super) accepted: Arc<AcceptedSession>,
@@ -95,7 +95,7 @@ fn not_allowed() -> Error {
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-impl TransactionWork {
+impl Work {
     /// Nothing yet, in a partition of an entity.
     pub(super) fn new(entity: &Arc<Entity>, partition: PartitionId, began_at: Ticks) -> Self {
         Self {
@@ -121,28 +121,23 @@ impl Transaction {
         }
     }
 
-    fn progress(&self) -> MutexGuard<'_, TransactionProgress> {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
         // A step that panicked may have noted a part: nothing of that work is to happen.
         self.progress.lock().unwrap_or_else(|poisoned| {
             self.progress.clear_poison();
             let mut progress = poisoned.into_inner();
-            *progress = TransactionProgress::Over;
+            *progress = Progress::Over;
             progress
         })
     }
 
     /// True until it is committed or rolled back.
     pub fn is_open(&self) -> bool {
-        !matches!(&*self.progress(), TransactionProgress::Over)
+        !matches!(&*self.progress(), Progress::Over)
     }
 
     /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
-    fn with<R>(
-        &self,
-        entity: &Arc<Entity>,
-        index: usize,
-        step: impl FnOnce(&mut TransactionWork) -> Result<R>,
-    ) -> Result<R> {
+    fn with<R>(&self, entity: &Arc<Entity>, index: usize, step: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
         self.core.check_open()?;
         if !Arc::ptr_eq(entity.core(), &self.core) {
             let detail = "the transaction is one of another namespace; make one with a client of this one";
@@ -152,33 +147,33 @@ impl Transaction {
         let ticks = entity.core().clock().ticks();
         let mut progress = self.progress();
         match &mut *progress {
-            TransactionProgress::Over => Err(is_over()),
-            TransactionProgress::Open(work) if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) => {
-                *progress = TransactionProgress::Over;
+            Progress::Over => Err(is_over()),
+            Progress::Open(work) if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) => {
+                *progress = Progress::Over;
                 Err(timed_out())
             }
-            TransactionProgress::Open(work) => {
+            Progress::Open(work) => {
                 let is_same = Arc::ptr_eq(&work.entity, entity) || self.cross_entity;
                 if !is_same || work.partition != partition {
                     return Err(not_allowed());
                 }
                 step(work)
             }
-            TransactionProgress::New => {
-                let mut work = TransactionWork::new(entity, partition, ticks);
+            Progress::New => {
+                let mut work = Work::new(entity, partition, ticks);
                 let done = step(&mut work)?;
-                *progress = TransactionProgress::Open(work);
+                *progress = Progress::Open(work);
                 Ok(done)
             }
         }
     }
 
     /// Sends a batch when the transaction is committed. The numbers are there from then on.
-    pub fn send(&self, sender: &Sender, mut batch: Batch, durability: Option<Durability>) -> Result<ScheduledNumbers> {
+    pub fn send(&self, sender: &Sender, mut batch: Batch, durability: Option<Durability>) -> Result<Numbers> {
         sender.check_sends()?;
         let queue = &sender.queue;
         if batch.is_empty() {
-            return Ok(ScheduledNumbers::default());
+            return Ok(Numbers::default());
         }
         sender.check_size(batch.largest_message_bytes())?;
         sender.check_batch_size(&batch)?;
@@ -193,7 +188,7 @@ impl Transaction {
             PartitionRoute::Keyless => (0, None),
         };
         let index = if queue.is_partitioned() { index } else { 0 };
-        let numbers = ScheduledNumbers::default();
+        let numbers = Numbers::default();
         self.with(queue, index, |work| {
             let messages: usize = work.sends.iter().map(|sent| sent.messages.len()).sum();
             if messages + batch.len() > TRANSACTION_MESSAGES_MAX {
@@ -213,7 +208,7 @@ impl Transaction {
             }
             work.key = work.key.take().or(key);
             work.durability = work.durability.max(durability.unwrap_or(Durability::Memory));
-            work.sends.push(TransactionSends {
+            work.sends.push(Sent {
                 entity: Arc::clone(queue),
                 index,
                 messages: batch.messages,
@@ -281,14 +276,13 @@ impl Transaction {
                 return Err(not_allowed());
             }
             work.settles = Some(Arc::clone(queue));
-            work.settled
-                .extend(at.iter().zip(settles).map(|(at, settle)| TransactionSettlement {
-                    entity: Arc::clone(queue),
-                    sub_queue: receiver.sub_queue(),
-                    at: *at,
-                    settle,
-                    session: receiver.accepted(),
-                }));
+            work.settled.extend(at.iter().zip(settles).map(|(at, settle)| Settled {
+                entity: Arc::clone(queue),
+                sub_queue: receiver.sub_queue(),
+                at: *at,
+                settle,
+                session: receiver.accepted(),
+            }));
             Ok(())
         })
     }
@@ -298,7 +292,7 @@ impl Transaction {
         let (index, accepted, state) = receiver.prepare_state(state, wait)?;
         let queue = receiver.queue();
         self.with(queue, index, |work| {
-            work.states.push(SessionStateChange {
+            work.states.push(StateSet {
                 entity: Arc::clone(queue),
                 index,
                 accepted,
@@ -310,11 +304,11 @@ impl Transaction {
 
     /// Lets everything happen, or nothing: then the error says why, and every lock is as it was.
     pub fn commit(&self, wait: &Wait<'_>) -> Result<()> {
-        let progress = std::mem::replace(&mut *self.progress(), TransactionProgress::Over);
+        let progress = std::mem::replace(&mut *self.progress(), Progress::Over);
         match progress {
-            TransactionProgress::Over => Err(is_over()),
-            TransactionProgress::New => Ok(()),
-            TransactionProgress::Open(work) => {
+            Progress::Over => Err(is_over()),
+            Progress::New => Ok(()),
+            Progress::Open(work) => {
                 work.entity.core().check_open()?;
                 let ticks = work.entity.core().clock().ticks();
                 if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) {
@@ -327,9 +321,9 @@ impl Transaction {
 
     /// Forgets everything (B-316).
     pub fn rollback(&self) -> Result<()> {
-        match std::mem::replace(&mut *self.progress(), TransactionProgress::Over) {
-            TransactionProgress::Over => Err(is_over()),
-            TransactionProgress::New | TransactionProgress::Open(_) => Ok(()),
+        match std::mem::replace(&mut *self.progress(), Progress::Over) {
+            Progress::Over => Err(is_over()),
+            Progress::New | Progress::Open(_) => Ok(()),
         }
     }
 }

@@ -38,9 +38,9 @@ pub trait WaitSource {
 }
 
 /// A wait queue, kept alive.
-pub struct WaitPlace(WaitPlaceKind);
+pub struct WaitPlace(Place);
 
-enum WaitPlaceKind {
+enum Place {
     Queue(Arc<Entity>, SubQueue),
     Session(Arc<AcceptedSession>),
 }
@@ -48,12 +48,12 @@ enum WaitPlaceKind {
 impl WaitPlace {
     /// With all who receive from a queue, or who accept its sessions.
     pub(super) fn at_queue(queue: &Arc<Entity>, sub_queue: SubQueue) -> Self {
-        Self(WaitPlaceKind::Queue(Arc::clone(queue), sub_queue))
+        Self(Place::Queue(Arc::clone(queue), sub_queue))
     }
 
     /// With those who receive from a session.
     pub(super) fn at_session(accepted: &Arc<AcceptedSession>) -> Self {
-        Self(WaitPlaceKind::Session(Arc::clone(accepted)))
+        Self(Place::Session(Arc::clone(accepted)))
     }
 }
 
@@ -62,31 +62,31 @@ impl Deref for WaitPlace {
 
     fn deref(&self) -> &WaitQueue {
         match &self.0 {
-            WaitPlaceKind::Queue(queue, sub_queue) => &queue.receivable(*sub_queue).wait_queue,
-            WaitPlaceKind::Session(accepted) => accepted.wait_queue(),
+            Place::Queue(queue, sub_queue) => &queue.receivable(*sub_queue).wait_queue,
+            Place::Session(accepted) => accepted.wait_queue(),
         }
     }
 }
 
 /// A place in a wait queue between two steps. Dropped, it hands a notification that was not taken to the next one.
-pub struct PendingWait {
+pub struct Waiting {
     waiter: Waiter<WaitPlace>,
     /// How long to sleep at most; `None` until notified.
     pub at_most: Option<Duration>,
 }
 
 /// What a step brought.
-pub type WaitStep<T> = wait_queue::LookResult<T, PendingWait>;
+pub type Step<T> = wait_queue::LookResult<T, Waiting>;
 
 /// Takes one step of a wait: looks, joins those who wait, and looks again. `callback` is called once, by whichever thread
 /// notifies; it must be short and must not receive. Without one a thread sleeps.
 pub fn step<T>(
     source: &impl WaitSource,
-    earlier: Option<PendingWait>,
+    earlier: Option<Waiting>,
     options: &WaitOptions<'_>,
     callback: Option<NotifyCallback>,
     look: impl FnMut() -> Result<Option<T>>,
-) -> Result<WaitStep<T>> {
+) -> Result<Step<T>> {
     let deadline = options.deadline;
     let is_late = || deadline.is_over();
     let stepped = look_or_register(
@@ -96,12 +96,12 @@ pub fn step<T>(
         &options.cancellation.or_until(&is_late),
     )?;
     Ok(match stepped {
-        wait_queue::LookResult::Found(found) => WaitStep::Found(found),
-        wait_queue::LookResult::Over => WaitStep::Over,
+        wait_queue::LookResult::Found(found) => Step::Found(found),
+        wait_queue::LookResult::Over => Step::Over,
         wait_queue::LookResult::Waiting(waiter) => {
             let times = [deadline.remaining(), source.look_again_after(), options.ask_every];
             let at_most = times.into_iter().flatten().min();
-            WaitStep::Waiting(PendingWait { waiter, at_most })
+            Step::Waiting(Waiting { waiter, at_most })
         }
     })
 }
@@ -115,9 +115,9 @@ pub(super) fn until_found<T>(
     let mut earlier = None;
     loop {
         match step(source, earlier, options, None, &mut look)? {
-            WaitStep::Found(found) => return Ok(Some(found)),
-            WaitStep::Over => return Ok(None),
-            WaitStep::Waiting(mut waiting) => {
+            Step::Found(found) => return Ok(Some(found)),
+            Step::Over => return Ok(None),
+            Step::Waiting(mut waiting) => {
                 waiting.waiter.wait(waiting.at_most);
                 earlier = Some(waiting);
             }
@@ -135,7 +135,7 @@ mod tests {
     use oxbus_model::sync::whole;
     use oxbus_store::Wait;
 
-    use super::{WaitOptions, WaitSource, WaitStep, step};
+    use super::{Step, WaitOptions, WaitSource, step};
     use crate::clock::Deadline;
     use crate::{Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 
@@ -242,10 +242,10 @@ mod tests {
                         let stepped = step(receiver, None, &FOREVER, None, look);
                         asked += 1;
                         match stepped.expect("no fault") {
-                            WaitStep::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
-                            WaitStep::Over => unreachable!("nobody ends the wait"),
+                            Step::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
+                            Step::Over => unreachable!("nobody ends the wait"),
                             // Given up, sometimes after it was notified.
-                            WaitStep::Waiting(waiting) => {
+                            Step::Waiting(waiting) => {
                                 if asked.is_multiple_of(2) {
                                     std::thread::yield_now();
                                 }
@@ -292,7 +292,7 @@ mod tests {
         };
         let look = || receiver.receive_now(1, &Wait::FOREVER);
         let stepped = step(&receiver, None, &FOREVER, Some(callback), look).expect("no fault");
-        let WaitStep::Waiting(waiting) = stepped else {
+        let Step::Waiting(waiting) = stepped else {
             panic!("there is nothing");
         };
         assert!(waiting.at_most.is_some(), "a lock may end without a notification");
@@ -300,6 +300,6 @@ mod tests {
         let called = whole(called.1.wait_while(whole(called.0.lock()), |called| !*called));
         assert!(*called);
         let stepped = step(&receiver, Some(waiting), &FOREVER, None, look).expect("no fault");
-        assert!(matches!(stepped, WaitStep::Found(_)));
+        assert!(matches!(stepped, Step::Found(_)));
     }
 }

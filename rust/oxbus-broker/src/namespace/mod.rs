@@ -26,7 +26,7 @@ pub use self::health::PartitionHealth;
 pub use self::inner::CloseHandle;
 use self::inner::{CloseGuard, Inner};
 pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
-use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, SessionSelector, Transaction};
+use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, Transaction, Wanted};
 use crate::clock::{ManualClock, Randomness};
 use crate::durable::{Recovery, StoreOptions, Stores};
 use crate::entity::QueueCounts;
@@ -192,13 +192,7 @@ impl Namespace {
     }
 
     /// An acceptor of sessions of a queue or a subscription. `owner` names the receiver.
-    pub fn acceptor(
-        &self,
-        path: &str,
-        wanted: SessionSelector,
-        options: ReceiverOptions,
-        owner: String,
-    ) -> Result<Acceptor> {
+    pub fn acceptor(&self, path: &str, wanted: Wanted, options: ReceiverOptions, owner: String) -> Result<Acceptor> {
         let entity = self.entity(path)?;
         entity.check_receivable()?;
         Acceptor::new(entity, wanted, options, owner)

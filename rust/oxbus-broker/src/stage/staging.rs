@@ -11,7 +11,7 @@ use oxbus_store::file::{StageHeader, StageWriter};
 
 use super::content::{MemoryRun, StageContent, encode};
 use super::registry::{Stage, StagePhase, StageRegistry, check_id, stage_storage_error};
-use crate::client::{KeylessPolicy, KeylessRoundRobin, Sender};
+use crate::client::{Keyless, KeylessTurn, Sender};
 use crate::entity::Entity;
 use crate::write::EncodedMessage;
 
@@ -125,7 +125,7 @@ impl Staging {
         }
         let bytes: usize = rows.iter().map(EncodedMessage::bytes).sum();
         self.count(bytes, rows.len())?;
-        let mut turn = KeylessRoundRobin::of(&self.sender, KeylessPolicy::Spread);
+        let mut turn = KeylessTurn::of(&self.sender, Keyless::Spread);
         for row in rows {
             let partition = turn.choose(&row, asked)?;
             self.add(usize::from(partition.0), row)?;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use oxbus_broker::ReceiverOptions;
-use oxbus_broker::client::{Batch, SessionSelector, Settlement, Start, Wish};
+use oxbus_broker::client::{Batch, Settlement, Start, Wanted, Wish};
 use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_model::name::SubQueue;
 
@@ -42,7 +42,7 @@ fn sessions(bus: &Bus, name: &str) {
         );
         let acceptor = bus.namespace.acceptor(
             "talks",
-            SessionSelector::Named(session),
+            Wanted::Named(session),
             ReceiverOptions::default(),
             "golden".to_owned(),
         );

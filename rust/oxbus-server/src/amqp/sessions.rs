@@ -9,7 +9,7 @@ use oxbus_amqp::codec::{Map, Value};
 use oxbus_amqp::engine::{Accept, LinkId};
 use oxbus_amqp::performative::Attach;
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Acceptor, WaitOptions, WaitSource, WaitStep, step};
+use oxbus_broker::client::{Acceptor, Step, WaitOptions, WaitSource, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::caps::{AMQP_ACCEPT_MS_DEFAULT, AMQP_ACCEPT_MS_MAX, AMQP_SESSION_LOST_MS};
 use oxbus_model::{Error, Result, Timestamp};
@@ -101,7 +101,7 @@ impl AmqpConnection {
         });
     }
 
-    pub(super) fn on_accept_step(&mut self, id: LinkId, stepped: Result<WaitStep<Box<Receiver>>>) {
+    pub(super) fn on_accept_step(&mut self, id: LinkId, stepped: Result<Step<Box<Receiver>>>) {
         let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             // The client has detached: dropping the step releases the session.
             return;
@@ -109,12 +109,12 @@ impl AmqpConnection {
         let Some(waiting) = &mut pending.waiting else { return };
         waiting.is_attempting = false;
         match stepped {
-            Ok(WaitStep::Found(receiver)) => self.opened(id, Ok(LinkEndpoint::Receiver(receiver))),
-            Ok(WaitStep::Over) => {
+            Ok(Step::Found(receiver)) => self.opened(id, Ok(LinkEndpoint::Receiver(receiver))),
+            Ok(Step::Over) => {
                 let error = waiting.acceptor.timed_out();
                 self.refuse_session(id, &error);
             }
-            Ok(WaitStep::Waiting(registration)) => {
+            Ok(Step::Waiting(registration)) => {
                 let next = registration.at_most.map(|time| Instant::now() + time);
                 waiting.waiting = Some(registration);
                 if waiting.retry {

@@ -21,7 +21,7 @@ use oxbus_store::Wait;
 
 pub use self::read::ReadPage;
 use super::receiver::{Receiver, ReceiverOptions};
-use super::settle_list::PartialSettlement;
+use super::settle_list::Unsettled;
 use super::settlement::{SettleKey, Settlement};
 use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
 use crate::clock::Deadline;
@@ -171,7 +171,7 @@ impl Reservations {
                 // Messages of a partition that refused stay with the reservation; the error is raised once the rest is noted.
                 let (left, refused) = match self.receiver.settle_many(&keys, how, wait) {
                     Ok(lost) => (lost, None),
-                    Err(PartialSettlement { error, positions, .. }) => (positions, Some(error)),
+                    Err(Unsettled { error, positions, .. }) => (positions, Some(error)),
                 };
                 if matches!(how, Settlement::Abandon(_)) {
                     self.note_abandoned(held, &left, wait)?;

@@ -13,7 +13,7 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
 
-use super::message_errors::with_messages;
+use super::named::with_messages;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
 use crate::clock::with_timeout;
@@ -24,7 +24,7 @@ use crate::shard::journal::DeliveryRecord;
 use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
 
 /// Why messages that were taken were not handed out.
-pub(super) struct FailedDeliveries {
+pub(super) struct Refused {
     /// Their cells, one bit each.
     pub(super) cells: u64,
     /// Of the first cell, or of the first one of which nobody knows.
@@ -32,7 +32,7 @@ pub(super) struct FailedDeliveries {
     numbers: Vec<SequenceNumber>,
 }
 
-impl FailedDeliveries {
+impl Refused {
     /// Adds what another cell refused.
     pub(super) fn and(self, other: Self) -> Self {
         let (mut first, second) = if other.is_in_doubt() && !self.is_in_doubt() {
@@ -59,12 +59,7 @@ impl FailedDeliveries {
 impl Receiver {
     /// Brings deliveries into memory, journals them and waits for that. Those of a cell that failed are taken out again and
     /// back where they were; why.
-    pub(super) fn record(
-        &self,
-        deliveries: &mut Deliveries,
-        ticks: Ticks,
-        wait: &Wait<'_>,
-    ) -> Option<FailedDeliveries> {
+    pub(super) fn record(&self, deliveries: &mut Deliveries, ticks: Ticks, wait: &Wait<'_>) -> Option<Refused> {
         let mut failed: Vec<(usize, Error)> = Vec::new();
         let mut unreadable = 0u64;
         let mut left = 0u64;
@@ -151,7 +146,7 @@ impl Receiver {
         deliveries: &mut Deliveries,
         index: usize,
         error: Error,
-        refused: &mut Option<FailedDeliveries>,
+        refused: &mut Option<Refused>,
         ticks: Ticks,
         wait: &Wait<'_>,
     ) {
@@ -159,7 +154,7 @@ impl Receiver {
             .into_iter()
             .partition(|delivery| delivery.index == index);
         *deliveries = kept;
-        let this = FailedDeliveries {
+        let this = Refused {
             cells: 1 << index,
             error,
             numbers: back
@@ -200,7 +195,7 @@ impl Receiver {
 
     /// Tells what a receive could not hand out: at once when it brought nothing else. A partition that is out of service is
     /// passed over, and its messages wait. Of what may be gone the next call tells, unless the partition is healed by then.
-    pub(super) fn tell(&self, refused: Option<FailedDeliveries>, brought: bool) -> Result<()> {
+    pub(super) fn tell(&self, refused: Option<Refused>, brought: bool) -> Result<()> {
         let Some(refused) = refused else { return Ok(()) };
         if brought {
             if self.leaves() && refused.is_in_doubt() {
