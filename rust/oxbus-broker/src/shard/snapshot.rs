@@ -19,7 +19,7 @@ use std::time::Duration;
 use oxbus_model::name::SubQueue;
 use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
-use oxbus_store::extent::CHECK_BYTES;
+use oxbus_store::extent::CHECKSUM_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
 use oxbus_store::{MessagePhase, NumberedStore, PeekedMessage};
 
@@ -344,7 +344,7 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
     }
     .encode(entity, &mut chunk.bytes);
     if message.record.in_memory().is_none() {
-        let start = chunk.bytes.len() - CHECK_BYTES - record.len();
+        let start = chunk.bytes.len() - CHECKSUM_BYTES - record.len();
         chunk.messages.push((message.record.clone(), start));
     }
     Ok(())
