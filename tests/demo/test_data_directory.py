@@ -85,7 +85,7 @@ def test_files_of_others_stay_when_the_demo_is_finished(path: Path) -> None:
 
 def test_second_demo_is_refused_while_the_first_works(path: Path) -> None:
     """Two demos in one directory would mix their notes."""
-    with DataDirectory(path), pytest.raises(DataDirectoryError, match=r"another demo is at work in .*demo"):
+    with DataDirectory(path), pytest.raises(DataDirectoryError, match=r"another demo is running in .*demo"):
         DataDirectory(path)
 
 

@@ -303,7 +303,7 @@ def test_directory_is_told_and_removed_when_all_is_right(
     told = capsys.readouterr().out
     assert f"kept in {directory}" in told
     assert directory.exists() == (not passed)
-    assert ("starts anew" in told) == (not passed)
+    assert ("starts from the beginning" in told) == (not passed)
 
 
 def test_directory_of_somebody_else_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each aircraft is a session: receivers take turns, and its flights stay in order all the same.
+"""Each aircraft is a session: receivers alternate, and its flights stay in order.
 
-The tail number is the session id. A session needs an id, so flights without a tail number are left out and counted.
-A receiver accepts whichever session is available next, takes some of its flights, completes them and gives the session
-back; the next turn of that aircraft may be another receiver's.
+The tail number is the session id. A session needs an id, so flights without a tail number are skipped and counted.
+A receiver accepts the next available session, receives some of its flights, completes them and releases the session;
+another receiver may accept it next.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ if TYPE_CHECKING:
 QUEUE = "aircraft"
 RECEIVERS = 3
 FLIGHTS_PER_TURN = 200
-"""A busy aircraft needs several turns, of several receivers."""
+"""An aircraft with many flights needs several turns."""
 
 
 @dataclass(frozen=True)
 class SessionTurn:
-    """What one receiver got of one session before it gave it back."""
+    """The messages that one receiver got from a session before it released it."""
 
     receiver: int
     session_id: str
     messages: pa.Table
-    """Columns `message_id` and `session_id`, in the order they came."""
+    """Columns `message_id` and `session_id`, in order of delivery."""
 
 
 @dataclass
 class TurnLog:
-    """All turns, in their order: a turn is written down while its session is held."""
+    """All turns in order: a turn is recorded while its session is held."""
 
     turns: list[SessionTurn] = field(default_factory=list)
     held_twice: int = 0
-    """How often a session was accepted that another receiver held."""
+    """How often a session was accepted while another receiver held it."""
     _held: set[str] = field(default_factory=set)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def accepted(self, session_id: str) -> None:
-        """Note that a receiver holds the session from now on."""
+        """Record that a receiver holds the session."""
         with self._guard:
             self.held_twice += session_id in self._held
             self._held.add(session_id)
 
     def ends(self, turn: SessionTurn) -> None:
-        """Note what a receiver got; it gives the session back after this."""
+        """Record the messages of a turn; the receiver releases the session afterwards."""
         with self._guard:
             self.turns.append(turn)
             self._held.discard(turn.session_id)
@@ -71,11 +71,11 @@ class TurnLog:
 def run_scenario(
     messages: pa.Table, make_client: Callable[[oxbus.Namespace], ServiceBusClient] = ServiceBusClient
 ) -> ScenarioResult:
-    """Send the flights to a queue with sessions, drain it with several receivers, and judge the order.
+    """Send the flights to a queue with sessions, drain it with several receivers, and check the order.
 
     Args:
         messages: Columns `message_id`, `partition_key` (the tail number) and `body`, in sending order.
-        make_client: Makes the client; tests bring one that tampers.
+        make_client: Creates the client; tests pass one that tampers.
     """
     with_tail_number = messages.filter(pc.is_valid(messages["partition_key"]))
     flights = with_tail_number.select(["message_id", "partition_key", "body"]).rename_columns(
@@ -96,7 +96,7 @@ def run_scenario(
 
 
 def _take_turns(client: ServiceBusClient, place: int, book: TurnLog) -> None:
-    """Accept one session after the other until none is available; what others hold, they drain."""
+    """Accept one session after the other until none is available; other receivers drain those that they hold."""
     while True:
         try:
             receiver = client.get_queue_receiver(QUEUE, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0)

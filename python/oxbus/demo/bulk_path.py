@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flights by the bulk path: Spark's tasks fill a queue in a directory that nobody has open, and empty it again.
+"""The flights by the bulk path: Spark's tasks fill a queue in a closed directory, and drain it.
 
-No server and no driver is on the way: each task writes into the partitions of its aircraft, and later reads them.
+No server or driver is involved: each task writes to the partitions of its aircraft, and later reads them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def run_scenario(flights: DataFrame, directory: Path) -> ScenarioResult:
 
     Args:
         flights: The flights, with `flight_id` and `tailnum`.
-        directory: Where to put the namespace; it does not exist.
+        directory: The directory of the namespace; it must not exist.
     """
     messages = flights.selectExpr(
         "concat('flight-', flight_id) as message_id", "tailnum as partition_key", "to_json(struct(*)) as body"

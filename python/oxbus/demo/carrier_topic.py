@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flights are published to a topic; three subscriptions select what they want by rules.
+"""The flights are published to a topic with three subscriptions that select by rules.
 
 The subject of a message is its carrier; carrier, origin and destination are application properties.
-What each subscription has to get is computed from the flights' own columns, without the broker.
+The expected messages of each subscription are computed from the flights' own columns, without the broker.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _COLUMNS = pa.schema([(name, pa.string()) for name in PROPERTIES])
 
 @dataclass(frozen=True)
 class ExpectedSubscription:
-    """A subscription, and what it has to get."""
+    """A subscription, and the messages that it must get."""
 
     name: str
     rules: dict[str, CorrelationRuleFilter | SqlRuleFilter | TrueRuleFilter | FalseRuleFilter]
     wants: str
-    """What it selects, in words."""
+    """Its selection, in words."""
     selects: Callable[[pa.Table], pa.ChunkedArray]
     """The same, as a mask over the flights' columns."""
 
@@ -81,7 +81,7 @@ def run_scenario(
 
     Args:
         messages: Columns `message_id`, `partition_key` and `body`, in sending order.
-        make_client: Makes the client; tests bring one that tampers.
+        make_client: Creates the client; tests pass one that tampers.
     """
     flights = _columns_of(messages)
     departures = messages.select(["message_id", "partition_key", "body"])
@@ -115,7 +115,7 @@ def _create(admin: ServiceBusAdministrationClient) -> None:
 
 
 def _drain(client: ServiceBusClient, subscription: str) -> pa.ChunkedArray:
-    """The ids of all messages of a subscription; everything was sent before."""
+    """Return the ids of all messages of a subscription, after everything was sent."""
     ids = [pa.array([], pa.string())]
     with client.get_subscription_receiver(TOPIC, subscription, receive_mode="receiveanddelete") as receiver:
         while (batch := pa.table(receiver.receive_arrow(MESSAGES_PER_RECEIVE, max_wait_time=0))).num_rows:
@@ -131,7 +131,7 @@ def _columns_of(messages: pa.Table) -> pa.Table:
 
 
 def _properties(flights: pa.Table) -> pa.MapArray:
-    """The application properties of all flights."""
+    """Return the application properties of all flights."""
     width, rows = len(PROPERTIES), flights.num_rows
     column_after_column = pa.concat_arrays([flights[name].combine_chunks() for name in PROPERTIES])
     row_after_row = np.arange(width * rows).reshape(width, rows).T.ravel()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proofs: what came out of the queue, compared with what went in.
+"""The checks: the received messages, compared with the sent ones.
 
-Every check looks at all messages and returns how many are wrong; nothing is sampled and nothing is trusted,
-neither the queue's own counters nor the order in which batches arrived.
+Every check examines all messages and returns how many are wrong. It samples nothing, and relies neither on the queue's
+counters nor on the order of batches.
 
-What a kill changes
-- A row that is noted again (see `deliveries.py`) is the same delivery, still unchanged, and counts once.
-- The order of an aircraft's flights is judged by the sequence numbers of all rows that count, whichever run noted them.
-- Sequence numbers rise for each receiver of each run on its own. Between runs they do not: what was handed out and
-  not completed comes again, before messages that the other receiver had completed already.
+Effects of a kill
+- A row that is recorded again (see `deliveries.py`) is the same delivery and counts once.
+- The order of an aircraft's flights is checked by the sequence numbers of all counted rows, regardless of the run.
+- Sequence numbers rise for each receiver of each run separately. Between runs they do not: deliveries that were not
+completed come again, before messages that the other receiver had completed already.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """One claim and whether it held."""
+    """One claim, and whether it held."""
 
     claim: str
     passed: bool
@@ -39,7 +39,7 @@ class Check:
 
 
 def check_input(sent: pa.Table, flights: int, keyless: int) -> list[Check]:
-    """What was sent is the whole data set."""
+    """Check that the whole data set was sent."""
     without_key = sent["partition_key"].null_count
     distinct = len(pc.unique(sent["message_id"]))
     return [
@@ -52,7 +52,7 @@ def check_input(sent: pa.Table, flights: int, keyless: int) -> list[Check]:
 
 
 def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
-    """Spark and oxbus place every aircraft in the same partition."""
+    """Check that Spark and oxbus place every aircraft in the same partition."""
     ours = pa.array(oxbus.partition_ids(sent["partition_key"].combine_chunks(), partitions))
     theirs = sent["spark_partition"].combine_chunks()
     differing = sent.num_rows - (pc.sum(pc.equal(ours, theirs)).as_py() or 0) - _both_null(ours, theirs)
@@ -60,7 +60,7 @@ def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
 
 
 def check_kept(sent: Sent) -> list[Check]:
-    """A run that was killed while it sent lost nothing of what was acknowledged; empty without such a run."""
+    """Check that a run killed while sending lost no acknowledged message; empty without such a run."""
     if sent.acknowledged_before == 0:
         return []
     return [
@@ -73,8 +73,8 @@ def check_kept(sent: Sent) -> list[Check]:
 
 
 def check_delivery(sent: pa.Table, deliveries: Deliveries, partitions: int, left_in_queue: int) -> list[Check]:
-    """Every message came out once, as sent, from the right partition and in order."""
-    # Where in the sending order each delivered message was; null for one that was never sent.
+    """Check that every message was received once, unchanged, from the right partition and in order."""
+    # Position of each delivered message in the sending order; null if it was never sent.
     place = pc.index_in(deliveries.messages["message_id"].combine_chunks(), sent["message_id"])
     known = place.is_valid().to_numpy(zero_copy_only=False)
     unknown = int((~known & ~deliveries.noted_again).sum())
@@ -131,7 +131,7 @@ def _unchanged(sent: pa.Table, messages: pa.Table, places: NDArray[np.int64]) ->
 def _kept_together_in_order(
     sent: pa.Table, messages: pa.Table, places: NDArray[np.int64], partitions: int
 ) -> list[Check]:
-    """Judge each aircraft by the key it was sent with and the partition and number it came out with."""
+    """Check each aircraft by its key when sent, and its partition and number when received."""
     aircraft = sent["partition_key"].combine_chunks().dictionary_encode()
     code_of_place = aircraft.indices.fill_null(-1).to_numpy()
     right_partition = pa.array(oxbus.partition_ids(aircraft.dictionary, partitions)).to_numpy()
@@ -162,7 +162,7 @@ def _kept_together_in_order(
 def _numbers_rise(deliveries: Deliveries) -> Check:
     partition = deliveries.messages["partition_id"].to_numpy()
     number = deliveries.messages["sequence_number"].to_numpy()
-    # Stable: what one receiver of one run got from a partition stays in the order it came.
+    # Stable sort: deliveries of one receiver from one partition stay in order.
     by_source = np.lexsort((partition, deliveries.receiver, deliveries.run))
     who = np.stack([deliveries.run, deliveries.receiver, partition])[:, by_source]
     same_source = (who[:, 1:] == who[:, :-1]).all(axis=0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory in which a demo keeps its namespace and its notes, so that it can go on after a kill.
+"""The directory of a demo's namespace and progress log, from which a killed demo continues.
 
-A file is there whole or not at all: it is written under another name, synced, and renamed.
-`progress.json` is the first file to come and the last one to go. A directory that holds anything but has none is
-somebody else's, and nothing in it is touched.
+Files are written atomically: under another name, synced, then renamed.
+`progress.json` is the first file to be created and the last one to be removed. A non-empty directory without it is
+foreign, and nothing in it is changed.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _UNFINISHED = ".part"
 
 
 class DataDirectoryError(RuntimeError):
-    """The directory cannot be used; the text names it and says why."""
+    """The directory cannot be used; the text names it and the reason."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a demo is, apart from what its other files say."""
+    """The progress of a demo, apart from its other files."""
 
     format: int = _FORMAT
     runs: int = 0
-    """Processes that worked with the messages so far."""
+    """Number of runs so far."""
     acknowledged_batches: int = 0
-    """Batches whose sending was acknowledged; the one after them is in doubt."""
+    """Batches whose sending was acknowledged; the state of the next one is unknown."""
     finished: bool = False
-    """Whether the counts were told; all that is left may be removed."""
+    """Whether the report was printed; the remaining files may be removed."""
 
 
 class DataDirectory:
     """The directory of one demo, owned by this process until it is closed or the process ends.
 
     Raises:
-        DataDirectoryError: Another demo is at work in it, or it holds files that are not a demo's.
+        DataDirectoryError: Another demo is running in it, or it contains files that are not a demo's.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,32 +76,32 @@ class DataDirectory:
         self.close()
 
     def close(self) -> None:
-        """Let others use the directory; one without anything to go on with is removed."""
+        """Release the directory; remove it if there is nothing to continue."""
         if not self.progress.finished and not self.encoded.exists():
             self._remove()
         os.close(self._lock)
 
     def count_run(self) -> int:
-        """Note that one more process works with the messages: its number, counted from 1."""
+        """Record a new run; return its number, counted from 1."""
         self._write_progress(replace(self.progress, runs=self.progress.runs + 1))
         return self.progress.runs
 
     def acknowledge(self, batches: int) -> None:
-        """Note that so many batches are in the queue."""
+        """Record that this many batches are in the queue."""
         self._write_progress(replace(self.progress, acknowledged_batches=batches))
 
     def finish(self, *, keep: bool) -> None:
-        """Let the next demo start anew.
+        """Let the next demo start from the beginning.
 
         Args:
-            keep: Leave the files for somebody to look at, until that demo starts.
+            keep: Keep the files for inspection until that demo starts.
         """
         self._write_progress(replace(self.progress, finished=True))
         if not keep:
             self._remove()
 
     def write(self, path: Path, write: Callable[[IO[bytes]], object]) -> None:
-        """Write a file of the directory; it is safe from a loss of power when this returns."""
+        """Write a file of the directory durably: it survives a power failure once this returns."""
         unfinished = path.with_name(path.name + _UNFINISHED)
         with unfinished.open("wb") as file:
             write(file)
@@ -118,7 +118,7 @@ class DataDirectory:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DataDirectoryError(f"another demo is at work in {self.path}") from error
+            raise DataDirectoryError(f"another demo is running in {self.path}") from error
 
     def _read_progress(self) -> Progress:
         if not self._progress_file.exists():
@@ -134,7 +134,7 @@ class DataDirectory:
             msg = f"{self.path} was left by another version of the demo; remove it, or name another with --data"
             raise DataDirectoryError(msg)
         if progress.runs and not progress.finished and not self.encoded.exists():
-            raise DataDirectoryError(f"{self.encoded} is missing; remove {self.path} to start anew")
+            raise DataDirectoryError(f"{self.encoded} is missing; remove {self.path} to start again")
         return progress
 
     def _write_progress(self, progress: Progress) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What receivers got, over all runs, and which of it came again because a run was killed.
+"""The deliveries of all runs, and which of them are redeliveries because a run was killed.
 
-A receiver notes what it got, completes it, and marks the note. A kill between two of these steps leaves notes without
-a mark: nobody knows whether their messages were completed, and those that were not are delivered again.
-Such a second delivery is no second message. It is recognised, never assumed: it has the same sequence number and
-message id as the noted one, belongs to a later run, and the noted one has no mark.
+A receiver records a delivery, completes it, and marks the record. A kill between two of these steps leaves unmarked
+records: whether their messages were completed is unknown, and those that were not are delivered again.
+A redelivery is not a second message. It is verified: it has the sequence number and message id of the recorded one,
+belongs to a later run, and the earlier record has no mark.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ SCHEMA = pa.schema(
         ("delivery_count", pa.int32()),
     ]
 )
-"""What is noted of a message, as the receiver got it."""
+"""The recorded columns of a message."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """The messages of one receive call, in the order they came."""
+    """The messages of one receive call, in order."""
 
     run: int
     receiver: int
     messages: pa.Table
     completed: bool
-    """Whether their completion was acknowledged, and that was noted."""
+    """Whether their completion was acknowledged and recorded."""
 
 
 class Deliveries:
     """All deliveries of a demo, row by row.
 
     Args:
-        deliveries: Those of one receiver in the order they came; those of earlier runs first.
+        deliveries: Those of one receiver in order; those of earlier runs first.
     """
 
     def __init__(self, deliveries: Iterable[Delivery]) -> None:
@@ -64,11 +64,11 @@ class Deliveries:
 
     @cached_property
     def noted_again(self) -> NDArray[np.bool_]:
-        """Rows that an earlier run had noted already and was killed before it knew them completed."""
+        """Rows that an earlier run had recorded without knowing them completed."""
         earlier, later = self._same_number
         code = self.messages["message_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         count = self.messages["delivery_count"].to_numpy()
-        # A loss of power may undercount hand-overs, so the count need not rise; it never falls.
+        # A power failure may lose delivery counts, so the count need not rise; it never falls.
         allowed = (
             (self.run[later] > self.run[earlier])
             & ~self.completed[earlier]
@@ -81,23 +81,23 @@ class Deliveries:
 
     @property
     def came_back(self) -> int:
-        """Rows that were delivered although their completion had been acknowledged."""
+        """Number of rows that were delivered after their completion had been acknowledged."""
         earlier, _later = self._same_number
         return int(self.completed[earlier].sum())
 
     @property
     def redelivered(self) -> int:
-        """Rows that say, by their delivery count, that they were handed out before."""
+        """Number of rows with a delivery count above 0."""
         return int((self.messages["delivery_count"].to_numpy() > 0).sum())
 
     def per_partition(self, partitions: int) -> list[int]:
-        """Count the messages of each partition, those that came again once."""
+        """Count the messages of each partition; redeliveries count once."""
         partition_ids = self.messages["partition_id"].to_numpy()[~self.noted_again]
         counts: list[int] = np.bincount(partition_ids, minlength=partitions).tolist()
         return counts
 
     def per_receiver(self, runs: int, receivers: int) -> list[int]:
-        """Count what each receiver was the first to note, the receivers of run 1 before those of run 2."""
+        """Count the messages that each receiver recorded first, by run, then by receiver."""
         place = (self.run - 1) * receivers + self.receiver
         counts: list[int] = np.bincount(place[~self.noted_again], minlength=runs * receivers).tolist()
         return counts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encoded flights: what Spark hands over, and what is sent."""
+"""Encoded flights, as Spark returns them and as they are sent."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SCHEMA = pa.schema(
         ("spark_partition", pa.int32()),
     ]
 )
-"""One encoded flight; `spark_partition` is Spark's opinion and does not travel."""
+"""One encoded flight; `spark_partition` is the partition that Spark computed, and is not sent."""
 
 
 @dataclass(frozen=True)
 class EncodedFlights:
-    """What goes into the queue, and what is known about it from elsewhere."""
+    """The messages to send, and their expected counts from another source."""
 
     batches: list[pa.RecordBatch]
     """Batches of `SCHEMA`, in sending order."""
     flights: int
-    """How many flights there have to be."""
+    """Expected number of flights."""
     keyless: int
-    """How many of them have no tail number."""
+    """Expected number of flights without a tail number."""
     encode_seconds: float = 0.0
     bulk: ScenarioResult | None = None
-    """What Spark's tasks did by the bulk path, without the driver."""
+    """Result of the bulk path by Spark's tasks, without the driver."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placing and encoding the flights in Spark.
 
-Spark computes each flight's partition with the Catalyst expression, moves all flights of a partition into one task,
-sorts them by their place in the file, and its Python workers turn them into messages.
-A task yields Arrow record batches, so the driver forwards columns and never touches a single flight.
+Spark computes each flight's partition with the Catalyst expression, moves all flights of a partition into one task, and
+sorts them by their position in the file; its Python workers encode them.
+A task returns Arrow record batches, so the driver forwards columns and never touches a single flight.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROWS_PER_BATCH = 4096
 
 
 def encode_with_spark(progress: Progress) -> EncodedFlights:
-    """Read the real flights, place and encode them in Spark.
+    """Read the flights, place and encode them in Spark.
 
     Raises:
         InputMissingError: The flights are not installed.
@@ -62,12 +62,12 @@ def encode_flights(
     """Place and encode every flight of the file.
 
     Args:
-        spark: The session that does the work.
+        spark: The session.
         numbered_csv: The file that `flights.write_numbered_csv` wrote.
-        on_rows: Called with the size of each batch as it reaches the driver.
+        on_rows: Called with the size of each batch when it reaches the driver.
 
     Returns:
-        Batches of `SCHEMA`; the flights of one aircraft follow each other in the order of the file.
+        Batches of `SCHEMA`; the flights of one aircraft are in the order of the file.
     """
     batches = []
     aligned = placed_flights(spark, numbered_csv)
@@ -79,7 +79,7 @@ def encode_flights(
 
 
 def placed_flights(spark: SparkSession, numbered_csv: Path) -> DataFrame:
-    """The flights with the partition that Spark computes, one task per partition, in the order of the file."""
+    """Return the flights with the partition that Spark computes, one task per partition, in the order of the file."""
     flights = (
         spark.read.schema(", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
         .option("header", "true")
@@ -88,7 +88,7 @@ def placed_flights(spark: SparkSession, numbered_csv: Path) -> DataFrame:
         .csv(str(numbered_csv))
     )
     placed = flights.withColumn("spark_partition", partition_id("tailnum", PARTITIONS))
-    # One task per partition; keyless flights have none and join any task.
+    # One task per partition; keyless flights join any task.
     aimed = placed.selectExpr("*", f"coalesce(spark_partition, pmod(flight_id, {PARTITIONS})) AS task")
     return aimed.repartitionById(PARTITIONS, "task").drop("task").sortWithinPartitions("flight_id")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Through the queue: one sender, and two receivers that compete for every message.
+"""Through the queue: one sender, and two receivers that compete for messages.
 
-Both go on where an earlier run was killed. The receivers start when every batch is known to be sent, so a queue that
-is still being filled holds everything that was stored in it.
+Both continue a killed run. The receivers start only after all batches are sent, so a queue that is still being filled
+holds everything that was stored in it.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ RECEIVERS = 2
 MESSAGES_PER_RECEIVE = 4096
 MESSAGES_PER_PEEK = 250
 QUIET_SECONDS = 1.0
-"""A receiver that waits this long for nothing takes the queue as drained."""
+"""A receiver that gets nothing for this long considers the queue drained."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent, in sending order."""
+    """The sent messages, in order."""
 
     messages: pa.Table
     """All messages, those of earlier runs included."""
     rows: int
-    """How many of them this run sent."""
+    """Number that this run sent."""
     seconds: float
     acknowledged_before: int
-    """How many earlier runs sent with an acknowledgement, while the queue was being filled; 0 once it was full."""
+    """Number acknowledged to earlier runs, if the queue was not filled yet; 0 once it was."""
     missing: int
-    """How many of those were not in the queue when this run looked."""
+    """Number of those that this run did not find in the queue."""
     found: int
-    """How many were in the queue without an acknowledgement, and not sent again."""
+    """Number found in the queue without an acknowledgement, and not sent again."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """What one receiver got and completed in this run."""
+    """The messages that one receiver got and completed in this run."""
 
     rows: int
     seconds: float
@@ -65,10 +65,10 @@ def send(
     notes: ProgressLog,
     on_rows: Callable[[int], object] = lambda _rows: None,
 ) -> Sent:
-    """Send encoded flights; the tail number is the partition key, flights without one go keyless.
+    """Send encoded flights; the tail number is the partition key, flights without one have no key.
 
-    Batches that were acknowledged are not sent again, whatever the queue says: one that it lost shall be missed.
-    Of the first batch without an acknowledgement, what is in the queue is not sent again.
+    Acknowledged batches are not sent again, whatever the queue contains: a batch that it lost must be detected.
+    Of the first unacknowledged batch, only messages that are not in the queue are sent.
     """
     messages = pa.Table.from_batches(batches)
     first = notes.acknowledged_batches
@@ -97,10 +97,10 @@ def send(
 def receive(
     client: ServiceBusClient, queue_name: str, notes: ProgressLog, on_rows: Callable[[int], object] = lambda _rows: None
 ) -> list[Received]:
-    """Drain the queue with competing receivers, each in its own thread; the notes hold what they got.
+    """Drain the queue with competing receivers, each in its own thread; `notes` records the deliveries.
 
     Raises:
-        BaseException: What stopped a receiver; the other one finishes its batch first.
+        BaseException: The error of a receiver; the other one finishes its batch first.
     """
     start_together = threading.Barrier(RECEIVERS)
     stop = threading.Event()
@@ -115,7 +115,7 @@ def receive(
             failures.append(error)
             stop.set()
 
-    # Closed when all have ended: what one gives back would come to the other after later messages.
+    # Closed after all have ended: released messages would reach the other receiver out of order.
     with contextlib.ExitStack() as open_receivers:
         receivers = [open_receivers.enter_context(client.get_queue_receiver(queue_name)) for _ in range(RECEIVERS)]
         threads = [threading.Thread(target=drain, args=each) for each in enumerate(receivers)]
@@ -161,7 +161,7 @@ def _receive_until_quiet(
 
 
 def _message_ids_in(client: ServiceBusClient, queue_name: str) -> pa.Array:
-    """The ids of all messages in the queue, partition by partition, without touching them."""
+    """Return the ids of all messages in the queue, by peeking."""
     ids: list[str | None] = []
     number = 1
     with client.get_queue_receiver(queue_name) as browser:

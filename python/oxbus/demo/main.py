@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command: the real flights, a directory or none, and what is told at the end."""
+"""The demo command: input, data directory and output."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 def main(directory: Path | None = None, *, as_json: bool = False) -> int:
-    """Run the demo on the real flights and print what it found.
+    """Run the demo on the flights and print the result.
 
     Args:
-        directory: Where messages and notes are kept until the counts were told; None: in memory.
+        directory: Where messages and progress are stored until the report is printed. None: in memory.
         as_json: Print one JSON object, and nothing else on standard output.
 
     Returns:
-        0 when every count is right, 1 when one is not, 2 when the demo could not run.
+        0 if every count is right, 1 if one is not, 2 if the demo could not run.
     """
     console = Console()
     errors = Console(stderr=True)
     try:
         with _open_notes(directory, errors if as_json else console) as notes:
-            return _run_and_tell(notes, console, errors, as_json=as_json)
+            return _run_and_print(notes, console, errors, as_json=as_json)
     except (DataDirectoryError, InputMissingError, NamespaceInUseError, SparkDidNotStartError) as error:
         errors.print(f"[bold red]The demo cannot run:[/] {escape(str(error))}", highlight=False)
         return 2
@@ -52,14 +52,14 @@ def _open_notes(path: Path | None, console: Console) -> Iterator[ProgressLog]:
         return
     with DataDirectory(path) as directory:
         place, runs = escape(str(directory.path)), directory.progress.runs
-        text = f"Messages are kept in {place}; when this run is killed, the same command goes on."
+        text = f"Messages are stored in {place}; if this run is killed, the same command continues it."
         if runs:
-            text = f"Going on in {place}, where run {runs} ended early."
+            text = f"Continuing in {place}, where run {runs} ended early."
         console.print(text, highlight=False, soft_wrap=True)
         yield DurableProgressLog(directory)
 
 
-def _run_and_tell(notes: ProgressLog, console: Console, errors: Console, *, as_json: bool) -> int:
+def _run_and_print(notes: ProgressLog, console: Console, errors: Console, *, as_json: bool) -> int:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=errors if as_json else console) as progress:
         report = run(progress, encode_with_spark, notes=notes)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a demo writes down, and when, so that a killed one can be continued without trusting to luck.
+"""The progress log of a demo, from which a killed run continues.
 
-What is known after a kill, and what is done about the rest
-- Encoding: all messages are kept in one file when Spark has finished; before that, Spark starts again.
-- Sending: each batch is noted when it is acknowledged. The ids of the batch after the last note are looked for in the
-  queue, and only what is missing is sent.
-- Receiving: every row is noted before it is completed, and the note is marked when the completion is acknowledged.
-  What was not completed is delivered again; rows that were noted already count once.
+After a kill
+- Encoding: all messages are stored in one file when Spark has finished; before that, Spark starts again.
+- Sending: each batch is recorded when it is acknowledged. The ids of the next batch are looked up in the queue, and
+only missing messages are sent.
+- Receiving: every row is recorded before it is completed, and the record is marked when the completion is acknowledged.
+Messages that were not completed are delivered again; rows that were recorded already count once.
 
-`ProgressLog` lives in memory and ends with the process; `DurableProgressLog` are files beside the namespace.
+`ProgressLog` is in memory and ends with the process; `DurableProgressLog` are files beside the namespace.
 """
 
 from __future__ import annotations
@@ -31,56 +31,56 @@ _NOTED, _COMPLETED = ".noted", ".completed"
 
 
 class ProgressLog:
-    """ProgressLog of a demo in memory, which nothing continues."""
+    """A progress log in memory."""
 
     namespace: Path | None = None
-    """Where the messages are kept; None: in memory."""
+    """Directory of the messages; None: in memory."""
     directory: Path | None = None
-    """Where all files are; None: there are none."""
+    """Directory of all files; None: there are none."""
     run = 1
     """The number of this run, counted from 1."""
     acknowledged_batches = 0
-    """Batches that are known to be in the queue, or to have been there."""
+    """Number of acknowledged batches."""
 
     def __init__(self) -> None:
         self._deliveries: dict[tuple[int, int], Delivery] = {}
 
     def encoded(self, encode: Callable[[], EncodedFlights]) -> EncodedFlights:
-        """Return the messages to send; `encode` makes them when no earlier run did."""
+        """Return the messages to send; `encode` creates them unless an earlier run did."""
         return encode()
 
     def acknowledge(self, batches: int) -> None:
-        """Note that so many batches are in the queue."""
+        """Record that this many batches are in the queue."""
         self.acknowledged_batches = batches
 
     def take(self, receiver: int, number: int, messages: pa.Table) -> None:
-        """Note what a receiver got with its call of that number, before it completes it.
+        """Record the result of a receive call before its messages are completed.
 
         Args:
             receiver: The receiver, counted from 0.
-            number: How many non-empty calls it made in this run before this one.
+            number: Number of non-empty calls that it made before in this run.
             messages: Columns of `deliveries.SCHEMA`.
         """
         self._deliveries[receiver, number] = Delivery(self.run, receiver, messages, completed=False)
 
     def complete(self, receiver: int, number: int) -> None:
-        """Note that the completion of these messages was acknowledged."""
+        """Record that the completion of these messages was acknowledged."""
         taken = self._deliveries[receiver, number]
         self._deliveries[receiver, number] = Delivery(taken.run, taken.receiver, taken.messages, completed=True)
 
     def deliveries(self) -> list[Delivery]:
-        """Everything that was taken, by run, receiver and number."""
+        """Return all deliveries, by run, receiver and number."""
         return [delivery for _key, delivery in sorted(self._deliveries.items(), key=lambda item: item[0])]
 
     def finish(self, *, passed: bool) -> None:
-        """The counts were told: the next demo starts anew."""
+        """Let the next demo start from the beginning: the report was printed."""
 
 
 class DurableProgressLog(ProgressLog):
-    """ProgressLog in files.
+    """A progress log in files.
 
     Args:
-        directory: Where they are, owned by this process.
+        directory: Their directory, owned by this process.
     """
 
     def __init__(self, directory: DataDirectory) -> None:
@@ -91,14 +91,14 @@ class DurableProgressLog(ProgressLog):
         self.acknowledged_batches = directory.progress.acknowledged_batches
 
     def encoded(self, encode: Callable[[], EncodedFlights]) -> EncodedFlights:
-        """Return the messages to send; `encode` makes them when no earlier run did."""
+        """Return the messages to send; `encode` creates them unless an earlier run did."""
         bulk = None
         if not self._files.encoded.exists():
             fresh = encode()
             self._keep(fresh)
             bulk = fresh.bulk
         self.run = self._files.count_run()
-        # What is sent and judged is what is kept, in the first run too.
+        # The first run, too, sends and checks the stored messages.
         with pa.ipc.open_file(self._files.encoded) as file:
             batches = [file.get_batch(place) for place in range(file.num_record_batches)]
             known = {name.decode(): float(value) for name, value in file.schema.metadata.items()}
@@ -106,12 +106,12 @@ class DurableProgressLog(ProgressLog):
         return EncodedFlights(plain, int(known["flights"]), int(known["keyless"]), known["encode_seconds"], bulk)
 
     def acknowledge(self, batches: int) -> None:
-        """Note that so many batches are in the queue."""
+        """Record that this many batches are in the queue."""
         super().acknowledge(batches)
         self._files.acknowledge(batches)
 
     def take(self, receiver: int, number: int, messages: pa.Table) -> None:
-        """Note what a receiver got, safe from a loss of power: once completed, the queue has it no more."""
+        """Record a delivery durably: once completed, the queue no longer has the messages."""
 
         def write(file: object) -> None:
             with pa.ipc.new_file(file, messages.schema, options=_COMPRESSION) as writer:
@@ -120,11 +120,11 @@ class DurableProgressLog(ProgressLog):
         self._files.write(self._note(receiver, number, _NOTED), write)
 
     def complete(self, receiver: int, number: int) -> None:
-        """Mark the note. Not synced: a mark that is lost leaves a doubt, and a doubt is harmless."""
+        """Mark the record, without a sync: a lost mark only makes the completion unknown, which is harmless."""
         self._note(receiver, number, _NOTED).rename(self._note(receiver, number, _COMPLETED))
 
     def deliveries(self) -> list[Delivery]:
-        """Everything that was taken in all runs, by run, receiver and number."""
+        """Return the deliveries of all runs, by run, receiver and number."""
         found = []
         for path in self._files.received.glob("*.arrow"):
             run, receiver, number = map(int, path.name.partition(".")[0].split("-"))
@@ -135,7 +135,7 @@ class DurableProgressLog(ProgressLog):
         return [each for _number, each in sorted(found, key=lambda it: (it[1].run, it[1].receiver, it[0]))]
 
     def finish(self, *, passed: bool) -> None:
-        """The counts were told: the next demo starts anew, and wrong counts stay on the disk until then."""
+        """Let the next demo start from the beginning; after wrong counts the files stay until then."""
         self._files.finish(keep=not passed)
 
     def _keep(self, encoded: EncodedFlights) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo prints."""
+"""The output of the demo."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ _BAR_WIDTH = 40
 
 @dataclass(frozen=True)
 class Runs:
-    """How the demo came to its end: in one run, or in several because the earlier ones were killed."""
+    """The runs of the demo: one, or several if earlier ones were killed."""
 
     count: int = 1
     directory: str | None = None
-    """Where messages and notes were kept; None: in memory."""
+    """Directory of messages and progress log; None: in memory."""
     recovery_seconds: float = 0.0
-    """How long it took to open the namespace again, in seconds."""
+    """Seconds to open the namespace again."""
     frames_recovered: int = 0
-    """Frames of the journals that were read when it was opened."""
+    """Journal frames that were read when it was opened."""
     found_in_queue: int = 0
-    """Messages that this run found in the queue without an acknowledgement, and did not send again."""
+    """Messages found in the queue without an acknowledgement, and not sent again."""
     redelivered: int = 0
-    """Rows, of all runs, that were handed out before, as their delivery count says."""
+    """Rows of all runs with a delivery count above 0."""
     noted_again: int = 0
-    """Those of them that a killed run had noted; they count once."""
+    """Those of them that a killed run had recorded; they count once."""
 
     @property
     def resumed(self) -> bool:
-        """Whether this run went on with the work of another one."""
+        """Whether this run continued an earlier one."""
         return self.count > 1
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything the demo found out; `passed` is its verdict."""
+    """All results of the demo; `passed` is the verdict."""
 
     messages_per_partition: list[int]
     messages_per_receiver: list[int]
-    """What each receiver got first, the receivers of earlier runs before those of this one."""
+    """Messages that each receiver got first; the receivers of earlier runs come first."""
     checks: list[Check]
     stories: list[Story]
     seconds: dict[str, float]
-    """How long each stage of this run took."""
+    """Seconds of each stage of this run."""
     rows: dict[str, int]
-    """How many messages went through each stage in this run."""
+    """Messages of each stage in this run."""
     runs: Runs
 
     @property
     def messages(self) -> int:
-        """How many messages came out."""
+        """Number of received messages."""
         return sum(self.messages_per_receiver)
 
     @property
@@ -72,12 +72,12 @@ class Report:
         return all(check.passed for check in self.checks) and all(story.as_it_should for story in self.stories)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {**asdict(self), "resumed": self.runs.resumed, "passed": self.passed}
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print the chart, the proofs, the rates and the stories."""
+    """Print the chart, the checks, the rates and the stories."""
     if report.runs.resumed:
         _print_runs(report.runs, console)
     console.print(_chart(report.messages_per_partition))
@@ -90,7 +90,7 @@ def print_report(report: Report, console: Console) -> None:
     took = "This run" if report.runs.resumed else "The demo"
     console.print(f"{verdict} {took} took {report.seconds['total']:.0f} s.")
     if not report.passed and report.runs.directory:
-        text = f"The next run starts anew; until then all files stay in {escape(report.runs.directory)}."
+        text = f"The next run starts from the beginning; until then all files stay in {escape(report.runs.directory)}."
         console.print(text, highlight=False, soft_wrap=True)
 
 

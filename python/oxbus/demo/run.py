@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the first message to the last proof, or from where an earlier run was killed."""
+"""All steps of the demo, from the first message or from where an earlier run was killed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 QUEUE = "flights"
 DELIVERIES_MAX = 1000
-"""A kill counts as a delivery of what was handed out; many kills must not make dead letters."""
+"""High, because each kill counts as a delivery; many kills must not create dead letters."""
 LOCK_DURATION = timedelta(minutes=5)
-"""The longest there is: a slow machine may take a while to look at what it received."""
+"""The maximum: a slow machine may need long to process a batch."""
 
 
 def run(
@@ -40,16 +40,16 @@ def run(
     make_client: Callable[[oxbus.Namespace], ServiceBusClient] = ServiceBusClient,
     notes: ProgressLog | None = None,
 ) -> Report:
-    """Send the flights through a queue, drain it, and judge what came out.
+    """Send the flights through a queue, drain it, and check the received messages.
 
     Args:
-        progress: Shows how far each stage is.
-        encode: Delivers the flights, unless an earlier run did.
-        make_client: Makes the client; tests bring one that loses or misroutes messages.
-        notes: What earlier runs left, and where this one writes; None: in memory.
+        progress: Shows the progress of each stage.
+        encode: Returns the flights, unless an earlier run did.
+        make_client: Creates the client; tests pass one that loses or misroutes messages.
+        notes: The progress log. None: in memory.
 
     Returns:
-        The report; its `passed` is false as soon as one message is wrong.
+        The report; `passed` is False if a single message is wrong.
 
     Raises:
         NamespaceInUseError: Another process has the demo's namespace open.
@@ -133,7 +133,7 @@ def _run_scenario(progress: Progress, name: str, scenario: Callable[[], Scenario
 
 
 def _open(progress: Progress, notes: ProgressLog) -> oxbus.Namespace:
-    """The demo's namespace; a bar shows how far it is when that takes over a second."""
+    """Open the demo's namespace; show a progress bar if that takes more than a second."""
     if notes.namespace is None:
         return oxbus.Namespace(partitions=PARTITIONS)
     opening = progress.add_task("opening", visible=False)

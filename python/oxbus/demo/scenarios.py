@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the flights do after the queue: a trip through sessions, one through a topic.
+"""Common parts of the scenarios after the queue: flights through sessions, and through a topic.
 
-A side trip has a namespace in memory of its own and begins anew in every run, so a kill has nothing to do with it.
+A scenario has its own namespace in memory and starts from the beginning in every run, so a kill does not affect it.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from oxbus.demo.checks import Check
 
 SHARE = 0.5
-"""How much of the flights makes a side trip: half of the aircraft are as good a proof, and take half the time."""
+"""Share of the flights in a scenario: half of them prove as much in half the time."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """What a side trip found out."""
+    """The result of a scenario."""
 
     checks: list[Check]
     rows: int
-    """Messages that were sent and came out again, copies counted."""
+    """Received messages, including copies."""
     seconds: float
     """From the first send to the last receive, without the checks."""
 
 
 def sample(messages: pa.Table) -> pa.Table:
-    """The flights that make side trips: the first ones, in sending order."""
+    """Return the flights for scenarios: the first ones, in sending order."""
     return messages.slice(0, round(messages.num_rows * SHARE))
 
 
 def in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Do all jobs at the same time, each in a thread of its own.
+    """Run all jobs at the same time, each in its own thread.
 
     Returns:
-        What each job returned, in the order of the jobs.
+        The results, in the order of the jobs.
 
     Raises:
-        BaseException: What stopped a job; the others end first.
+        BaseException: The error of a job; the others end first.
     """
     results: dict[int, Result] = {}
     failures: list[BaseException] = []

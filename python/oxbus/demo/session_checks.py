@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proofs of the sessions: every flight once, by its own aircraft's session, in the order it was sent.
+"""The checks of sessions: every flight once, in its own aircraft's session, in sending order.
 
-The order is that in which flights were handed out, turn after turn; sequence numbers are not asked.
+The order is that of delivery, turn after turn; sequence numbers are not used.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _COLUMNS = pa.schema([("message_id", pa.string()), ("session_id", pa.string()), 
 
 
 def check_sessions(sent: pa.Table, left_out: int, book: TurnLog, left_in_queue: int) -> list[Check]:
-    """Every flight came out once, in its own session, in order, and no session had two holders.
+    """Check that every flight came once, in its own session, in order, and no session had two holders.
 
     Args:
         sent: Columns `message_id` and `session_id`, in sending order.
-        left_out: Flights without a tail number.
+        left_out: Number of flights without a tail number.
         book: The turns of all receivers.
-        left_in_queue: Messages that the queue counts at the end.
+        left_in_queue: Number of messages in the queue at the end.
     """
     came = pa.concat_tables(
         [
@@ -73,7 +73,7 @@ def _own_session(sent: pa.Table, came: pa.Table, places: NDArray[np.int64], held
 
 
 def _in_order(sent: pa.Table, places: NDArray[np.int64], book: TurnLog) -> Check:
-    """Follow each aircraft through all its turns, whoever had them."""
+    """Follow each aircraft through all its turns, across receivers."""
     aircraft = sent["session_id"].combine_chunks().dictionary_encode()
     code = aircraft.indices.to_numpy()[places]
     by_aircraft = np.argsort(code, kind="stable")  # in the order they came out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lock expiry and a dead-letter look like, told by a small queue on a clock that is moved by hand.
+"""A lock expiry and a dead letter, shown with a small queue and a clock that is moved by hand.
 
-Each story returns its steps with what really happened in them, and whether that is what had to happen.
+Each story returns its steps with their actual results, and whether these are as expected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_DELIVERIES = 3
 
 @dataclass(frozen=True)
 class Story:
-    """A short course of events."""
+    """A short sequence of events."""
 
     title: str
     steps: list[str]
@@ -29,7 +29,7 @@ class Story:
 
 
 def lock_expiry() -> Story:
-    """A receiver is too slow; the message goes to another one and the late completion is refused."""
+    """A receiver is too slow: another one gets the message, and the late completion is rejected."""
     clock = ManualClock()
     with oxbus.Namespace(clock=clock) as namespace, ServiceBusClient(namespace) as client:
         ServiceBusAdministrationClient(namespace).create_queue("gate", lock_duration=timedelta(seconds=LOCK_SECONDS))
@@ -91,7 +91,7 @@ def dead_letter() -> Story:
 
 
 def _receive(receiver: oxbus.ServiceBusReceiver, count: int) -> list[oxbus.ServiceBusReceivedMessage]:
-    """Take `count` messages; a receive may return fewer than it is asked for."""
+    """Receive `count` messages; one receive may return fewer."""
     messages: list[oxbus.ServiceBusReceivedMessage] = []
     while len(messages) < count:
         more = receiver.receive_messages(count - len(messages), max_wait_time=0)

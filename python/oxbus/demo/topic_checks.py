@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof of a subscription: it got what its rules select, each message once, and nothing else."""
+"""The check of a subscription: it got the messages that its rules select, each once, and no others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def check_subscription(title: str, expected: pa.ChunkedArray, came: pa.ChunkedAr
     """Compare message ids, not only their number.
 
     Args:
-        title: The subscription and what it selects.
-        expected: The ids of the flights that the table selects.
-        came: The ids of the messages that came out.
+        title: The subscription and its selection.
+        expected: The ids of the flights that the data set selects.
+        came: The ids of the received messages.
     """
     missing = len(expected) - (pc.sum(pc.is_in(expected, pc.unique(came))).as_py() or 0)
     not_selected = len(came) - (pc.sum(pc.is_in(came, expected)).as_py() or 0)

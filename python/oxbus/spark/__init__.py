@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What oxbus adds to PySpark; the only package of oxbus that imports it (`pip install "oxbus[spark]"`)."""
+"""PySpark integration; the only package of oxbus that imports PySpark (`pip install "oxbus[spark]"`)."""
 
 from oxbus.spark.alignment import aligned
 from oxbus.spark.bulk_drain import SETTLED_SCHEMA, partitions, receiver, settler

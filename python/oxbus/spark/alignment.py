@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A frame whose partitions are those of a queue."""
+"""Data frames whose partitions are those of a queue."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def aligned(df: DataFrame, key: Column | str, partitions: SupportsIndex = 16) -> DataFrame:
     """Shuffle a frame so that its partition i has the rows that oxbus puts into partition i.
 
-    What is written from such a frame touches one partition of the queue per task, and rows with the same key stay
-    together. Within a task their order is the shuffle's; sort within partitions where order matters.
+    Each task that writes such a frame touches one partition of the queue, and rows with the same key stay together.
+    Within a task the order is the shuffle's; sort within partitions where order matters.
 
     Args:
         df: The frame.
@@ -26,8 +26,7 @@ def aligned(df: DataFrame, key: Column | str, partitions: SupportsIndex = 16) ->
         partitions: Number of partitions of the queue, 1 to 65,535.
 
     Returns:
-        A frame of that many partitions. Rows without a key may go anywhere: the partition they come from says where, so
-        that they are not all in one.
+        A frame of that many partitions. Rows without a key are spread by the number of their source partition.
 
     Raises:
         NotImplementedError: This PySpark cannot place rows by number; 4.1 and newer can.

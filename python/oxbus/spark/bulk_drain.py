@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk drain: the tasks of a Spark job read the partitions of a namespace in a directory, and settle them afterwards.
+"""Bulk drain: tasks of a Spark job read the partitions of a namespace in a directory and settle them afterwards.
 
-A task opens its partition, hands over what waits there and closes it. That locks and settles nothing, so a
-task that is run again hands over the same messages. Once they are where they should be, a second job settles them by
-number; settling again settles nothing. No server is needed; the directory must be one that all executors see.
+A task opens its partition, returns the messages in it, and closes it. It locks and settles nothing, so a retried task
+returns the same messages. Once they are processed, a second job settles them by sequence number; settling a message
+again has no effect. No server is needed; all executors must see the directory.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SETTLED_SCHEMA = "partition_id int, settled bigint"
-"""What `mapInArrow` and `mapInPandas` with a `settler` return."""
+"""Result schema of `mapInArrow` and `mapInPandas` with a `settler`."""
 
 _PAGE_BYTES = 2 << 20
 _TASKS_PER_CORE = 2
-"""So that one that has more to read than others does not leave a core idle for long."""
+"""Several, so that one long task does not leave a core idle for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Receiver:
-    """A function for `mapPartitions`, `mapInArrow` and `mapInPandas`; see `receiver`."""
+    """The function that `receiver` returns, for `mapPartitions`, `mapInArrow` and `mapInPandas`."""
 
     path: str
     queue: str
@@ -45,7 +45,7 @@ class Receiver:
     wait_time: float
 
     def __call__(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """Hand over the messages of the partitions that the elements name, in the form of the elements."""
+        """Return the messages of the partitions that the elements name, in the form of the elements."""
         target = arrow_schema(self.schema)
         for element in elements:
             for partition in _numbers(element, "partition_id"):
@@ -65,7 +65,7 @@ class Receiver:
 
 @dataclass(frozen=True, kw_only=True)
 class Settler:
-    """A function for `mapPartitions`, `foreachPartition`, `mapInArrow` and `mapInPandas`; see `settler`."""
+    """The function that `settler` returns, for `mapPartitions`, `foreachPartition`, `mapInArrow` and `mapInPandas`."""
 
     path: str
     queue: str
@@ -76,7 +76,7 @@ class Settler:
     wait_time: float
 
     def __call__(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """Settle the messages that the elements name; how many there were, in the form of the elements."""
+        """Settle the messages that the elements name; return their number, in the form of the elements."""
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
         wanted: dict[int, list[int]] = defaultdict(list)
@@ -95,20 +95,20 @@ class Settler:
 
 
 def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str, tasks: int | None = None) -> DataFrame:
-    """Make a frame with a row for each partition of a queue, for a `receiver`.
+    """Create a frame with one row for each partition of a queue, for a `receiver`.
 
     Args:
         spark: The session.
         path: Directory of the namespace.
         queue: A queue.
-        tasks: How many tasks share the partitions; ``None`` for two for each core, as starting a task costs Spark some
-            50 ms. A task has one partition open at a time. There are never more tasks than partitions.
+        tasks: Number of tasks that share the partitions, at most one per partition. None: two per core, because
+            starting a task costs Spark about 50 ms. A task has one partition open at a time.
 
     Returns:
         A frame with one column `partition_id` (int).
 
     Raises:
-        FileNotFoundError: The directory is no namespace.
+        FileNotFoundError: The directory is not a namespace.
         MessagingEntityNotFoundError: The namespace has no such queue.
         ValueError: `tasks` is less than 1.
     """
@@ -122,26 +122,26 @@ def partitions(spark: SparkSession, *, path: str | os.PathLike[str], queue: str,
 def receiver(
     *, path: str | os.PathLike[str], queue: str, columns: Sequence[str] | None = None, wait_time: float = 60.0
 ) -> Receiver:
-    """Make a function that hands over what waits in the partitions that it is given, for bulk drains.
+    """Create a function that returns the messages of the given partitions, for bulk drains.
 
     Use it with `partitions(...).mapInArrow(it, it.schema)`, which is the fastest, with `mapInPandas`, or with
-    `rdd.mapPartitions` over partition ids, which gives Rows. It locks and settles nothing: the same messages are there
-    until a `settler` has settled them. Deferred, scheduled, locked and expired messages are left out.
+    `rdd.mapPartitions` over partition ids, which gives Rows. It locks and settles nothing: the messages stay until a
+    `settler` settles them. Deferred, scheduled, locked and expired messages are skipped.
 
     Args:
-        path: Directory of the namespace, which all executors see.
+        path: Directory of the namespace; all executors must see it.
         queue: A queue, ``"topic/Subscriptions/name"``, or either with ``"/$deadletterqueue"``.
-        columns: Which columns of a message to read; ``None`` for all. A settler needs `sequence_number`.
+        columns: The message columns to read; None: all. A settler needs `sequence_number`.
         wait_time: Seconds that a task waits for a partition that another process has open.
 
     Returns:
-        The function; its `schema` is that of the frame that it makes.
+        The function; its `schema` is that of the resulting frame.
 
     Raises:
-        FileNotFoundError: The directory is no namespace.
+        FileNotFoundError: The directory is not a namespace.
         MessagingEntityNotFoundError: The namespace has no such queue.
         ValueError: A column is unknown.
-        NamespaceInUseError: In a task, another process has had its partition open for `wait_time` seconds.
+        NamespaceInUseError: In a task: another process has had its partition open for `wait_time` seconds.
     """
     return Receiver(
         path=os.fspath(path),
@@ -161,27 +161,27 @@ def settler(
     description: str | None = None,
     wait_time: float = 60.0,
 ) -> Settler:
-    """Make a function that settles messages by `sequence_number`, for what a `receiver` has read.
+    """Create a function that settles messages by `sequence_number`, after a `receiver` has read them.
 
     Use it with `DataFrame.mapInArrow(settler(...), SETTLED_SCHEMA)`, `mapInPandas`, `foreachPartition` or
-    `rdd.mapPartitions`. Messages that are gone, or that somebody has, are left alone, so a task may be run again.
+    `rdd.mapPartitions`. Missing and locked messages are skipped, so a task may be retried.
 
     Args:
-        path: Directory of the namespace, which all executors see.
-        queue: Where the messages were read.
+        path: Directory of the namespace; all executors must see it.
+        queue: The queue that the messages were read from.
         outcome: ``"complete"``, ``"defer"`` or ``"dead_letter"``.
-        reason: Why, with ``"dead_letter"``.
-        description: More about it, with ``"dead_letter"``.
+        reason: Why messages are dead-lettered.
+        description: What went wrong before they were dead-lettered.
         wait_time: Seconds that a task waits for a partition that another process has open.
 
     Returns:
-        A function that gives partition and count for each partition that a task settled messages of.
+        A function that returns partition and count for each partition in which a task settled messages.
 
     Raises:
-        FileNotFoundError: The directory is no namespace.
+        FileNotFoundError: The directory is not a namespace.
         MessagingEntityNotFoundError: The namespace has no such queue.
         ValueError: `outcome` is unknown, or a reason is given with another outcome than ``"dead_letter"``.
-        NamespaceInUseError: In a task, another process has had its partition open for `wait_time` seconds.
+        NamespaceInUseError: In a task: another process has had its partition open for `wait_time` seconds.
     """
     if outcome not in ("complete", "defer", "dead_letter"):
         raise ValueError(f"outcome must be complete, defer or dead_letter: `{outcome}`")
@@ -205,7 +205,7 @@ def _shard(shards: tuple[int, ...], partition: int) -> int:
 
 
 def _numbers(element: Any, column: str) -> list[int]:
-    """The values of a column of a batch, of a data frame or of a row; a plain number is one."""
+    """Return the values of a column of a batch, a data frame or a row; a plain int is one value."""
     if isinstance(element, int):
         return [element]
     if hasattr(element, "iloc"):
@@ -216,7 +216,7 @@ def _numbers(element: Any, column: str) -> list[int]:
         row = element.asDict() if hasattr(element, "asDict") else element
         values = [row[column]] if column in row else None
     if values is None:
-        raise ValueError(f"column {column} is missing; it says which messages are meant")
+        raise ValueError(f"column {column} is missing; it selects the messages")
     if any(value is None for value in values):
-        raise ValueError(f"column {column} has a null; it says which messages are meant")
+        raise ValueError(f"column {column} has a null; it selects the messages")
     return [int(value) for value in values]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk load: the tasks of a Spark job put rows into the queue of a namespace in a directory, each row once.
+"""Bulk load: tasks of a Spark job store rows in a queue of a namespace in a directory, each row once.
 
 A task writes its rows into files of its own, one per partition, without opening any partition. At its end it attaches
-them under the name of the job and the task; a partition takes rows of one name once: what an earlier or a speculative
-attempt attached is not attached again, and what it did not is. Whoever opens the namespace next finds the messages. No
-server is needed; the directory must be one that all executors see.
+them under the name of the job and the task. A partition accepts rows of one name once: rows that an earlier or
+speculative attempt attached are not attached again. The next process that opens the namespace sees the messages. No
+server is needed; all executors must see the directory.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BULK_LOAD_SCHEMA = "task int, partition int, rows bigint, attached boolean"
-"""What `mapInArrow` and `mapInPandas` with a `sender` return."""
+"""Result schema of `mapInArrow` and `mapInPandas` with a `sender`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sender:
-    """A function for `mapPartitions`, `foreachPartition`, `mapInArrow` and `mapInPandas`; see `sender`."""
+    """The function that `sender` returns, for `mapPartitions`, `foreachPartition`, `mapInArrow` and `mapInPandas`."""
 
     path: str
     queue: str
@@ -38,7 +38,7 @@ class Sender:
     durability: Literal["fsync", "os"] | None
 
     def __call__(self, elements: Iterable[Any]) -> Iterator[Any]:
-        """Store the rows of one task; what became of them, in the form in which the rows came."""
+        """Store the rows of one task; return the results in the form of the rows."""
         iterator = iter(elements)
         first = next(iterator, None)
         if first is None:
@@ -63,46 +63,45 @@ def sender(
     wait_time: float = 60.0,
     durability: Literal["fsync", "os"] | None = None,
 ) -> Sender:
-    """Make a function that stores the rows of each task in a queue, for bulk loads.
+    """Create a function that stores the rows of each task in a queue, for bulk loads.
 
     Use it with `DataFrame.mapInArrow(sender(...), BULK_LOAD_SCHEMA)`, which is the fastest, with `mapInPandas`, with
-    `foreachPartition`, or with `rdd.mapPartitions`; the job runs when Spark runs it. Columns, or keys of the rows, are
-    those of `ServiceBusSender.send_arrow`. Frames from `aligned` touch one partition per task.
+    `foreachPartition`, or with `rdd.mapPartitions`; Spark decides when the job runs. The columns, or keys of the rows,
+    are those of `ServiceBusSender.send_arrow`. Frames from `aligned` touch one partition per task.
 
     Args:
-        path: Directory of the namespace, which all executors see.
+        path: Directory of the namespace; all executors must see it.
         queue: A partitioned queue.
-        job: Names this load. A task that is tried again under the same name stores nothing twice, for seven days.
-            Another load needs another name; what has the name of an earlier one counts as stored by that.
-        wait_time: Seconds to wait for a partition that another process has open: a task at its end, and this call for
-            any of them.
-        durability: What the rows are safe from when their task ends, ``"fsync"`` or ``"os"``; ``None`` for the usual.
+        job: The name of this load. A task that is retried under the same name stores nothing twice, for seven days.
+            Another load needs another name: under the name of an earlier load its rows count as stored.
+        wait_time: Seconds to wait for a partition that another process has open: in a task at its end, and in this call
+            for any partition.
+        durability: What the rows survive when their task ends: ``"fsync"`` or ``"os"``. None: the default.
 
     Returns:
-        A function that gives a `LoadedRows` for each partition that a task brought rows to; in `mapInArrow` and
-        `mapInPandas` a batch or a data frame of them.
+        A function that returns a `LoadedRows` for each partition that a task stored rows in; for `mapInArrow` and
+        `mapInPandas` as a batch or a data frame.
 
     Raises:
-        FileNotFoundError: The directory is no namespace.
+        FileNotFoundError: The directory is not a namespace.
         MessagingEntityNotFoundError: The namespace has no such queue.
-        NamespaceInUseError: Another process has all partitions open; here, or in a task that waited for one of them.
+        NamespaceInUseError: Another process has all partitions open; or, in a task, one of them for `wait_time`
+            seconds.
         InvalidOperationError: The queue has no partitions.
-        ValueError: `job` is empty.
-
-    In a task, a row that is no message is a ValueError that names the column or the row; then nothing of the task is
-    stored.
+        ValueError: `job` is empty. In a task: a row is not a valid message; the text names the column or the row, and
+            nothing of the task is stored.
     """
     if not job:
         raise ValueError("job is empty; name the load, and use another name for another load")
     where = os.fspath(path)
-    # What is wrong with the namespace or the queue is said here, and nothing is left behind: no row was added.
+    # Report a wrong namespace or queue here; without rows the load leaves no files.
     check_namespace(where)
     _BulkLoad(where, queue, job, durability=durability).check_free(wait_time)
     return Sender(path=where, queue=queue, job=job, wait_time=wait_time, durability=durability)
 
 
 def _task() -> int:
-    """The number of this task's partition; 0 outside of Spark."""
+    """Return the partition number of this task; 0 outside of Spark."""
     from pyspark import TaskContext  # noqa: PLC0415
 
     context = TaskContext.get()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The elements of a Spark partition, whatever Spark hands them over as: as Arrow tables, and what is given back.
+"""Elements of a Spark partition in any form: conversion to Arrow tables and back.
 
-`mapInArrow` hands over record batches, `mapInPandas` data frames, `foreachPartition` and `mapPartitions` rows.
+`mapInArrow` passes record batches, `mapInPandas` data frames, `foreachPartition` and `mapPartitions` rows.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS = 10_000
-"""Rows that become one table."""
+"""Rows per table."""
 
 
 @dataclass(frozen=True)
 class LoadedRows:
-    """What one task brought to one partition."""
+    """The rows that one task stored in one partition."""
 
     task: int
-    """Number of the task's partition of the frame or RDD."""
+    """Partition number of the task in the frame or RDD."""
     partition: int
     """Partition of the queue."""
     rows: int
-    """Rows that the task had for it."""
+    """Rows of the task for that partition."""
     attached: bool
-    """They were stored now; otherwise an earlier attempt had stored them."""
+    """Whether this attempt stored them; otherwise an earlier one did."""
 
 
 def reader_of(first: Any) -> tuple[Any, Any]:
-    """Tell how to read elements like this one as tables, and how to show what became of them in the same form."""
+    """Return a function that reads such elements as tables, and one that converts results to the same form."""
     import pyarrow as pa  # noqa: PLC0415
 
     if isinstance(first, pa.RecordBatch):
@@ -45,7 +45,7 @@ def reader_of(first: Any) -> tuple[Any, Any]:
 
 
 def in_form_of(element: Any, batch: pa.RecordBatch) -> Iterator[Any]:
-    """Show a batch in the form of an element: as a batch, as a data frame, or as rows."""
+    """Convert a batch to the form of an element: a batch, a data frame, or rows."""
     import pyarrow as pa  # noqa: PLC0415
 
     if isinstance(element, pa.RecordBatch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Spark in this process for demos, tests and benches: no web page, its log out of the way."""
+"""A local Spark session for demos, tests and benches, without web UI and console log."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 PYTHON_SETTINGS: Mapping[str, str] = MappingProxyType(
     {"spark.python.unix.domain.socket.enabled": "true", "spark.sql.execution.arrow.maxBytesPerBatch": str(2 << 20)}
 )
-"""Settings of Spark that hand rows to Python tasks and back faster: through a Unix socket in place of TCP, from 4.1 on,
-and in batches of at most 2 MiB, which use memory again that the processor knows. A Spark that does not know one of
-them passes it over."""
+"""Spark settings for faster exchange of rows with Python tasks.
+
+A Unix socket replaces TCP (from 4.1 on), and batches of at most 2 MiB reuse cached memory. A Spark version that does
+not know a setting ignores it.
+"""
 
 _LOG_LINES_SHOWN = 5
 
 _SPARKS_OWN: Mapping[str, str] = MappingProxyType({})
 
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn96m"
-"""A short life on few cores: one collector thread, the quick compiler, a young generation that is used again."""
+"""For short runs on few cores: serial collector, only the first compiler tier, a small young generation."""
 
 
 class SparkDidNotStartError(RuntimeError):
-    """Spark could not be started, most often because Java is missing."""
+    """Spark could not be started, usually because Java is missing."""
 
 
 @contextlib.contextmanager
@@ -45,13 +47,13 @@ def local_session(
     """Start Spark, and stop it at the end.
 
     Args:
-        name: Of the application.
-        master: Where it runs.
-        java_options: Of its Java machine; empty for those that Spark has by itself.
-        settings: Further settings of Spark, such as `PYTHON_SETTINGS`.
+        name: Name of the application.
+        master: The Spark master.
+        java_options: Options of its JVM; empty for Spark's own.
+        settings: Further Spark settings, such as `PYTHON_SETTINGS`.
 
     Raises:
-        SparkDidNotStartError: With the last lines of Spark's log.
+        SparkDidNotStartError: Spark did not start; the text has the last lines of its log.
     """
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="oxbus-spark-") as scratch:
         warnings.simplefilter("ignore", FutureWarning)  # PySpark's remarks about pandas versions
@@ -85,7 +87,7 @@ def local_session(
 
 
 def _end(spark: SparkSession) -> None:
-    """Stop Spark and its Java machine; PySpark on its own leaves the machine running until Python exits."""
+    """Stop Spark and its JVM; PySpark alone leaves the JVM running until Python exits."""
     gateway = SparkContext._gateway
     spark.stop()
     if gateway is None:
@@ -100,7 +102,7 @@ def _end(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _child_errors_into(log: Path) -> Iterator[None]:
-    """Let a child process that starts now write its standard error to `log`, for as long as it lives."""
+    """Redirect the standard error of child processes started in the block to `log`, for their lifetime."""
     sys.stderr.flush()
     original = os.dup(2)
     try:

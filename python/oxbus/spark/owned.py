@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace in a directory, opened by a task for as long as it needs one of its partitions."""
+"""Opening one partition of a namespace in a directory for the duration of a task."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _LONGEST_PAUSE_SECONDS = 0.5
 def owned_partition(
     path: str, partition: int, wait_time: float, durability: Literal["fsync", "os"] | None = None
 ) -> Iterator[oxbus.Namespace]:
-    """Open a namespace with one partition, once nobody else has that.
+    """Open a namespace with one partition, waiting until no other process owns it.
 
     Raises:
-        NamespaceInUseError: Another process has had the partition for `wait_time` seconds.
+        NamespaceInUseError: Another process has owned the partition for `wait_time` seconds.
     """
     deadline = time.monotonic() + wait_time
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
-            # Messages stay on disk: a task reads each once, on its way out, or none.
+            # Bodies stay on disk: a task reads each at most once.
             namespace = oxbus.Namespace._own(path, partition, durability)
             break
         except NamespaceInUseError:
@@ -44,29 +44,29 @@ def owned_partition(
     try:
         yield namespace
     finally:
-        # A snapshot of all that is there, for each task that adds a little, would cost more than the rows do.
+        # A snapshot of the whole partition per task would cost more than the task's rows.
         namespace._close_as_it_is()
 
 
 def check_namespace(path: str) -> None:
-    """Refuse a directory that is no namespace.
+    """Reject a directory that is not a namespace.
 
     Raises:
-        FileNotFoundError: It is none, or has lost its catalog; tasks make none.
+        FileNotFoundError: It is not a namespace, or has lost its catalog; tasks create no namespace.
     """
     if Path(path, CATALOG).exists():
         return
     if has_messages(Path(path)):
         advice = f"restore it from a copy, or copy the messages out by `oxbus salvage {path}`"
         raise FileNotFoundError(f"the catalog of the namespace is missing; {advice}: `{path}`")
-    raise FileNotFoundError(f"the directory is no namespace; create it with oxbus.Namespace first: `{path}`")
+    raise FileNotFoundError(f"the directory is not a namespace; create it with oxbus.Namespace first: `{path}`")
 
 
 def shards_of(path: str, entity_path: str) -> tuple[int, ...]:
-    """Return the partitions of the namespace that the partitions of an entity are in: one, if it is not partitioned.
+    """Return the namespace partitions of an entity's partitions: a single one for an entity without partitioning.
 
     Raises:
-        FileNotFoundError: The directory is no namespace.
+        FileNotFoundError: The directory is not a namespace.
         MessagingEntityNotFoundError: The namespace has no such entity.
     """
     check_namespace(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making `format("oxbus")` known to a session."""
+"""Registration of `format("oxbus")` in a session."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _KNOWN = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("oxbus")` known to a session.
+    """Register `format("oxbus")` in a session.
 
-    Spark finds it by itself where oxbus is installed. It does not when any other module named ``pyspark_…`` cannot be
-    imported, and not before oxbus was installed on the driver; then this helps.
+    Spark finds it by itself where oxbus is installed, unless another module named ``pyspark_…`` fails to import or
+    oxbus was installed after the driver started.
 
     Args:
-        spark: The session; other sessions of the same Spark need a call of their own.
+        spark: The session; each session of a Spark application needs its own call.
     """
-    from oxbus.spark.source.data_source import OxbusDataSource  # noqa: PLC0415 -- only who reads or writes needs it
+    from oxbus.spark.source.data_source import OxbusDataSource  # noqa: PLC0415 -- only reads and writes need it
 
     try:
         spark.dataSource.register(OxbusDataSource)
     except AnalysisException as error:
-        if error.getCondition() != _KNOWN:  # PySpark 4.0 does not replace one that it found by itself
+        if error.getCondition() != _KNOWN:  # PySpark 4.0 does not replace a data source that it found by itself
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settling single messages of a batch otherwise than by completing them."""
+"""Settling single messages of a batch in another way than completing them."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def settle(
 ) -> int:
     """Settle the messages of a frame now; for use in `foreachBatch`.
 
-    What is not settled so is completed when the batch is done. A batch that is run again after a failure does not have
-    these messages any more.
+    All other messages are completed when the batch is done. A batch that is retried after a failure no longer contains
+    the settled messages.
 
     Args:
         df: Messages of a stream in peekLock mode, with the columns `queue`, `reservation_id` and `sequence_number`.
-        outcome: ``"dead_letter"``, ``"defer"``, ``"abandon"``, which makes a message available again at once, or
+        outcome: ``"dead_letter"``, ``"defer"``, ``"abandon"`` (the message is available again at once) or
             ``"complete"``.
-        options: How to reach the broker, as for `format("oxbus")`: `connectionString` or another way to give it.
-        reason: Why, with ``"dead_letter"``.
-        description: More about it, with ``"dead_letter"``.
+        options: How to reach the broker, as for `format("oxbus")`: `connectionString` or its alternatives.
+        reason: Why messages are dead-lettered.
+        description: What went wrong before they were dead-lettered.
 
     Returns:
-        How many messages were settled; those settled before do not count.
+        The number of messages settled by this call.
 
     Raises:
         ValueError: A column is missing, or `outcome` or an option is wrong.
@@ -72,7 +72,7 @@ def _settler(
             groups: dict[tuple[str, str], list[int]] = defaultdict(list)
             for queue, reservation, number in zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True):
                 if reservation is None:
-                    raise ValueError("column reservation_id is null: a stream that browses holds nothing to settle")
+                    raise ValueError("column reservation_id is null: a browsing stream has nothing to settle")
                 groups[queue, reservation].append(number)
             settled = 0
             for (queue, reservation), numbers in groups.items():

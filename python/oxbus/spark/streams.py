@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream of messages with as many tasks as the cluster has cores."""
+"""A stream of messages with one task per core."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def read_stream(spark: SparkSession, options: Mapping[str, str | int | bool]) -> DataFrame:
     """Read messages as a stream.
 
-    The same as ``spark.readStream.format("oxbus").options(...).load()``, after `register`, and with `maxPartitions` set
-    to the number of cores unless it is given: a task costs Spark some 50 ms, so more of them than cores only cost.
+    The same as ``spark.readStream.format("oxbus").options(...).load()`` after `register`, with `maxPartitions`
+    defaulting to the number of cores: a task costs Spark about 50 ms, so more tasks than cores only add cost.
 
     Args:
         spark: The session.
@@ -27,7 +27,7 @@ def read_stream(spark: SparkSession, options: Mapping[str, str | int | bool]) ->
         A streaming frame.
 
     Raises:
-        AnalysisException: An option is wrong; its text names it.
+        AnalysisException: An option is wrong; the text names it.
     """
     register(spark)
     reader = spark.readStream.format("oxbus")

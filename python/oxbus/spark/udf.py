@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partition of a key by oxbus' own hash, called from Spark's Python workers.
+"""The partition of a key as a Python UDF.
 
-`oxbus.spark.partition_id` gives the same numbers without leaving Spark, several times as fast. These are for plans that
-need a Python function, and for a check of the two against each other.
+`oxbus.spark.partition_id` computes the same numbers inside Spark, several times as fast. The UDFs are for plans that
+need a Python function, and for comparing the two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _check(partitions: SupportsIndex) -> int:
     count = operator.index(partitions)
-    oxbus.partition_id(b"", count)  # refuses one that is out of range
+    oxbus.partition_id(b"", count)  # raises ValueError if out of range
     return count
 
 
@@ -38,9 +38,9 @@ def partition_id_udf(column: Column | str, partitions: SupportsIndex = 16) -> Co
         TypeError: `partitions` is not an integer.
         ValueError: `partitions` is out of range.
 
-    Keys of another type make the query fail, when it runs.
+    Keys of another type make the query fail when it runs.
     """
-    import pandas as pd  # noqa: PLC0415 -- as PySpark does it: only who calls this needs pandas
+    import pandas as pd  # noqa: PLC0415 -- as in PySpark: only this function needs pandas
     import pyarrow as pa  # noqa: PLC0415
 
     count = _check(partitions)
@@ -54,7 +54,7 @@ def partition_id_udf(column: Column | str, partitions: SupportsIndex = 16) -> Co
 
 
 def partition_id_arrow_udf(column: Column | str, partitions: SupportsIndex = 16) -> Column:
-    """Build the expression for the partition of a key as an Arrow UDF: the keys are hashed where Spark put them.
+    """Build the expression for the partition of a key as an Arrow UDF, which hashes the keys in place.
 
     Args:
         column: The key, a column or the name of one; its type is string or binary.
@@ -68,7 +68,7 @@ def partition_id_arrow_udf(column: Column | str, partitions: SupportsIndex = 16)
         TypeError: `partitions` is not an integer.
         ValueError: `partitions` is out of range.
 
-    Keys of another type make the query fail, when it runs.
+    Keys of another type make the query fail when it runs.
     """
     import pyarrow as pa  # noqa: PLC0415
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`spark.read.format("oxbus")`: browses what is there when the query is planned; nothing is locked or settled."""
+"""`spark.read.format("oxbus")`: browses the messages present at planning time; it locks and settles nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Reads between positions that are fixed when the query is planned, so that every action reads the same range."""
+    """Reads between positions that are fixed at planning time, so that every action reads the same range."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         check_source_schema(schema, settings.properties_as)
@@ -34,7 +34,7 @@ class BatchReader(DataSourceReader):
         self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """Ask the broker what there is, and share it out."""
+        """Describe the entity and divide its messages into tasks."""
         settings = self._settings
         client = settings.connection.client()
         entity = describe(client, settings.entity)
@@ -47,16 +47,19 @@ class BatchReader(DataSourceReader):
         return [Task(shares) for shares in packed]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read what one task was given; Spark makes up a task of nothing where there are none."""
+        """Read the messages of one task; Spark creates an empty task where there are none."""
         if not isinstance(partition, Task):
             return iter(())
         return read_task(self._settings, arrow_schema(self._schema), partition, self._filters.keep)
 
 
 class FilteringBatchReader(BatchReader):
-    """Takes filters from Spark. A class of its own: Spark refuses it unless its configuration allows that."""
+    """A reader with filter pushdown.
+
+    It is a separate class because Spark rejects pushdown unless its configuration allows it.
+    """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 (Spark's name)
-        """Note the filters that spare reading; Spark evaluates all of them again."""
+        """Keep the filters that reduce reading; Spark evaluates all of them again."""
         self._filters.add(filters)
         return filters

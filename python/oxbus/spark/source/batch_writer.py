@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`df.write.format("oxbus")`: sends the rows of a frame, at once or, with `delivery` exactlyOnce, all together."""
+"""`df.write.format("oxbus")`: sends the rows of a frame at once or, with `delivery` exactlyOnce, all together."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _ONLY_BATCH = 0
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The writer of one batch write; Spark pickles this one instance to the tasks and to the commit.
+    """The writer of one batch write; Spark pickles this instance to the tasks and to the commit.
 
-    The commit is known under the write's own name or, with the option sinkId, under that: then a write that ran before
-    stores nothing again.
+    The commit has a generated name, or that of the option sinkId; with sinkId a repeated write stores nothing.
     """
 
     def __init__(self, settings: SinkSettings, schema: StructType) -> None:
@@ -45,9 +44,9 @@ class BatchWriter(DataSourceArrowWriter):
         return self._task_writer.stage(iterator, self._name, self._name, f"{self._name}/{attempt}")
 
     def commit(self, messages: list[task_writer.TaskCommit | None]) -> None:
-        """Show the rows of all tasks."""
+        """Publish the rows of all tasks."""
         task_writer.commit(self._settings, messages, _ONLY_BATCH)
 
     def abort(self, messages: list[task_writer.TaskCommit | None]) -> None:
-        """Drop the rows of the tasks that staged some."""
+        """Discard the staged rows."""
         task_writer.abort(self._settings, messages, _ONLY_BATCH)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`readStream` with `receiveMode` peek: follows the numbers of each partition; nothing is locked or settled.
+"""`readStream` with `receiveMode` peek: follows the sequence numbers of each partition; it locks and settles nothing.
 
-Two such streams see all messages each. What others settle before it is read is not seen.
+Two such streams each see all messages. A message that others settle before it is read is not seen.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _POLL_SECONDS = 0.05
 
 
 class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
-    """The reader of a stream that browses."""
+    """The reader of a browsing stream."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         check_source_schema(schema, settings.properties_as)
         self._settings = settings
         self._schema = schema
         self._last: Offset | None = None
-        """Before 4.2 Spark does not say behind which offset it asks for the next one."""
+        """The last offset: before 4.2 Spark does not pass it to `latestOffset`."""
         self._stop_at: Positions | None = None
         self._seen: Entity | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name, as below)
-        """Where a new query begins."""
+        """Return where a new query begins."""
         client = self._settings.connection.client()
         entity = retry_idempotent(describe, client, self._settings.entity)
         begin = first_positions(client, entity, self._settings)
@@ -55,15 +55,15 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
         return self._last
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """What a trigger takes at most."""
+        """Return the limit of a trigger."""
         return read_limit(self._settings.messages_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Note what there is: the query ends there."""
+        """Remember the current end, where the query stops."""
         self._stop_at = retry_idempotent(describe, self._settings.connection.client(), self._settings.entity).ends
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:  # noqa: N802
-        """Where the next batch ends, after a wait for something new."""
+        """Return where the next batch ends, waiting for new messages."""
         start = start or self._last or self.initialOffset()
         deadline = time.monotonic() + self._settings.wait_seconds
         while True:
@@ -83,11 +83,11 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
             time.sleep(_POLL_SECONDS)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """What the progress of the query shows as the latest: how many messages there are."""
+        """Return the number of messages, shown as latest offset in the progress of the query."""
         return None if self._seen is None else {"activeMessages": self._seen.active_messages}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Share out a batch."""
+        """Divide a batch into tasks."""
         self._last = end
         if start == end:
             return []
@@ -102,15 +102,15 @@ class BrowsingStreamReader(DataSourceStreamReader, AvailableNow):
         return [Task(shares) for shares in packed]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read what one task was given."""
+        """Read the messages of one task."""
         return read_task(self._settings, arrow_schema(self._schema), partition)
 
     def commit(self, end: Offset) -> None:
-        """Browsing settles nothing."""
+        """Do nothing: browsing settles nothing."""
 
 
 def _admitted(begin: Positions, ends: Positions, allowed: int) -> Positions:
-    """Go as far as the limit lets, each partition by the share that it has of all that is there."""
+    """Return the end of a batch within the limit; each partition contributes in proportion to its messages."""
     waiting = [max(0, end - first) for first, end in zip(begin, ends, strict=True)]
     total = sum(waiting)
     if total <= allowed:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process reaches the broker; each process has one client per broker.
+"""Connections to the broker: one client per process and broker.
 
-Spark's workers live for many tasks, so a client is kept in this module: what a task's own objects hold is rebuilt for
-each task. The key of a connection string shows in no text of this package.
+Spark's workers live for many tasks, so this module keeps the client; objects of a task are created again for each task.
+No text of this package shows the key of a connection string.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _clients_guard = threading.Lock()
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Where the broker is, and with which key; picklable, so that tasks can connect."""
+    """The address of the broker and its key; picklable, so that tasks can connect."""
 
     string: str = field(repr=False)
     ca_file: str | None = None
     timeout_seconds: float = 60.0
 
     def client(self) -> BulkClient:
-        """Return this process's client."""
+        """Return the client of this process."""
         key = (os.getpid(), self)
         with _clients_guard:
             client = _clients.get(key)
@@ -45,7 +45,7 @@ class Connection:
 
 
 def connection_of(options: Mapping[str, Any]) -> Connection:
-    """Make the connection that checked options describe.
+    """Create the connection that checked options describe.
 
     Raises:
         ValueError: There is not exactly one connection string, or it is empty.
@@ -85,7 +85,7 @@ def _string(name: str, value: str) -> str:
 
 
 def _forget_parent_clients() -> None:
-    """Start a forked child without its parent's clients: its connections are not ours."""
+    """Drop the parent's clients in a forked child: their connections belong to the parent."""
     global _clients_guard  # noqa: PLW0603 (the parent's guard may have been held when it forked)
     _clients_guard = threading.Lock()
     _clients.clear()

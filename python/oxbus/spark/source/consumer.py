@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consumer of a queue as the driver of one query run holds it: its epoch, and what it has reserved.
+"""The consumer of one query run, on the driver: its epoch and its reservations.
 
-The broker keeps the reservations under numbers that rise by one with each batch: what number n holds never grows,
-reserving or completing it again changes nothing, and a newer run of the query, or another query with the same consumer,
-shuts this one out. So each call here may be made again, and a checkpoint needs nothing but the number.
+The broker keeps reservations under numbers that rise by one with each batch. The reservation of a number never grows,
+and reserving or completing it again changes nothing. A newer run of the query, or another query with the same consumer,
+fences this one. Every call can therefore be repeated, and a checkpoint needs only the number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger("oxbus.spark")
 
 
 class CheckpointBehindBrokerError(RuntimeError):
-    """The checkpoint is older than what the consumer has completed."""
+    """The checkpoint is older than the consumer's completed number."""
 
 
 class ConsumerTakenError(RuntimeError):
@@ -39,7 +39,7 @@ class ConsumerTakenError(RuntimeError):
 
 
 class Consumer:
-    """One run of one query; made by the first callback on the driver."""
+    """One run of one query; created by the first callback on the driver."""
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -62,11 +62,11 @@ class Consumer:
 
     @property
     def first_offset(self) -> Offset:
-        """Behind what the consumer has completed; the broker keeps it, so it is the same when asked again."""
+        """The offset after the completed number; the broker stores it, so repeated calls return the same."""
         return self._offset(self._done)
 
     def complete(self, offset: Offset) -> None:
-        """Complete everything up to an offset: what it stands behind is in the sinks."""
+        """Complete all batches up to an offset: the sinks have stored them."""
         number = self._number(offset)
         if number <= self._done:
             return
@@ -83,7 +83,7 @@ class Consumer:
             )
 
     def stop_at_current_end(self) -> None:
-        """Reserve nothing that comes later."""
+        """Reserve no messages that arrive later."""
         entity = retry_idempotent(describe, self._client, self._settings.entity)
         self._stop_at = [counter_of(end) for end in entity.ends]
 
@@ -91,10 +91,10 @@ class Consumer:
         """Reserve the messages of the next batch.
 
         Returns:
-            The offset behind them; `start` itself when there are none.
+            The offset after them; `start` itself if there are none.
 
         Raises:
-            CheckpointBehindBrokerError: The batch behind `start` is completed already.
+            CheckpointBehindBrokerError: The batch after `start` is completed already.
         """
         number = self._number(start)
         if number < self._done:
@@ -115,10 +115,10 @@ class Consumer:
         return self._offset(number + 1)
 
     def tasks(self, end: Offset) -> list[Task]:
-        """Share out the batch that ends at an offset.
+        """Divide the batch that ends at an offset into tasks.
 
         Raises:
-            CheckpointBehindBrokerError: It is completed already.
+            CheckpointBehindBrokerError: The batch is completed already.
         """
         number = self._number(end)
         if number <= self._done:
@@ -129,7 +129,7 @@ class Consumer:
         self._missing_messages += plan["missing"]
         if plan["missing"]:
             _log.warning(
-                "consumer %s: %d messages of batch %d are in other hands by now: "
+                "consumer %s: %d messages of batch %d are no longer reserved: "
                 "taken by others, expired or dead-lettered",
                 settings.consumer,
                 plan["missing"],
@@ -145,7 +145,7 @@ class Consumer:
         return [Task(load, plan["id"], self._epoch) for load in packed]
 
     def report(self) -> dict[str, int]:
-        """How much there is to do; what Spark shows as the latest offset of the source."""
+        """Return the number of remaining messages, shown as latest offset of the source."""
         return {
             "activeMessages": retry_idempotent(describe, self._client, self._settings.entity).active_messages,
             "reservedMessages": self._reserved_messages,
@@ -154,7 +154,7 @@ class Consumer:
         }
 
     def stop(self) -> None:
-        """Let the locks of an unfinished batch end by themselves; the next run takes them over."""
+        """Stop renewing: the locks of an unfinished batch expire, and the next run takes it over."""
         self._renewal.stop()
 
     def _offset(self, number: int) -> Offset:
@@ -166,7 +166,7 @@ class Consumer:
         )
 
     def _call(self, call: Callable[..., Any], number: int, **options: Any) -> Any:
-        """Make a call about a reservation, in words that speak of queries."""
+        """Make a call on a reservation, with errors in terms of queries."""
         settings = self._settings
         try:
             return retry_idempotent(call, settings.entity, settings.consumer, self._epoch, number, **options)
@@ -185,19 +185,19 @@ class Consumer:
         )
         if self._settings.fail_on_data_loss:
             raise CheckpointBehindBrokerError(
-                f"{text}; set failOnDataLoss to false to go on behind them, or use another consumer"
+                f"{text}; set failOnDataLoss to false to continue after them, or use another consumer"
             )
-        _log.warning("%s; going on behind them", text)
+        _log.warning("%s; continuing after them", text)
 
 
 def _stop_on_sigterm() -> None:
-    """Let SIGTERM, with which Spark ends the process of a stopped query, run what stops the reader."""
+    """Run the stop handlers of the reader on SIGTERM, with which Spark ends the process of a stopped query."""
     if threading.current_thread() is threading.main_thread() and _is_spark_worker():
         signal.signal(signal.SIGTERM, _end)
 
 
 def _end(*_details: object) -> NoReturn:
-    # Spark may say it twice, and the second time must not cut off what the first one runs.
+    # Spark may send it twice; the second signal must not interrupt the handlers of the first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door by which Spark comes in: what `format("oxbus")` stands for."""
+"""The data source class behind `format("oxbus")`."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-# Each of Spark's planning workers needs one of these classes, so each is imported where it is made.
+# A planning worker of Spark needs only one of these classes, so each is imported on use.
 
 
 class OxbusDataSource(DataSource):
-    """Queues, topics and subscriptions of a broker that serves bulk clients; see docs/guide/spark.md."""
+    """Queues, topics and subscriptions of a server for bulk clients; see docs/guide/spark.md."""
 
     @classmethod
     def name(cls) -> str:
-        """The name that `format` takes."""
+        """Return the name for `format`."""
         return "oxbus"
 
     def schema(self) -> StructType:
-        """The columns of a read.
+        """Return the columns of a read.
 
         Raises:
-            ValueError: An option is wrong; Spark shows its text on the driver.
+            ValueError: An option is wrong; Spark shows the text on the driver.
         """
         from oxbus.spark.source.options import read_options  # noqa: PLC0415
         from oxbus.spark.source.schemas import source_schema  # noqa: PLC0415
@@ -42,7 +42,7 @@ class OxbusDataSource(DataSource):
         return source_schema(options["applicationPropertiesAs"], include_body=options["includeBody"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Make what browses for `spark.read`."""
+        """Create the reader of `spark.read`."""
         from oxbus.spark.source.batch_reader import BatchReader, FilteringBatchReader  # noqa: PLC0415
         from oxbus.spark.source.versions import PUSHES_FILTERS  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ class OxbusDataSource(DataSource):
         return (FilteringBatchReader if settings.push_filters else BatchReader)(settings, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name, as below)
-        """Make what reads for `spark.readStream`."""
+        """Create the reader of `spark.readStream`."""
         from oxbus.spark.source.browse_stream import BrowsingStreamReader  # noqa: PLC0415
         from oxbus.spark.source.reserving_stream import ReservingStreamReader  # noqa: PLC0415
 
@@ -62,7 +62,7 @@ class OxbusDataSource(DataSource):
         return (ReservingStreamReader if settings.peek_lock else BrowsingStreamReader)(settings, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Make what sends for `df.write`."""
+        """Create the writer of `df.write`."""
         from oxbus.spark.source.batch_writer import BatchWriter  # noqa: PLC0415
 
         if overwrite:
@@ -70,7 +70,7 @@ class OxbusDataSource(DataSource):
         return BatchWriter(sink_settings(self.options, "batch write"), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Make what sends for `df.writeStream`."""
+        """Create the writer of `df.writeStream`."""
         from oxbus.spark.source.stream_writer import OxbusStreamWriter  # noqa: PLC0415
 
         if overwrite:

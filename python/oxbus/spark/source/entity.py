@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the broker says about a queue or subscription, and its sequence numbers."""
+"""The broker's description of a queue or subscription, and its sequence numbers."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _COUNTER_BITS = 48
 
 @dataclass(frozen=True)
 class Entity:
-    """A queue or subscription as it is now."""
+    """The current state of a queue or subscription."""
 
     path: str
     partitions: int
     incarnation: str
-    """Another one after the entity was deleted and made again."""
+    """Changes when the entity is deleted and created again."""
     starts: tuple[int, ...]
-    """Of each partition, the counter of its first message, or where the first will be."""
+    """By partition: the counter of its first message, existing or future."""
     ends: tuple[int, ...]
-    """Of each partition, the counter that its next message gets."""
+    """By partition: the counter of its next message."""
     active_messages: int
 
 
 def describe(client: BulkClient, path: str) -> Entity:
-    """Ask the broker.
+    """Ask the broker for the description of an entity.
 
     Raises:
-        MessagingEntityNotFoundError: There is no such entity.
+        MessagingEntityNotFoundError: The entity does not exist.
         ServiceBusConnectionError: The broker cannot be reached.
-        ServiceBusAuthenticationError: The broker does not accept the key.
+        ServiceBusAuthenticationError: The broker rejects the key.
     """
     found = client.describe(path)
     return Entity(
@@ -48,26 +48,26 @@ def describe(client: BulkClient, path: str) -> Entity:
 
 
 def partitions_of(client: BulkClient, path: str) -> int:
-    """Ask the broker how many partitions a queue or topic has; for this the right to send is enough.
+    """Ask the broker for the number of partitions of a queue or topic; the Send right suffices.
 
     Raises:
-        MessagingEntityNotFoundError: There is no such entity.
+        MessagingEntityNotFoundError: The entity does not exist.
         ServiceBusConnectionError: The broker cannot be reached.
-        ServiceBusAuthenticationError: The broker does not accept the key.
+        ServiceBusAuthenticationError: The broker rejects the key.
     """
     return int(client.describe(path)["partitions"])
 
 
 def counter_of(sequence_number: int) -> int:
-    """Place of a message in its partition."""
+    """Return the position of a message in its partition."""
     return sequence_number & ((1 << _COUNTER_BITS) - 1)
 
 
 def sequence_number(partition: int, counter: int) -> int:
-    """Number of a message."""
+    """Return the sequence number of a message."""
     return partition << _COUNTER_BITS | counter
 
 
 def partition_of(number: int) -> int:
-    """Partition of a message of a partitioned entity; 0 in others."""
+    """Return the partition of a message of a partitioned entity; 0 in others."""
     return number >> _COUNTER_BITS

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters of a query that spare reading: numbers and partitions narrow what is asked for, times drop rows early.
+"""Pushed filters that reduce reading: numbers and partitions restrict the requests, times drop rows early.
 
-Spark evaluates every filter again, so nothing here has to decide a case that it does not know.
+Spark evaluates every filter again, so unknown filters can be ignored.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _NUMBER_MAX = (1 << 63) - 1
 
 @dataclass
 class PushedFilters:
-    """What the filters of a query leave; starts with everything."""
+    """The messages that the filters of a query select; initially all."""
 
     numbers: tuple[int, int] = (0, _NUMBER_MAX)
-    """Sequence numbers, both ends included."""
+    """First and last sequence number, inclusive."""
     partitions: frozenset[int] | None = None
     times: list[tuple[str, Any]] = field(default_factory=list)
-    """Comparisons that the enqueued time has to stand."""
+    """Comparisons with the enqueued time."""
 
     def add(self, filters: Iterable[Any]) -> None:
-        """Take over what is understood of these, which all have to hold."""
+        """Apply the supported ones of these filters, which must all hold."""
         for it in filters:
             match getattr(it, "attribute", None), self._comparison(it):
                 case ("sequence_number",), (sign, int() as value):
@@ -51,7 +51,7 @@ class PushedFilters:
                     pass
 
     def positions(self, begin: Positions, end: Positions, *, partitioned: bool) -> tuple[Positions, Positions]:
-        """Narrow where to begin and to end."""
+        """Restrict the begin and the end of a read."""
         low, high = self.numbers
         begins, ends = [], []
         for partition, (first, last) in enumerate(zip(begin, end, strict=True)):
@@ -72,7 +72,7 @@ class PushedFilters:
         return tuple(begins), tuple(ends)
 
     def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Drop rows whose time is not wanted, if the batch has that column."""
+        """Drop rows by enqueued time, if the batch has that column."""
         if not self.times or "enqueued_time_utc" not in batch.schema.names:
             return batch
         import pyarrow as pa  # noqa: PLC0415 -- in the worker

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The offsets of streams, as they stand in Spark's checkpoints.
+"""The offsets of streams, as stored in Spark's checkpoints.
 
-Spark compares them as text: the same keys in the same order, and nothing in them that changes by itself.
-`e` is the incarnation of the entity, so that a checkpoint of another one, or of one that was deleted and made again,
-is found out.
+Spark compares them as text, so keys and their order are fixed, and no value changes by itself.
+`e` is the incarnation of the entity. It detects a checkpoint of another entity, or of one that was deleted and created
+again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _VERSION = 1
 
 
 class ForeignCheckpointError(ValueError):
-    """The checkpoint of the query does not belong to what the query reads."""
+    """The checkpoint of the query belongs to another entity, consumer or mode."""
 
 
 def reserving_offset(incarnation: str, consumer: str, number: int) -> Offset:
-    """The offset behind the reservation of that number."""
+    """Return the offset after the reservation of that number."""
     return {"v": _VERSION, "e": incarnation, "c": consumer, "n": number}
 
 
 def reservation_number(offset: Offset, *, path: str, incarnation: str, consumer: str) -> int:
-    """The reservation that an offset stands behind.
+    """Return the reservation that an offset follows.
 
     Raises:
-        ForeignCheckpointError: It is not of this entity or consumer.
+        ForeignCheckpointError: The offset is of another entity or consumer.
     """
     _check(offset, path, incarnation, "n", "peekLock")
     if offset.get("c") != consumer:
@@ -43,19 +43,19 @@ def reservation_number(offset: Offset, *, path: str, incarnation: str, consumer:
 
 
 def browsing_offset(incarnation: str, begin: Positions, end: Positions) -> Offset:
-    """The offset of a batch between two positions.
+    """Return the offset of a batch between two positions.
 
-    Both are in it: Spark asks again for where a query started when its first batch was not finished, and "latest" is
-    elsewhere by then.
+    It contains both, because Spark asks again for the start of a query whose first batch did not finish, and "latest"
+    has moved by then.
     """
     return {"v": _VERSION, "e": incarnation, "from": _as_json(begin), "to": _as_json(end)}
 
 
 def browsed_positions(offset: Offset, *, path: str, incarnation: str) -> tuple[Positions, Positions]:
-    """Where a batch begins and ends.
+    """Return where a batch begins and ends.
 
     Raises:
-        ForeignCheckpointError: It is not of this entity.
+        ForeignCheckpointError: The offset is of another entity.
     """
     _check(offset, path, incarnation, "to", "peek")
     return tuple(offset["from"].values()), tuple(offset["to"].values())
@@ -73,6 +73,6 @@ def _check(offset: Offset, path: str, incarnation: str, key: str, mode: str) -> 
         )
     if offset.get("e") != incarnation:
         raise ForeignCheckpointError(
-            f"the checkpoint belongs to another entity than `{path}` is now, perhaps to one of that name that was "
-            "deleted and made again; start with an empty checkpoint"
+            f"the checkpoint does not belong to the entity `{path}`, perhaps because that was deleted and created "
+            "again; start with an empty checkpoint"
         )

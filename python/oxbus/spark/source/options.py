@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of `format("oxbus")`: which there are, what each takes, and where it has a meaning.
+"""The options of `format("oxbus")`: their names, values and uses.
 
-Names are compared without regard to letter case, as Spark does. An option that is unknown, or that has no meaning for
-what is done, is an error: one that is silently ignored is found out in production.
+Names are case-insensitive, as in Spark. An unknown option, or one without a meaning for the operation, is an error: a
+silently ignored option would be noticed only in production.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _WRITES: tuple[Use, ...] = ("batch write", "stream write")
 _ALL: tuple[Use, ...] = _READS + _WRITES
 
 OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""What Spark hands over although it is meant for Spark itself, in lower case."""
+"""Spark's own options, which it passes along, in lower case."""
 
 
 MESSAGES_MAX = 1_000_000
-"""Messages of a batch, as in rust/oxbus-model/src/caps.rs."""
+"""Largest batch in messages, as in rust/oxbus-model/src/caps.rs."""
 
 _WAIT_MS_MAX = 60_000
-"""Spark waits for the answer meanwhile."""
+"""Spark blocks during this wait."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,17 @@ _BY_LOWER_CASE = {option.name.lower(): option for option in OPTIONS}
 
 
 def read_options(given: Mapping[str, str], *uses: Use) -> dict[str, Any]:
-    """Check the options of one read or write, and read their values.
+    """Check the options of one read or write, and parse their values.
 
     Args:
-        given: As Spark hands them over, names in any letter case.
-        uses: What they are for; several while Spark does not say it yet.
+        given: The options from Spark, names in any letter case.
+        uses: The possible operations; several while Spark has not said which.
 
     Returns:
-        The value of every option that has a meaning there, under its own name.
+        The value of every option that applies, by its proper name.
 
     Raises:
-        ValueError: An option is unknown, has no meaning here, or has a value that it does not take.
+        ValueError: An option is unknown, does not apply, or has an invalid value.
     """
     found: dict[str, Any] = {option.name: option.default for option in OPTIONS if set(uses) & set(option.uses)}
     for name, value in given.items():
@@ -105,8 +105,8 @@ def read_options(given: Mapping[str, str], *uses: Use) -> dict[str, Any]:
                 continue
             if name.lower().startswith("asyncprogresstracking"):
                 raise ValueError(
-                    f"option {name}: with it Spark notes a batch as done later than it is; "
-                    "the oxbus source settles by these notes, so leave it out"
+                    f"option {name}: it makes Spark record finished batches late; "
+                    "the oxbus source settles by these records, so leave it out"
                 )
             raise ValueError(f"unknown option {name}; {_advice(name, uses)}")
         if option.name not in found:
@@ -131,9 +131,9 @@ def _advice(name: str, uses: tuple[Use, ...]) -> str:
 
 
 def connection_options(given: Mapping[str, str]) -> dict[str, Any]:
-    """Check options that only say how to reach the broker; others that a stream may have are let pass.
+    """Check options for the connection to the broker; other options of a stream are accepted.
 
     Raises:
-        ValueError: One is unknown or has a value that it does not take.
+        ValueError: An option is unknown or has an invalid value.
     """
     return read_options(given, *_ALL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what a task was given, page by page, as often as Spark asks."""
+"""Reading the messages of a task page by page, as often as Spark asks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def read_task(
     task: Task,
     keep: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read all messages of a task as batches of these columns.
+    """Read all messages of a task as batches of the given columns.
 
     Args:
-        settings: What the source works with.
+        settings: The settings of the source.
         target: The columns.
-        task: What to read.
-        keep: Takes rows out that nobody wants.
+        task: The task.
+        keep: Removes rows that the filters exclude. None: keep all.
     """
     client = settings.connection.client()
     constants = {"reservation_id": reservation_text(task), "queue": settings.entity}
@@ -48,7 +48,7 @@ def read_task(
 
 
 def reservation_text(task: Task) -> str | None:
-    """The reservation of a task as one text, from which `settle` can tell its parts."""
+    """Return the reservation of a task as one text, which `settle` can split."""
     return None if task.reservation_id is None else f"{task.epoch}:{task.reservation_id}"
 
 

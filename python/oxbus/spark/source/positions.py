@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in each partition browsing begins and ends."""
+"""The begin and the end of a read in each partition."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SAMPLE_BYTES = 64 << 10
 
 
 def first_positions(client: BulkClient, entity: Entity, settings: SourceSettings) -> Positions:
-    """Where reading begins.
+    """Return where reading begins.
 
     Raises:
-        ValueError: An option names a partition or a number that cannot be.
+        ValueError: An option names a partition or a number that does not exist.
     """
     if settings.start_time is not None:
         found = _positions_at(client, entity, settings.start_time)
@@ -42,10 +42,10 @@ def first_positions(client: BulkClient, entity: Entity, settings: SourceSettings
 
 
 def end_positions(client: BulkClient, entity: Entity, settings: SourceSettings) -> Positions:
-    """Before which numbers reading ends.
+    """Return the numbers before which reading ends.
 
     Raises:
-        ValueError: An option names a partition or a number that cannot be.
+        ValueError: An option names a partition or a number that does not exist.
     """
     if settings.end_time is not None:
         return _positions_at(client, entity, settings.end_time)
@@ -55,10 +55,10 @@ def end_positions(client: BulkClient, entity: Entity, settings: SourceSettings) 
 
 
 def fail_on_lost(entity: Entity, positions: Positions) -> None:
-    """Insist that what lies behind these positions is still there.
+    """Check that the messages from these positions on still exist.
 
     Raises:
-        ValueError: It is not.
+        ValueError: Some of them are gone.
     """
     for partition, (position, start) in enumerate(zip(positions, entity.starts, strict=True)):
         if position < start:
@@ -70,7 +70,7 @@ def fail_on_lost(entity: Entity, positions: Positions) -> None:
 
 
 def average_bytes(client: BulkClient, entity: Entity, begin: Positions, end: Positions) -> int:
-    """Guess the size of a message from some of the partition that has most numbers."""
+    """Estimate the size of a message from a sample of the partition with the most messages."""
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
     partition = max(range(entity.partitions), key=lambda it: end[it] - begin[it])
@@ -82,7 +82,7 @@ def average_bytes(client: BulkClient, entity: Entity, begin: Positions, end: Pos
 
 
 def slices_between(begin: Positions, end: Positions, message_bytes: int) -> list[PartitionSlice]:
-    """What lies between two positions."""
+    """Return the slices between two positions."""
     from oxbus.spark.source.tasks import PartitionSlice  # noqa: PLC0415
 
     return [
@@ -125,11 +125,11 @@ def _without_others(entity: Entity, settings: SourceSettings, found: Positions) 
 
 
 _PAST_END = (1 << 48) - 1
-"""Behind every message."""
+"""A position after every message."""
 
 
 def _positions_at(client: BulkClient, entity: Entity, moment: datetime) -> Positions:
-    """Return, of each partition, the first message that was enqueued at that moment or later; by halving."""
+    """Find in each partition the first message that was enqueued at `moment` or later, by binary search."""
     positions = []
     for partition, (first, last) in enumerate(zip(entity.starts, entity.ends, strict=True)):
         low, high = first, last
@@ -145,7 +145,7 @@ def _positions_at(client: BulkClient, entity: Entity, moment: datetime) -> Posit
 
 
 def _message_from(client: BulkClient, entity: Entity, partition: int, counter: int) -> tuple[int, Any] | None:
-    """Return number and time of the first message at or behind a place."""
+    """Return number and enqueued time of the first message at or after a position."""
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
     page, _ = client.peek(entity.path, partition, sequence_number(partition, counter), max_bytes=1, include_body=False)

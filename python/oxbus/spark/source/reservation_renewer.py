@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the locks of a query's batch alive while the query runs, however long a batch takes."""
+"""Renews the locks of a query's batch while the query runs, regardless of how long a batch takes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _log = logging.getLogger("oxbus.spark")
 
 _RENEWALS_PER_LOCK = 3
 _STOP_SECONDS = 5.0
-"""Longer than a renewal takes, unless the broker is away; then the thread is left to end with its process."""
+"""Longer than a renewal takes. If the broker is unavailable, the thread ends with its process instead."""
 
 
 class ReservationRenewer:
-    """A thread that renews a consumer's locks until it is stopped, or until a newer query has the consumer."""
+    """A thread that renews a consumer's locks until it is stopped or a newer query acquires the consumer."""
 
     def __init__(self, client: BulkClient, entity: str, consumer: str, epoch: int, lock_seconds: float) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class ReservationRenewer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the locks end."""
+        """Stop renewing; the locks then expire."""
         self._stopped.set()
         self._thread.join(_STOP_SECONDS)
 
@@ -42,7 +42,7 @@ class ReservationRenewer:
             try:
                 self._client.renew(self._entity, self._consumer, self._epoch, lock_duration=self._lock_seconds)
             except ReservationFencedError:
-                return  # the next callback of the query says so
+                return  # the next callback of the query reports it
             except ServiceBusError as error:
-                # What lapsed is locked again by the next plan; until then there is nothing to do but to go on.
+                # The next plan locks expired messages again.
                 _log.warning("locks of consumer %s were not renewed: %s", self._consumer, error)

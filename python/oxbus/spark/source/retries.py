@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are made again while the broker is away: those that may be made twice, and those that did nothing."""
+"""Retries while the broker is unavailable, for idempotent calls and for calls that had no effect."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _RETRY_SECONDS = 30.0
-"""How long a broker may take to start again."""
+"""How long a broker may take to restart."""
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
 def retry_idempotent(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Make a call that may be made twice, and again while the broker cannot be reached or is busy.
+    """Make an idempotent call; repeat it while the broker cannot be reached or is busy.
 
     Raises:
-        ServiceBusConnectionError: It could not be reached for half a minute.
-        ServiceBusServerBusyError: It was busy for half a minute.
-        What the call raises otherwise.
+        ServiceBusConnectionError: The broker could not be reached for half a minute.
+        ServiceBusServerBusyError: The broker was busy for half a minute.
+        Exception: Any other error of the call.
     """
     return _retry_while(lambda _error: True, lambda: call(*args, **options))
 
 
 def retry_without_effect(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Make a call that does its work each time, and again only while its error says that it did nothing.
+    """Make a call that is not idempotent; repeat it only while its error says that it had no effect.
 
     Raises:
-        ServiceBusConnectionError: It could not be reached for half a minute, or the call may have done its work.
-        ServiceBusServerBusyError: It was busy for half a minute, or the call may have done its work.
-        What the call raises otherwise.
+        ServiceBusConnectionError: The broker could not be reached for half a minute, or the call may have taken effect.
+        ServiceBusServerBusyError: The broker was busy for half a minute, or the call may have taken effect.
+        Exception: Any other error of the call.
     """
     return _retry_while(lambda error: error.effect in (None, "none"), lambda: call(*args, **options))
 

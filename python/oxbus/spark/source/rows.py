@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as Arrow batches, for PySpark 4.0, whose stream writers get rows."""
+"""Conversion of rows to Arrow batches for PySpark 4.0, whose stream writers get rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS = 10_000
 
 
 def rows_as_batches(rows: Iterator[Any], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Gather rows into batches of the types that Spark would give Arrow writers."""
+    """Collect rows into batches with the types that Spark gives Arrow writers."""
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
     target = arrow_schema(schema)
@@ -30,7 +30,7 @@ def rows_as_batches(rows: Iterator[Any], schema: StructType) -> Iterator[pa.Reco
 
 def _as_arrow(value: Any) -> Any:
     if isinstance(value, datetime):
-        return value.astimezone(UTC)  # rows have times of the worker's zone, without saying so
+        return value.astimezone(UTC)  # times of rows are naive, in the worker's time zone
     if isinstance(value, dict):
         return list(value.items())
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a read, and pages of messages in exactly the Arrow types that Spark insists on."""
+"""The columns of a read, and conversion of messages to exactly the Arrow types that Spark requires."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ _COLUMNS: dict[str, Any] = {
     "reservation_id": _TEXT,
     "queue": _TEXT,
 }
-"""Names are those of message properties; the last two say under which reservation and from where a message came."""
+"""Message properties by name; the last two are the reservation and the entity of the message."""
 
 ADDED_COLUMNS = ("reservation_id", "queue")
 
 
 def source_schema(properties_as: str, *, include_body: bool) -> StructType:
-    """The columns of a read."""
+    """Return the columns of a read."""
     columns = _columns(properties_as)
     return StructType([StructField(name, kind) for name, kind in columns.items() if include_body or name != "body"])
 
 
 def drained_schema(names: Sequence[str] | None) -> StructType:
-    """The columns of messages without a reservation, or those of them with these names.
+    """Return the columns of messages without a reservation: all, or those named.
 
     Raises:
-        ValueError: A name is none of them.
+        ValueError: A name is unknown.
     """
     kinds = {name: kind for name, kind in _COLUMNS.items() if name != "reservation_id"}
     for name in names or ():
@@ -72,7 +72,7 @@ def drained_schema(names: Sequence[str] | None) -> StructType:
 
 
 def check_source_schema(schema: StructType, properties_as: str) -> None:
-    """Check columns that the reader chose with `.schema(...)`.
+    """Check columns that the reader selected with `.schema(...)`.
 
     Raises:
         ValueError: A column is unknown or has another type.
@@ -85,7 +85,7 @@ def check_source_schema(schema: StructType, properties_as: str) -> None:
         if field.dataType != kind:
             raise ValueError(
                 f"column {field.name} is {kind.simpleString()}, not {field.dataType.simpleString()}; "
-                "read it so and cast it after"
+                "read it with that type and cast it afterwards"
             )
 
 
@@ -94,22 +94,22 @@ def _columns(properties_as: str) -> dict[str, Any]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """What Spark compares the schema of a batch with: nothing may differ."""
+    """Return the schema that batches must match exactly."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 -- in the worker
 
     try:
         return to_arrow_schema(schema, timezone="UTC")
-    except TypeError:  # PySpark 4.0 knows no time zone there
+    except TypeError:  # PySpark 4.0 has no such parameter
         return to_arrow_schema(schema)
 
 
 def as_batches(page: Any, target: pa.Schema, constants: Mapping[str, str | None]) -> list[pa.RecordBatch]:
-    """Turn a page of messages into batches of these columns.
+    """Convert a page of messages to batches of the given columns.
 
     Args:
         page: Anything with the Arrow stream interface.
-        target: The columns to make.
-        constants: Values of the columns that are the same for all messages of a page.
+        target: The columns.
+        constants: Columns with the same value in all messages of a page.
     """
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checked options put together: what a source or a sink works with. Pickled into tasks; without secrets in its text."""
+"""Checked options as settings of a source or sink. Pickled into tasks; their repr shows no secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEAD_LETTERS = "$deadletterqueue"
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
-    """What a read works with."""
+    """Settings of a read."""
 
     connection: Connection
     entity: str
@@ -50,11 +50,11 @@ class SourceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkSettings:
-    """What a write works with."""
+    """Settings of a write."""
 
     connection: Connection
     entity: str | None
-    """Queue or topic; without one each row names its own."""
+    """Queue or topic. None: each row names its own."""
     staged: bool
     sink_id: str | None
     ignore_extra_columns: bool
@@ -78,7 +78,7 @@ def source_settings(given: Mapping[str, str], use: Use) -> SourceSettings:
         )
     if stream and not peek_lock and options["subQueue"]:
         raise ValueError(
-            "option receiveMode: dead letters do not arrive in the order of their numbers, so a stream that browses "
+            "option receiveMode: dead letters do not arrive in the order of their numbers, so a browsing stream "
             "would miss some; use peekLock"
         )
     _check_places(options, peek_lock=peek_lock)
@@ -138,7 +138,9 @@ def sink_settings(given: Mapping[str, str], use: Use) -> SinkSettings:
 def _received_entity(options: Mapping[str, Any]) -> str:
     queue, topic, subscription = options["queue"], options["topic"], options["subscription"]
     if queue and (topic or subscription):
-        raise ValueError("option queue is given beside topic or subscription; give queue, or topic and subscription")
+        raise ValueError(
+            "option queue is given together with topic or subscription; give queue, or topic and subscription"
+        )
     if bool(topic) != bool(subscription):
         missing = "subscription" if topic else "topic"
         raise ValueError(f"option {missing} is missing; a read from a topic needs topic and subscription")
@@ -149,7 +151,7 @@ def _received_entity(options: Mapping[str, Any]) -> str:
 
 
 def _check_places(options: Mapping[str, Any], *, peek_lock: bool) -> None:
-    """Starts and ends are meant for one way of reading, and each is told in one way."""
+    """Check that starts and ends suit the mode, and that each is given in one way only."""
     for place in ("starting", "ending"):
         if options.get(f"{place}Offsets") is not None and options.get(f"{place}Timestamp") is not None:
             raise ValueError(f"options {place}Offsets and {place}Timestamp are both given; give one of them")
@@ -172,7 +174,7 @@ def _check_places(options: Mapping[str, Any], *, peek_lock: bool) -> None:
 
 
 def _consumer_of(connection: Connection, entity: str) -> str:
-    """The consumer of a stream that names none: the same for every run of it, and for every stream like it."""
+    """Return the default consumer name: the same for every run of a stream on this entity."""
     endpoint = next((part for part in connection.string.split(";") if part.lower().startswith("endpoint=")), "")
     name = f"{endpoint.lower()}\n{entity.lower()}"
     return f"spark-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

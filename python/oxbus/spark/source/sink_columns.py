@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a write: checked by type before any task runs, and by value before rows leave a task."""
+"""The columns of a write: types are checked before any task runs, values before rows leave a task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "scheduled_enqueue_time_utc": ("timestamp", (TimestampType,)),
     "application_properties": ("map<string,string>", (MapType,)),
 }
-"""For each column what it takes, in words and in Spark's types."""
+"""The accepted types of each column, in words and as Spark types."""
 
 SINK_COLUMNS = tuple(_KINDS)
 
@@ -50,7 +50,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Target:
-    """A queue or topic that rows go to."""
+    """A queue or topic as the target of rows."""
 
     entity: str
     partitions: int
@@ -60,10 +60,10 @@ def sink_columns(schema: StructType, settings: SinkSettings) -> list[str]:
     """Check the columns of a write.
 
     Returns:
-        Those that are sent; others are there only if they may be left out.
+        The columns to send; others exist only if they may be ignored.
 
     Raises:
-        ValueError: A column is missing, unknown, or of another type than it has to be.
+        ValueError: A column is missing, unknown, or has the wrong type.
     """
     names = [field.name for field in schema.fields]
     if "body" not in names:
@@ -96,16 +96,16 @@ def _check_type(name: str, kind: Any, properties_as: str) -> None:
 def by_target(
     batch: pa.RecordBatch, columns: list[str], target: Target | None, partitions: Mapping[str, int]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split rows by where they go, as columns that the broker takes.
+    """Split rows by target, with columns that the broker accepts.
 
     Args:
-        batch: Rows as Spark hands them over.
+        batch: Rows from Spark.
         columns: The columns to send.
-        target: Where all rows go; without one each row says it.
-        partitions: How many partitions each target has; asked when a row names one.
+        target: The target of all rows. None: each row names its own.
+        partitions: Number of partitions by target; requested only if rows name a partition.
 
     Raises:
-        ValueError: A row has no target, a partition that cannot be, or a key that is not text.
+        ValueError: A row has no target, an invalid partition, or a key that is not text.
     """
     import pyarrow as pa  # noqa: PLC0415 -- in the worker
     import pyarrow.compute as pc  # noqa: PLC0415

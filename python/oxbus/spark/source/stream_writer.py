@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`writeStream.format("oxbus")`: each batch shows as a whole, and once, however often Spark runs it.
+"""`writeStream.format("oxbus")`: each batch becomes visible as a whole and once, however often Spark runs it.
 
-Spark makes a new writer for each batch and for each commit, so all that a commit needs comes with the messages of the
-tasks: under which sink, and for which query, they staged.
+Spark creates a new writer for each batch and for each commit. The commit messages of the tasks therefore contain all
+that a commit needs: the sink, the query, and the stages.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class OxbusStreamWriter(StreamWriter):
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY) if context is not None else None
         if context is None or query is None:
-            raise RuntimeError("a stream is written by the tasks of a streaming query only; use df.write for a batch")
+            raise RuntimeError("only tasks of a streaming query can write a stream; use df.write for a batch")
         batch = context.getLocalProperty(_BATCH)
         name = f"{query}/{batch}/{context.partitionId()}/{context.taskAttemptId()}"
         return self._task_writer.stage(batches, self._settings.sink_id or query, query, name)
 
     def commit(self, messages: list[task_writer.TaskCommit | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """Show the rows of all tasks, unless they showed before."""
+        """Publish the rows of all tasks, unless they were published before."""
         task_writer.commit(self._settings, messages, batchId)
 
     def abort(self, messages: list[task_writer.TaskCommit | None], batchId: int) -> None:  # noqa: N803
-        """Drop the rows of the tasks that staged some, unless they show already."""
+        """Discard the staged rows, unless they were published already."""
         task_writer.abort(self._settings, messages, batchId)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tasks of a write do with their rows: stage them, or send them at once.
+"""Writing the rows of tasks: staged, or sent at once.
 
-Staged rows are durable and unseen until the commit on the driver shows those of all tasks; an attempt that fails, or
-that a speculative one overtakes, leaves stages that nobody names and that the broker lets go.
+Staged rows are durable and invisible until the commit on the driver publishes those of all tasks. An attempt that
+fails, or that a speculative one overtakes, leaves stages that no commit names; the broker removes them.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from oxbus.spark.source.settings import SinkSettings
 
 _CHUNK_BYTES = 8 << 20
-"""Bytes that go to the broker in one call."""
+"""Bytes per call to the broker."""
 
 
 @dataclass(frozen=True)
 class TaskCommit(WriterCommitMessage):
-    """What one task wrote."""
+    """The result of one task, for the commit."""
 
     rows: int
     sink_id: str = ""
-    """Under which the stages are to be committed; empty when the rows were sent at once."""
+    """The sink that commits the stages; empty if the rows were sent at once."""
     query_id: str = ""
     stage_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """How the tasks of a write reach their targets; pickled into them."""
+    """Writes the rows of a task to their targets; pickled into the tasks."""
 
     settings: SinkSettings
     columns: list[str]
     target: Target | None
 
     def send(self, batches: Iterable[pa.RecordBatch]) -> TaskCommit:
-        """Send rows at once: a task that is tried again sends them again."""
+        """Send rows at once; a retried task sends them again."""
         client = self.settings.connection.client()
         rows = 0
         for entity, chunk in self._chunks(client, batches):
@@ -61,7 +61,7 @@ class TaskWriter:
         return TaskCommit(rows)
 
     def stage(self, batches: Iterable[pa.RecordBatch], sink_id: str, query_id: str, name: str) -> TaskCommit:
-        """Stage rows under names that are new with each attempt."""
+        """Stage rows under ids that are unique to the attempt."""
         client = self.settings.connection.client()
         ids: list[str] = []
         rows = 0
@@ -70,14 +70,14 @@ class TaskWriter:
                 ids.append(f"{name}/{uuid.uuid4().hex}")
                 rows += retry_without_effect(client.stage, entity, ids[-1], chunk)
         except BaseException:
-            # They end by themselves if the broker is away now.
+            # If the broker is unavailable, it removes them later.
             with contextlib.suppress(ServiceBusError):
                 client.abort_stages(sink_id, query_id, 0, ids)
             raise
         return TaskCommit(rows, sink_id, query_id, tuple(ids))
 
     def _chunks(self, client: BulkClient, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
-        """Gather rows of one target until they are worth a call."""
+        """Collect rows by target into chunks large enough for one call."""
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
         gathered: dict[str, list[Any]] = defaultdict(list)
@@ -98,7 +98,7 @@ class TaskWriter:
 
 
 class _PartitionCounts(dict[str, int]):
-    """How many partitions each entity has; asked once."""
+    """The number of partitions of each entity, requested once."""
 
     def __init__(self, client: BulkClient) -> None:
         super().__init__()
@@ -110,10 +110,10 @@ class _PartitionCounts(dict[str, int]):
 
 
 def target_of(settings: SinkSettings) -> Target | None:
-    """Look the target up, so that one that is missing is found before any task runs.
+    """Look the target up, so that a missing one is reported before any task runs.
 
     Raises:
-        MessagingEntityNotFoundError: There is no such entity.
+        MessagingEntityNotFoundError: The entity does not exist.
     """
     if settings.entity is None:
         return None
@@ -121,7 +121,7 @@ def target_of(settings: SinkSettings) -> Target | None:
 
 
 def commit(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:
-    """Show what the tasks of a batch staged, all of it or, if the batch was committed before, nothing."""
+    """Publish the staged rows of a batch: all of them or, if the batch was committed before, none."""
     staged = [message for message in messages if message is not None and message.sink_id]
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
@@ -130,7 +130,7 @@ def commit(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch:
 
 
 def abort(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: int) -> None:
-    """Drop what the tasks of a batch staged, unless the batch is committed: Spark also aborts after doubt."""
+    """Discard the staged rows of a batch unless it is committed: Spark also aborts when in doubt."""
     staged = [message for message in messages if message is not None and message.sink_id]
     if staged:
         ids = [stage_id for message in staged for stage_id in message.stage_ids]
@@ -139,7 +139,7 @@ def abort(settings: SinkSettings, messages: Iterable[TaskCommit | None], batch: 
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch so that none of the pieces is much larger than a call should be."""
+    """Split a batch so that no piece is much larger than one call should be."""
     if rows.nbytes <= _CHUNK_BYTES or rows.num_rows <= 1:
         yield rows
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which task reads what: shares of the broker's partitions, packed into tasks of about the same number of bytes.
+"""Packing of partition slices into tasks of about the same number of bytes.
 
-A Python task costs Spark some 50 ms whatever it reads, so small partitions share one. A partition is read by one task,
-in order, unless more tasks are asked for than there are partitions with messages.
+A Python task costs Spark about 50 ms, so small partitions share a task. One task reads a whole partition in order,
+unless the query requests more tasks than there are partitions with messages.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class PartitionSlice:
 
     partition: int
     ranges: tuple[tuple[int, int], ...]
-    """Sequence numbers, both ends included, rising."""
+    """First and last sequence numbers, inclusive, ascending."""
     bytes: int
 
     @property
     def span(self) -> int:
-        """How many numbers the ranges have."""
+        """The number of sequence numbers in the ranges."""
         return sum(last - first + 1 for first, last in self.ranges)
 
 
 @dataclass(frozen=True, repr=False)
 class Task(InputPartition):
-    """What one task of Spark reads."""
+    """The messages that one Spark task reads."""
 
     shares: tuple[PartitionSlice, ...]
     reservation_id: str | None = None
@@ -42,13 +42,13 @@ class Task(InputPartition):
 def pack(
     shares: list[PartitionSlice], *, task_bytes: int, tasks_min: int, tasks_max: int
 ) -> list[tuple[PartitionSlice, ...]]:
-    """Pack shares into tasks; the same shares give the same tasks.
+    """Pack slices into tasks; the same slices give the same tasks.
 
     Args:
-        shares: At most one of each partition.
-        task_bytes: What a task should have.
-        tasks_min: Split partitions until there are so many tasks, if they have so many messages.
-        tasks_max: There are never more.
+        shares: At most one slice of each partition.
+        task_bytes: Target size of a task, in bytes.
+        tasks_min: Split partitions until there are this many tasks, if there are enough messages.
+        tasks_max: Upper bound for the number of tasks.
     """
     shares = [share for share in shares if share.ranges]
     wanted = math.ceil(sum(share.bytes for share in shares) / task_bytes)

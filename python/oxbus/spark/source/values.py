@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of options as values: Spark hands over every option as text.
+"""Parsers of option texts: Spark passes every option as text.
 
-A reader raises ValueError with what it takes; the caller adds the name of the option.
+A parser raises ValueError with the accepted form; the caller adds the name of the option.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def text(value: str) -> str:
-    """Any text that is not blank."""
+    """Accept any text that is not blank."""
     if not value.strip():
         raise ValueError("a text that is not blank")
     return value
 
 
 def boolean(value: str) -> bool:
-    """Read `true` or `false`."""
+    """Parse `true` or `false`."""
     known = {"true": True, "false": False}
     if value.strip().lower() not in known:
         raise ValueError("true or false")
@@ -34,7 +34,7 @@ def boolean(value: str) -> bool:
 
 
 def choice(*values: str) -> Callable[[str], str]:
-    """One of these, in any letter case."""
+    """Return a parser for one of these values, case-insensitive."""
     by_lower_case = {value.lower(): value for value in values}
 
     def read(value: str) -> str:
@@ -46,7 +46,7 @@ def choice(*values: str) -> Callable[[str], str]:
 
 
 def integer(least: int, most: int = 1_000_000_000) -> Callable[[str], int]:
-    """A whole number between these."""
+    """Return a parser for an integer in this range."""
 
     def read(value: str) -> int:
         if not re.fullmatch(r"\d{1,18}", value.strip()) or not least <= int(value) <= most:
@@ -57,7 +57,7 @@ def integer(least: int, most: int = 1_000_000_000) -> Callable[[str], int]:
 
 
 def size(value: str) -> int:
-    """Read bytes: `2m`, `512k`, `1048576`."""
+    """Parse a size in bytes: `2m`, `512k`, `1048576`."""
     match = re.fullmatch(r"(\d{1,15})\s*([bkmg]?)b?", value.strip().lower())
     if match is None or int(match[1]) == 0:
         raise ValueError("a size above 0, such as 2m, 512k or 1048576")
@@ -65,7 +65,7 @@ def size(value: str) -> int:
 
 
 def seconds(value: str) -> float:
-    """Read a duration: `60s`, `500ms`, `2m`; a number alone is seconds."""
+    """Parse a duration in seconds: `60s`, `500ms`, `2m`; a plain number is seconds."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*(ms|s|m|h)?", value.strip().lower())
     if match is None or float(match[1]) == 0:
         raise ValueError("a duration above 0, such as 60s, 500ms or 2m")
@@ -73,7 +73,7 @@ def seconds(value: str) -> float:
 
 
 def moment(value: str) -> datetime:
-    """Read a moment: ISO 8601, UTC where it names no zone, or microseconds since 1970."""
+    """Parse a time: ISO 8601, UTC by default, or microseconds since 1970."""
     try:
         if re.fullmatch(r"\d{1,17}", value.strip()):
             return datetime.fromtimestamp(int(value) / 1_000_000, UTC)
@@ -84,17 +84,17 @@ def moment(value: str) -> datetime:
 
 
 def partitions(value: str) -> frozenset[int]:
-    """Read numbers of partitions: `0,3,7`."""
+    """Parse partition numbers: `0,3,7`."""
     if not re.fullmatch(r"\s*\d{1,5}\s*(,\s*\d{1,5}\s*)*", value):
         raise ValueError("numbers of partitions such as 0,3,7")
     return frozenset(int(number) for number in value.split(","))
 
 
 def offsets(ends: str) -> Callable[[str], str | Mapping[int, int]]:
-    """`earliest`, `latest`, or JSON from partition to the number where to begin or before which to end.
+    """Return a parser for `earliest`, `latest`, or JSON from partition to the first or the end number.
 
     Args:
-        ends: Says in errors what the option takes.
+        ends: The accepted words, for errors.
     """
 
     def read(value: str) -> str | Mapping[int, int]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this PySpark has. The same classes serve 4.0, whose data sources do less, and newer ones."""
+"""Features of the installed PySpark.
+
+The same classes support 4.0, whose data sources have fewer features, and newer versions.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,26 @@ except ImportError:  # before 4.2
 
 
 class _MissingBase:
-    """Stands for a base class that this PySpark does not have."""
+    """Replaces a base class that this PySpark does not have."""
 
 
 AvailableNow: Any = getattr(limits, "SupportsTriggerAvailableNow", _MissingBase)
-"""Base of readers that stop at what there was when a query started; 4.2. Without it such a query is one batch."""
+"""Base of readers that stop at the end present at the start of a query; 4.2. Without it such a query is one batch."""
 
 StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
-"""Base of stream writers: Arrow batches from 4.1 on, rows before."""
+"""Base of stream writers, which get Arrow batches from 4.1 on and rows before."""
 
 STREAM_WRITES_ARROW = hasattr(datasource, "DataSourceStreamArrowWriter")
 
 PUSHES_FILTERS = hasattr(datasource, "Filter")
-"""Spark can hand over filters; from 4.1 on."""
+"""Whether Spark can push filters, from 4.1 on."""
 
 
 def read_limit(messages: int) -> Any:
-    """The limit that Spark hands back to `latestOffset`; asked for by 4.2 and newer only."""
+    """Return the limit that Spark passes back to `latestOffset`; only 4.2 and newer ask for it."""
     return limits.ReadMaxRows(messages)
 
 
 def messages_allowed(limit: Any) -> int | None:
-    """How many messages a limit lets a batch have; None for all there are."""
+    """Return how many messages a limit allows in a batch; None for all."""
     return getattr(limit, "max_rows", None)

@@ -31,14 +31,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct History {
     shard: Arc<Shard>,
-    seen: Guarded<KnownIdentities>,
+    known: Guarded<KnownIdentities>,
     /// Notified when a pending identity was remembered or dropped.
     decided: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct KnownIdentities {
-    known: HashMap<Identity, IdentityState, BuildHasherDefault<PassThroughHasher>>,
+    states: HashMap<Identity, IdentityState, BuildHasherDefault<PassThroughHasher>>,
     /// Remembered identities, oldest first.
     by_age: VecDeque<(Timestamp, Identity)>,
 }
@@ -86,22 +86,22 @@ impl History {
     pub fn restore(shard: &Arc<Shard>, remembered: impl Iterator<Item = (Identity, Timestamp)>) -> Self {
         let mut by_age: VecDeque<_> = remembered.map(|(identity, since)| (since, identity)).collect();
         by_age.make_contiguous().sort_unstable();
-        let known = by_age
+        let states = by_age
             .iter()
             .map(|(since, identity)| (*identity, IdentityState::Since(*since)));
-        let seen = KnownIdentities {
-            known: known.collect(),
+        let known = KnownIdentities {
+            states: states.collect(),
             by_age,
         };
         Self {
             shard: Arc::clone(shard),
-            seen: Guarded::new(seen),
+            known: Guarded::new(known),
             decided: Condvar::new(),
         }
     }
 
     fn guard(&self) -> StateGuard<'_, KnownIdentities> {
-        self.seen.lock(&self.shard.health)
+        self.known.lock(&self.shard.health)
     }
 
     /// Finds out which messages are new at `now` and makes their identities pending. `None` is a message without an identity,
@@ -114,26 +114,26 @@ impl History {
         window_ms: u64,
         wait: &Wait<'_>,
     ) -> Result<Admission<'_>> {
-        let mut guarded = self.guard();
-        guarded.forget(now, window_ms);
-        while guarded.has_pending(identities) {
-            drop(guarded.wait_timeout(&self.decided, POLL_INTERVAL));
+        let mut known = self.guard();
+        known.forget(now, window_ms);
+        while known.has_pending(identities) {
+            drop(known.wait_timeout(&self.decided, POLL_INTERVAL));
             // Without the guard: `is_over` may call Python.
             if wait.is_over() {
                 let detail = "the store did not answer in time and nothing was stored: an earlier copy of the message is still being \
                               stored; send it again with the same message id";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
-            guarded = self.guard();
+            known = self.guard();
         }
-        let mut taken = Vec::new();
+        let mut pending = Vec::new();
         let mut admit = |identity: &Option<Identity>| {
             let Some(identity) = identity else { return true };
-            match guarded.known.entry(*identity) {
+            match known.states.entry(*identity) {
                 Entry::Occupied(_) => false,
-                Entry::Vacant(place) => {
-                    place.insert(IdentityState::Pending);
-                    taken.push(*identity);
+                Entry::Vacant(vacant) => {
+                    vacant.insert(IdentityState::Pending);
+                    pending.push(*identity);
                     true
                 }
             }
@@ -142,7 +142,7 @@ impl History {
         Ok(Admission {
             history: self,
             fresh,
-            identities: taken,
+            identities: pending,
             at: now,
             is_remembered: Cell::new(false),
         })
@@ -150,19 +150,19 @@ impl History {
 
     /// True if an identity is remembered, even beyond its window.
     pub fn contains(&self, identity: Identity) -> bool {
-        matches!(self.guard().known.get(&identity), Some(IdentityState::Since(_)))
+        matches!(self.guard().states.get(&identity), Some(IdentityState::Since(_)))
     }
 
     /// Forgets identities older than the window and frees memory.
     pub fn forget(&self, now: Timestamp, window_ms: u64) {
-        let mut seen = self.guard();
-        seen.forget(now, window_ms);
-        let (known, by_age) = (seen.known.len(), seen.by_age.len());
-        if seen.known.capacity() > 4 * known.max(SPARE_MIN) {
-            seen.known.shrink_to(2 * known);
+        let mut known = self.guard();
+        known.forget(now, window_ms);
+        let (states, remembered) = (known.states.len(), known.by_age.len());
+        if known.states.capacity() > 4 * states.max(SPARE_MIN) {
+            known.states.shrink_to(2 * states);
         }
-        if seen.by_age.capacity() > 4 * by_age.max(SPARE_MIN) {
-            seen.by_age.shrink_to(2 * by_age);
+        if known.by_age.capacity() > 4 * remembered.max(SPARE_MIN) {
+            known.by_age.shrink_to(2 * remembered);
         }
     }
 
@@ -173,9 +173,9 @@ impl History {
 
     /// Bytes in memory.
     pub fn bytes(&self) -> usize {
-        let seen = self.guard();
-        seen.known.capacity() * (size_of::<(Identity, IdentityState)>() + 1)
-            + seen.by_age.capacity() * size_of::<(Timestamp, Identity)>()
+        let known = self.guard();
+        known.states.capacity() * (size_of::<(Identity, IdentityState)>() + 1)
+            + known.by_age.capacity() * size_of::<(Timestamp, Identity)>()
     }
 }
 
@@ -186,15 +186,15 @@ impl KnownIdentities {
             && since.plus_ms(window_ms) <= now
         {
             self.by_age.pop_front();
-            if self.known.get(&identity) == Some(&IdentityState::Since(since)) {
-                self.known.remove(&identity);
+            if self.states.get(&identity) == Some(&IdentityState::Since(since)) {
+                self.states.remove(&identity);
             }
         }
     }
 
     fn has_pending(&self, identities: &[Option<Identity>]) -> bool {
         let mut some = identities.iter().flatten();
-        some.any(|identity| self.known.get(identity) == Some(&IdentityState::Pending))
+        some.any(|identity| self.states.get(identity) == Some(&IdentityState::Pending))
     }
 }
 
@@ -219,14 +219,14 @@ impl Admission<'_> {
         if self.is_remembered.replace(true) || self.identities.is_empty() {
             return;
         }
-        let mut seen = self.history.guard();
+        let mut known = self.history.guard();
         // After the clock was set back, times must still rise.
-        let since = seen.by_age.back().map_or(self.at, |(last, _)| self.at.max(*last));
+        let since = known.by_age.back().map_or(self.at, |(last, _)| self.at.max(*last));
         for identity in &self.identities {
-            seen.known.insert(*identity, IdentityState::Since(since));
-            seen.by_age.push_back((since, *identity));
+            known.states.insert(*identity, IdentityState::Since(since));
+            known.by_age.push_back((since, *identity));
         }
-        drop(seen);
+        drop(known);
         self.history.decided.notify_all();
     }
 }
@@ -236,11 +236,11 @@ impl Drop for Admission<'_> {
         if self.is_remembered.get() || self.identities.is_empty() {
             return;
         }
-        let mut seen = self.history.guard();
+        let mut known = self.history.guard();
         for identity in &self.identities {
-            seen.known.remove(identity);
+            known.states.remove(identity);
         }
-        drop(seen);
+        drop(known);
         self.history.decided.notify_all();
     }
 }

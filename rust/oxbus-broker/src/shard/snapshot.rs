@@ -63,13 +63,13 @@ impl Shard {
         }
         let unsaved = journal.unsaved_bytes();
         // No write is in progress: the stores have every effect up to the noted entry.
-        let units = self.snapshot_barrier.wait_until_idle();
+        let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let at = append_guard.last();
         let noted = note(cells(), closing);
         let log = append_guard.log();
         drop(append_guard);
-        drop(units);
+        drop(no_writes);
         self.wait_numbers_decided(&noted)
             .map_err(|error| self.snapshot_failed(error))?;
         let mut chunks = SnapshotChunks::over(&noted, self.intents());
@@ -111,11 +111,11 @@ impl Shard {
         self.health.fail(PartitionFault::Healing, reason());
         // The failed log takes no entries, so the numbers stand still without the append guard. Writes that were committed before
         // take effect first.
-        let units = self.snapshot_barrier.wait_until_idle();
+        let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let noted = note(cells(), false);
         drop(append_guard);
-        drop(units);
+        drop(no_writes);
         let mut chunks = SnapshotChunks::over(&noted, self.intents());
         let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_complete(None).err().map(Err)));
         let begun = self.wait_numbers_decided(&noted).and_then(|()| new_log(&mut with_end));

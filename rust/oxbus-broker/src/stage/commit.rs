@@ -218,7 +218,11 @@ fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Err
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-fn intent_of(sink: &str, intent: Intent, room: SpaceClass) -> WriteOperation<'_> {
+fn intent_of(sink: &str, intent: Intent, space_class: SpaceClass) -> WriteOperation<'_> {
     let intent = Box::new(intent);
-    WriteOperation::Intent { sink, intent, room }
+    WriteOperation::Intent {
+        sink,
+        intent,
+        space_class,
+    }
 }

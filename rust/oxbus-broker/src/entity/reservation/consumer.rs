@@ -138,7 +138,7 @@ impl Reservation {
             epoch: self.epoch,
             lock_ms: self.lock_ms,
             reserved: self.reserved,
-            lapsed: self.phase == ReservationPhase::Expired,
+            expired: self.phase == ReservationPhase::Expired,
             parts: parts.map(|part| (part.index as u16, part.ranges.clone())).collect(),
         }
     }
@@ -225,7 +225,7 @@ impl Consumer {
                 .collect(),
             ..ConsumerState::default()
         };
-        let live = record.reservations.iter().filter(|it| !it.lapsed);
+        let live = record.reservations.iter().filter(|it| !it.expired);
         (consumer, live.map(|it| it.n).collect())
     }
 
@@ -234,14 +234,14 @@ impl Consumer {
         &self,
         cell: &'a Cell,
         record: ConsumerRecord,
-        room: SpaceClass,
+        space_class: SpaceClass,
     ) -> WriteOperation<'a> {
         WriteOperation::Consumer {
             cell,
             sub_queue: self.sub_queue,
             name: Arc::clone(&self.name),
             record: Box::new(record),
-            room,
+            space_class,
         }
     }
 

@@ -44,7 +44,7 @@ pub struct ReservationRecord {
     /// Messages that it had at first, less those settled one by one.
     pub reserved: u64,
     /// It has expired.
-    pub lapsed: bool,
+    pub expired: bool,
     /// Its messages, by partition.
     pub parts: Vec<(u16, Ranges)>,
 }
@@ -60,7 +60,7 @@ impl ConsumerRecord {
             for value in [it.n, it.stamp, it.epoch, it.lock_ms, it.reserved] {
                 varint::push(out, value);
             }
-            out.push(it.lapsed.into());
+            out.push(it.expired.into());
             varint::push(out, it.parts.len() as u64);
             for (partition, ranges) in &it.parts {
                 varint::push(out, (*partition).into());
@@ -88,7 +88,7 @@ impl ReservationRecord {
             epoch: from.varint()?,
             lock_ms: from.varint()?,
             reserved: from.varint()?,
-            lapsed: super::decode::flag(from)?,
+            expired: super::decode::flag(from)?,
             parts: super::decode::many(from, |from| {
                 Some((u16::try_from(from.varint()?).ok()?, Ranges::decode(from)?))
             })?,

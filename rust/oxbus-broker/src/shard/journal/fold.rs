@@ -24,7 +24,7 @@ struct FoldedEntries<'a> {
     /// Removed messages.
     gone: BTreeMap<QueueKey, Vec<Counter>>,
     /// The newest lock of each message, and whether it has ended.
-    held: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
+    locks: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
     /// The latest record of each consumer.
     consumers: BTreeMap<(QueueKey, &'a str), Arc<ConsumerRecord>>,
     /// By session, the position in `others` of its latest state.
@@ -37,11 +37,11 @@ struct FoldedEntries<'a> {
 pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, MalformedEntry> {
     let entries = entries.iter().map(|entry| unpacked(entry));
     let entries = entries.collect::<Result<Vec<Vec<u8>>, MalformedEntry>>()?;
-    let mut sum = FoldedEntries::default();
+    let mut folded = FoldedEntries::default();
     for entry in &entries {
         for found in EventReader::of(entry) {
             let (entity, event) = found?;
-            sum.add(entity, event);
+            folded.add(entity, event);
         }
     }
     let pack = |packed: PackedEvents<'_>| {
@@ -49,7 +49,7 @@ pub fn fold(entries: &[Vec<u8>]) -> Result<Vec<u8>, MalformedEntry> {
         JournalEvent::Packed(packed).encode(EntityId(0), &mut out);
         out
     };
-    Ok(packed(sum.encode(), pack))
+    Ok(packed(folded.encode(), pack))
 }
 
 /// Replaces packed events by their contents.
@@ -76,7 +76,7 @@ impl<'a> FoldedEntries<'a> {
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 for message in messages {
-                    self.hold((entity, sub_queue), message, false);
+                    self.note_lock((entity, sub_queue), message, false);
                 }
             }
             JournalEvent::Return {
@@ -87,13 +87,13 @@ impl<'a> FoldedEntries<'a> {
                 deferred,
                 record,
             } => {
-                let left = DeliveryRecord {
+                let ended = DeliveryRecord {
                     counter,
                     generation,
                     count_after: delivery_count,
                     deferred,
                 };
-                self.hold((entity, sub_queue), left, true);
+                self.note_lock((entity, sub_queue), ended, true);
                 if record.is_some() {
                     self.others.push((entity, event));
                 }
@@ -114,11 +114,11 @@ impl<'a> FoldedEntries<'a> {
     }
 
     /// Notes a lock or its end, unless a newer one is known.
-    fn hold(&mut self, place: QueueKey, message: DeliveryRecord, is_over: bool) {
-        let held = self.held.entry(place).or_default();
-        let known = held.get(&message.counter).map_or(0, |(known, _)| known.generation);
-        if message.generation >= known {
-            held.insert(message.counter, (message, is_over));
+    fn note_lock(&mut self, queue: QueueKey, lock: DeliveryRecord, has_ended: bool) {
+        let locks = self.locks.entry(queue).or_default();
+        let known = locks.get(&lock.counter).map_or(0, |(known, _)| known.generation);
+        if lock.generation >= known {
+            locks.insert(lock.counter, (lock, has_ended));
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a> FoldedEntries<'a> {
         };
         let mut out = Vec::new();
         for (position, (entity, event)) in self.others.iter().enumerate() {
-            let is_said = match event {
+            let is_needed = match event {
                 // Only the latest state counts.
                 JournalEvent::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
                 // A dead letter contains its record.
@@ -147,20 +147,20 @@ impl<'a> FoldedEntries<'a> {
                 JournalEvent::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
                 _ => true,
             };
-            if is_said {
+            if is_needed {
                 event.encode(*entity, &mut out);
             }
         }
-        for ((entity, sub_queue), mut held) in self.held {
-            held.retain(|counter, _| !is_gone(entity, sub_queue, counter));
-            let (over, held): (Vec<_>, Vec<_>) = held.into_values().partition(|(_, is_over)| *is_over);
-            for (left, _) in over {
+        for ((entity, sub_queue), mut locks) in self.locks {
+            locks.retain(|counter, _| !is_gone(entity, sub_queue, counter));
+            let (ended, held): (Vec<_>, Vec<_>) = locks.into_values().partition(|(_, has_ended)| *has_ended);
+            for (lock, _) in ended {
                 let event = JournalEvent::Return {
                     sub_queue,
-                    counter: left.counter,
-                    generation: left.generation,
-                    delivery_count: left.count_after,
-                    deferred: left.deferred,
+                    counter: lock.counter,
+                    generation: lock.generation,
+                    delivery_count: lock.count_after,
+                    deferred: lock.deferred,
                     record: None,
                 };
                 event.encode(entity, &mut out);

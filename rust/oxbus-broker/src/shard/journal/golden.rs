@@ -52,7 +52,7 @@ fn consumer() -> ConsumerRecord {
             epoch: 12,
             lock_ms: 13_000,
             reserved: 14,
-            lapsed: true,
+            expired: true,
             parts: vec![(15, Ranges::from_iter([16, 17, 18, 30].map(Counter)))],
         }],
     }
@@ -80,11 +80,15 @@ const NEVER: Timestamp = Timestamp::NEVER;
 type GoldenLine = (&'static str, Vec<u8>);
 
 /// Encodes an event and checks that it decodes to the same event.
-fn named(name: &'static str, event: &JournalEvent<'_>) -> GoldenLine {
+fn golden_line(name: &'static str, event: &JournalEvent<'_>) -> GoldenLine {
     let mut bytes = Vec::new();
     event.encode(EntityId(0x1_0007), &mut bytes);
     let read: Vec<_> = EventReader::of(&bytes).collect();
-    assert_eq!(read, [Ok((EntityId(0x1_0007), event.clone()))], "it comes back");
+    assert_eq!(
+        read,
+        [Ok((EntityId(0x1_0007), event.clone()))],
+        "it decodes to the same event"
+    );
     (name, bytes)
 }
 
@@ -106,7 +110,7 @@ fn arriving() -> Vec<GoldenLine> {
         expires_at,
     };
     vec![
-        named(
+        golden_line(
             "append",
             &JournalEvent::Append {
                 first: Counter(300),
@@ -114,7 +118,7 @@ fn arriving() -> Vec<GoldenLine> {
                 messages: vec![appended(b"one", NEVER), appended(b"two", AT)],
             },
         ),
-        named(
+        golden_line(
             "schedule",
             &JournalEvent::Schedule {
                 counter: Counter(301),
@@ -124,7 +128,7 @@ fn arriving() -> Vec<GoldenLine> {
                 bytes: b"later",
             },
         ),
-        named(
+        golden_line(
             "activate",
             &JournalEvent::Activate {
                 counter: Counter(303),
@@ -134,7 +138,7 @@ fn arriving() -> Vec<GoldenLine> {
                 bytes: b"now",
             },
         ),
-        named(
+        golden_line(
             "fan out",
             &JournalEvent::FanOut {
                 enqueued_at: AT,
@@ -146,7 +150,7 @@ fn arriving() -> Vec<GoldenLine> {
 }
 
 /// Events of deliveries and settlements.
-fn handing_out() -> Vec<GoldenLine> {
+fn delivering() -> Vec<GoldenLine> {
     let returned = |deferred, record| JournalEvent::Return {
         sub_queue: SubQueue::DeadLetter,
         counter: Counter(61),
@@ -163,40 +167,40 @@ fn handing_out() -> Vec<GoldenLine> {
         record,
     };
     vec![
-        named(
+        golden_line(
             "hand out",
             &JournalEvent::HandOut {
                 sub_queue: SubQueue::DeadLetter,
                 messages: vec![handed_out(306, 307, 308, false), handed_out(309, 310, 1, true)],
             },
         ),
-        named("return", &returned(false, None)),
-        named(
+        golden_line("return", &returned(false, None)),
+        golden_line(
             "return deferred with a record",
             &returned(true, Some(RecordChange::Whole(b"whole"))),
         ),
-        named("return with a changed record", &returned(false, Some(changed()))),
-        named(
+        golden_line("return with a changed record", &returned(false, Some(changed()))),
+        golden_line(
             "remove",
             &JournalEvent::Remove {
                 sub_queue: SubQueue::Main,
                 counters: Ranges::from_iter([1, 2, 3, 200, 70_000].map(Counter)),
             },
         ),
-        named("dead letter", &dead_letter(RecordChange::Whole(b"dead"))),
-        named("dead letter with a changed record", &dead_letter(changed())),
+        golden_line("dead letter", &dead_letter(RecordChange::Whole(b"dead"))),
+        golden_line("dead letter with a changed record", &dead_letter(changed())),
     ]
 }
 
 /// Events of snapshots.
-fn kept() -> Vec<GoldenLine> {
+fn snapshot() -> Vec<GoldenLine> {
     let due = Timestamp(1_700_000_000_311);
     vec![
-        named("keep ready", &keep(StoredPhase::Ready)),
-        named("keep deferred", &keep(StoredPhase::Deferred)),
-        named("keep fetched", &keep(StoredPhase::Fetched)),
-        named("keep scheduled", &keep(StoredPhase::Scheduled { due })),
-        named("number", &JournalEvent::Number { next: Counter(312) }),
+        golden_line("keep ready", &keep(StoredPhase::Ready)),
+        golden_line("keep deferred", &keep(StoredPhase::Deferred)),
+        golden_line("keep fetched", &keep(StoredPhase::Fetched)),
+        golden_line("keep scheduled", &keep(StoredPhase::Scheduled { due })),
+        golden_line("number", &JournalEvent::Number { next: Counter(312) }),
     ]
 }
 
@@ -208,16 +212,16 @@ fn remembered() -> Vec<GoldenLine> {
     ];
     let state = |id, state| JournalEvent::SessionState { id, set_at: AT, state };
     vec![
-        named(
+        golden_line(
             "seen",
             &JournalEvent::Seen {
                 identities: identities.clone(),
             },
         ),
-        named("session state", &state("session", Some(b"state"))),
-        named("session state cleared", &state("鍵", None)),
-        named("attached", &JournalEvent::Attached { identities }),
-        named(
+        golden_line("session state", &state("session", Some(b"state"))),
+        golden_line("session state cleared", &state("鍵", None)),
+        golden_line("attached", &JournalEvent::Attached { identities }),
+        golden_line(
             "consumer",
             &JournalEvent::Consumer {
                 sub_queue: SubQueue::DeadLetter,
@@ -225,7 +229,7 @@ fn remembered() -> Vec<GoldenLine> {
                 record: Arc::new(consumer()),
             },
         ),
-        named(
+        golden_line(
             "intent",
             &JournalEvent::Intent {
                 sink: "sink",
@@ -248,8 +252,8 @@ fn arrived() -> Vec<GoldenLine> {
         origins: vec![origin(41, 42, true, 43), origin(44, 0, false, 45)],
     };
     vec![
-        named("arrived", &arrived(false)),
-        named("arrived, over", &arrived(true)),
+        golden_line("arrived", &arrived(false)),
+        golden_line("arrived, over", &arrived(true)),
     ]
 }
 
@@ -267,7 +271,7 @@ fn folded() -> Vec<GoldenLine> {
 
 /// Name and bytes of every kind and form of event.
 fn events() -> Vec<GoldenLine> {
-    [arriving(), handing_out(), kept(), remembered(), arrived(), folded()].concat()
+    [arriving(), delivering(), snapshot(), remembered(), arrived(), folded()].concat()
 }
 
 fn lines() -> String {

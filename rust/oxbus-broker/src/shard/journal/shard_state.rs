@@ -140,14 +140,14 @@ impl EntityState {
         &mut self,
         sub_queue: SubQueue,
         counter: Counter,
-        message: impl FnOnce() -> MessageState,
+        new: impl FnOnce() -> MessageState,
     ) -> Result<(), InvalidMessage> {
         check(counter)?;
         // Messages usually arrive in order, which needs no lookup.
         let is_there = counter < self.next && (self.main.contains(counter) || self.dead_letters.contains(counter));
         self.next = self.next.max(counter.next());
         if !is_there {
-            self.of(sub_queue).insert(counter, message());
+            self.of(sub_queue).insert(counter, new());
         }
         Ok(())
     }
@@ -161,15 +161,15 @@ impl EntityState {
     ) -> Result<(), InvalidMessage> {
         for (offset, message) in (0u64..).zip(messages) {
             let counter = Counter(first.0.saturating_add(offset));
-            let message = || {
-                fresh(
+            let new = || {
+                undelivered(
                     to_stored(message.bytes),
                     enqueued_at,
                     message.expires_at,
                     StoredPhase::Ready,
                 )
             };
-            self.insert(SubQueue::Main, counter, message)?;
+            self.insert(SubQueue::Main, counter, new)?;
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl EntityState {
         };
     }
 
-    fn arrive(&mut self, is_over: bool, origins: &[Origin]) {
+    fn update_origins(&mut self, is_over: bool, origins: &[Origin]) {
         if is_over {
             self.origins.retain(|origin| !origins.contains(origin));
         } else {
@@ -204,13 +204,13 @@ impl EntityState {
     }
 
     /// Applies an event that moves no message of this entity.
-    fn note(&mut self, event: &JournalEvent<'_>) {
+    fn apply_other(&mut self, event: &JournalEvent<'_>) {
         match event {
             JournalEvent::Number { next } => self.next = self.next.max(*next),
             JournalEvent::Seen { identities } => remember(&mut self.seen, identities),
             JournalEvent::Attached { identities } => remember(&mut self.attached, identities),
             JournalEvent::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
-            JournalEvent::Arrived { is_over, origins } => self.arrive(*is_over, origins),
+            JournalEvent::Arrived { is_over, origins } => self.update_origins(*is_over, origins),
             JournalEvent::Consumer {
                 sub_queue,
                 name,
@@ -237,15 +237,15 @@ impl EntityState {
                 expires_at,
                 bytes,
             } => {
-                let message = || {
-                    fresh(
+                let new = || {
+                    undelivered(
                         to_stored(bytes),
                         *enqueued_at,
                         *expires_at,
                         StoredPhase::Scheduled { due: *due },
                     )
                 };
-                self.insert(SubQueue::Main, *counter, message)
+                self.insert(SubQueue::Main, *counter, new)
             }
             JournalEvent::Activate {
                 counter,
@@ -255,8 +255,8 @@ impl EntityState {
                 bytes,
             } => {
                 self.main.remove(*counter);
-                let message = || fresh(to_stored(bytes), *enqueued_at, *expires_at, StoredPhase::Ready);
-                self.insert(SubQueue::Main, *becomes, message)
+                let new = || undelivered(to_stored(bytes), *enqueued_at, *expires_at, StoredPhase::Ready);
+                self.insert(SubQueue::Main, *becomes, new)
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 self.deliver_all(*sub_queue, messages);
@@ -277,8 +277,10 @@ impl EntityState {
                         StoredPhase::Ready
                     };
                     message.update_delivery(*generation, *delivery_count, phase);
-                    let record = record.map(|changed| message.changed(changed, to_stored)).transpose();
-                    message.store(*generation, record.map_err(|wrong| (*counter, wrong))?);
+                    let record = record
+                        .map(|changed| message.apply_change(changed, to_stored))
+                        .transpose();
+                    message.set_record(*generation, record.map_err(|wrong| (*counter, wrong))?);
                 }
                 Ok(())
             }
@@ -297,7 +299,9 @@ impl EntityState {
             } => {
                 check(*counter)?;
                 let record = match (self.main.remove(*counter), record) {
-                    (Some(before), record) => before.changed(*record, to_stored).map_err(|wrong| (*counter, wrong))?,
+                    (Some(before), record) => before
+                        .apply_change(*record, to_stored)
+                        .map_err(|wrong| (*counter, wrong))?,
                     (None, RecordChange::Whole(record)) => to_stored(record),
                     // Applied before: the message is a dead letter already, or removed.
                     (None, RecordChange::Edited { .. }) => {
@@ -306,11 +310,11 @@ impl EntityState {
                     }
                 };
                 // Generations start again in the dead-letter queue.
-                let message = || MessageState {
+                let new = || MessageState {
                     delivery_count: *delivery_count,
-                    ..fresh(record, *enqueued_at, *expires_at, StoredPhase::Ready)
+                    ..undelivered(record, *enqueued_at, *expires_at, StoredPhase::Ready)
                 };
-                self.insert(SubQueue::DeadLetter, *counter, message)
+                self.insert(SubQueue::DeadLetter, *counter, new)
             }
             JournalEvent::Keep {
                 sub_queue,
@@ -323,18 +327,18 @@ impl EntityState {
                 phase,
                 bytes,
             } => {
-                let message = || MessageState {
+                let new = || MessageState {
                     delivery_count: *delivery_count,
                     generation: *generation,
                     record_generation: *record_generation,
-                    ..fresh(to_stored(bytes), *enqueued_at, *expires_at, *phase)
+                    ..undelivered(to_stored(bytes), *enqueued_at, *expires_at, *phase)
                 };
                 // The snapshot read the dead-letter queue last, so this location is the later one.
                 let _ = (*sub_queue == SubQueue::DeadLetter).then(|| self.main.remove(*counter));
-                self.insert(*sub_queue, *counter, message)
+                self.insert(*sub_queue, *counter, new)
             }
             other => {
-                self.note(other);
+                self.apply_other(other);
                 Ok(())
             }
         }
@@ -424,8 +428,8 @@ impl ShardState {
         let record = to_stored(bytes);
         for copy in copies {
             let queues = self.entities.entry(copy.entity).or_default();
-            let message = || fresh(record.clone(), enqueued_at, copy.expires_at, StoredPhase::Ready);
-            let inserted = queues.insert(SubQueue::Main, copy.counter, message);
+            let new = || undelivered(record.clone(), enqueued_at, copy.expires_at, StoredPhase::Ready);
+            let inserted = queues.insert(SubQueue::Main, copy.counter, new);
             inserted.map_err(|wrong| invalid_event(copy.entity, wrong))?;
         }
         Ok(())
@@ -451,7 +455,7 @@ impl MessageState {
     }
 
     /// The record after a change.
-    fn changed(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<StoredRecord, &'static str> {
+    fn apply_change(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<StoredRecord, &'static str> {
         if let RecordChange::Whole(record) = changed {
             return Ok(to_stored(record));
         }
@@ -463,7 +467,7 @@ impl MessageState {
     }
 
     /// Replaces the record, unless a newer lock stored one.
-    fn store(&mut self, generation: u32, record: Option<StoredRecord>) {
+    fn set_record(&mut self, generation: u32, record: Option<StoredRecord>) {
         if let Some(record) = record
             && generation >= self.record_generation
         {
@@ -484,7 +488,12 @@ impl MessageState {
     }
 }
 
-fn fresh(record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp, phase: StoredPhase) -> MessageState {
+fn undelivered(
+    record: StoredRecord,
+    enqueued_at: Timestamp,
+    expires_at: Timestamp,
+    phase: StoredPhase,
+) -> MessageState {
     MessageState {
         record,
         enqueued_at,

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Round trips of events, and the shard state against a simple model.
-
-use std::sync::Arc;
+//! The state after events, snapshots and folds, against a simple model.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::round_trips::{ENTITY, intent};
 use super::*;
 
-const ENTITY: EntityId = EntityId(7);
 /// Number of bytes at the end of each message that never change.
 const BODY: usize = 4;
 
@@ -24,40 +22,8 @@ fn edited(front: &[u8]) -> RecordChange<'_> {
     }
 }
 
-fn round_trip(event: &JournalEvent<'_>) {
-    let mut bytes = Vec::new();
-    event.encode(ENTITY, &mut bytes);
-    event.encode(EntityId(u64::MAX), &mut bytes);
-    let found: Vec<_> = EventReader::of(&bytes).collect();
-    assert_eq!(
-        found,
-        [Ok((ENTITY, event.clone())), Ok((EntityId(u64::MAX), event.clone()))]
-    );
-    for len in 1..bytes.len() {
-        // A truncated entry is an error or, between two events, has fewer events. It never has another event.
-        let whole = EventReader::of(&bytes[..len]).take_while(Result::is_ok).count();
-        assert!(whole <= 1, "{len} bytes");
-    }
-}
-
-fn intent([batch, at, entity, piece_bytes]: [u64; 4], pieces: u32, is_done: bool) -> Intent {
-    Intent {
-        query: "a query".to_owned(),
-        batch,
-        at: Timestamp(at),
-        is_done,
-        piece_bytes,
-        stages: vec!["stage".to_owned(), "鍵".to_owned()],
-        targets: vec![IntentTarget {
-            entity: EntityId(entity),
-            index: 63,
-            pieces,
-        }],
-    }
-}
-
 #[test]
-fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
+fn the_latest_intent_of_a_sink_counts_and_survives_a_snapshot() {
     let mut state = ShardState::default();
     let first = intent([1, 2, 3, 4], 5, false);
     let last = Intent {
@@ -69,138 +35,19 @@ fn the_last_intent_of_a_sink_counts_and_comes_back_from_chunks() {
         let intent = intent.clone();
         state
             .apply(EntityId(0), &JournalEvent::Intent { sink, intent })
-            .expect("fits");
+            .expect("a valid event");
     }
     assert_eq!(state.entities().count(), 0);
     let mut again = ShardState::default();
     for chunk in state.chunks(1) {
         for event in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = event.expect("an event");
-            again.apply(entity, &event).expect("fits");
+            again.apply(entity, &event).expect("a valid event");
         }
     }
     assert_eq!(again, state);
     let known = |sink: &str| again.sinks().get(sink).cloned();
     assert_eq!((known("one"), known("two")), (Some(last), Some(first)));
-}
-
-fn sub_queues() -> impl Strategy<Value = SubQueue> {
-    prop_oneof![Just(SubQueue::Main), Just(SubQueue::DeadLetter)]
-}
-
-/// Rising numbers, some of them adjacent.
-fn numbers() -> impl Strategy<Value = Vec<Counter>> {
-    vec((1u64..1 << 40, 1u64..6), 0..6).prop_map(|runs| {
-        let runs = runs
-            .into_iter()
-            .flat_map(|(first, len)| (first..first + len).map(Counter));
-        let rising: std::collections::BTreeSet<Counter> = runs.collect();
-        rising.into_iter().collect()
-    })
-}
-
-fn rests() -> impl Strategy<Value = StoredPhase> {
-    prop_oneof![
-        Just(StoredPhase::Ready),
-        Just(StoredPhase::Deferred),
-        Just(StoredPhase::Fetched),
-        any::<u64>().prop_map(|due| StoredPhase::Scheduled { due: Timestamp(due) }),
-    ]
-}
-
-proptest! {
-    #[test]
-    fn appended_messages_come_back(
-        first: u64, at: u64, messages in vec((any::<u64>(), vec(any::<u8>(), 0..40)), 0..5),
-    ) {
-        let messages = messages
-            .iter()
-            .map(|(expires_at, bytes)| AppendedMessage { expires_at: Timestamp(*expires_at), bytes })
-            .collect();
-        round_trip(&JournalEvent::Append { first: Counter(first), enqueued_at: Timestamp(at), messages });
-    }
-
-    #[test]
-    fn single_events_come_back(
-        numbers: [u64; 4], small: [u32; 3], flag: bool, sub_queue in sub_queues(), phase in rests(),
-        bytes in vec(any::<u8>(), 0..40),
-    ) {
-        let [counter, becomes] = [numbers[0], numbers[1]].map(Counter);
-        let [enqueued_at, expires_at] = [numbers[2], numbers[3]].map(Timestamp);
-        let [delivery_count, generation, record_generation] = small;
-        let handed_out = DeliveryRecord { counter, generation, count_after: delivery_count, deferred: flag };
-        for event in [
-            JournalEvent::Schedule { counter, due: Timestamp(becomes.0), enqueued_at, expires_at, bytes: &bytes },
-            JournalEvent::Activate { counter, becomes, enqueued_at, expires_at, bytes: &bytes },
-            JournalEvent::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
-            JournalEvent::Return {
-                sub_queue, counter, generation, delivery_count, deferred: flag,
-                record: flag.then_some(RecordChange::Whole(&bytes)),
-            },
-            JournalEvent::DeadLetter {
-                counter, enqueued_at, expires_at, delivery_count,
-                record: RecordChange::Edited { front: [1, 2, 3], keep: small[0] as usize, middle: &bytes, tail: small[1] as usize },
-            },
-            JournalEvent::Keep {
-                sub_queue, counter, enqueued_at, expires_at, delivery_count, generation, record_generation, phase,
-                bytes: &bytes,
-            },
-            JournalEvent::Number { next: counter },
-            JournalEvent::SessionState { id: "schlüssel 鍵", set_at: enqueued_at, state: flag.then_some(&bytes[..]) },
-            JournalEvent::SessionState { id: "", set_at: expires_at, state: None },
-            JournalEvent::Seen { identities: vec![(enqueued_at, Identity(u128::MAX)), (expires_at, Identity(small[0].into()))] },
-            JournalEvent::Attached { identities: vec![(expires_at, Identity(1)), (enqueued_at, Identity(small[0].into()))] },
-            JournalEvent::Consumer { sub_queue, name: "verbraucher 者", record: Arc::default() },
-            JournalEvent::Intent { sink: "a sink", intent: intent(numbers, small[0], flag) },
-        ] {
-            round_trip(&event);
-        }
-    }
-
-    #[test]
-    fn consumers_come_back(
-        values: [u64; 3], starts in vec(any::<u64>().prop_map(Counter), 0..4),
-        reservations in vec((any::<[u64; 5]>(), any::<bool>(), vec((any::<u16>(), numbers()), 0..4)), 0..3),
-    ) {
-        let reservations = reservations.into_iter().map(|([n, stamp, epoch, lock_ms, reserved], lapsed, parts)| {
-            let ranges = |(partition, counters): (u16, Vec<Counter>)| (partition, Ranges::of(counters.into_iter()));
-            let parts = parts.into_iter().map(ranges).collect();
-            ReservationRecord { n, stamp, epoch, lock_ms, reserved, lapsed, parts }
-        });
-        let [epoch, done, stamp] = values;
-        let record = ConsumerRecord { epoch, done, stamp, starts, reservations: reservations.collect() };
-        round_trip(&JournalEvent::Consumer { sub_queue: SubQueue::Main, name: "c", record: Arc::new(record) });
-    }
-
-    #[test]
-    fn removals_come_back(counters in numbers(), sub_queue in sub_queues()) {
-        let mut shuffled = counters.clone();
-        shuffled.reverse();
-        shuffled.extend(counters.first());
-        let ranges = Ranges::from_iter(shuffled);
-        prop_assert_eq!(&ranges, &Ranges::of(counters.into_iter()));
-        round_trip(&JournalEvent::Remove { sub_queue, counters: ranges });
-    }
-
-    #[test]
-    fn runs_are_the_numbers_they_were_made_of(counters in numbers(), gone in numbers()) {
-        let mut ranges = Ranges::of(counters.iter().copied());
-        prop_assert_eq!(ranges.counters().collect::<Vec<_>>(), &counters[..]);
-        prop_assert_eq!(ranges.len(), counters.len() as u64);
-        let left: Vec<_> = counters.iter().copied().filter(|it| !gone.contains(it)).collect();
-        prop_assert_eq!(ranges.without(&gone), (counters.len() - left.len()) as u64);
-        prop_assert_eq!(ranges, Ranges::of(left.into_iter()));
-    }
-
-    #[test]
-    fn any_bytes_are_events_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
-        let mut state = ShardState::default();
-        for found in EventReader::of(&bytes) {
-            let Ok((entity, event)) = found else { break };
-            // An invalid event is an error: the shard does not open.
-            let _ = state.apply(entity, &event);
-        }
-    }
 }
 
 /// A step of a test. `at` selects one of the suitable messages.
@@ -240,7 +87,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A message of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Plain {
+struct ModelMessage {
     number: u64,
     dead: bool,
     bytes: Vec<u8>,
@@ -252,7 +99,7 @@ struct Plain {
 
 #[derive(Default)]
 struct Model {
-    messages: Vec<Plain>,
+    messages: Vec<ModelMessage>,
     last: u64,
     entry: Vec<u8>,
     tag: u8,
@@ -272,7 +119,7 @@ impl Model {
         self.last += 1;
         let mut bytes = self.bytes();
         bytes.extend([!self.tag; BODY]);
-        self.messages.push(Plain {
+        self.messages.push(ModelMessage {
             number: self.last,
             dead: false,
             bytes: bytes.clone(),
@@ -284,7 +131,7 @@ impl Model {
         (self.last, bytes)
     }
 
-    fn pick(&mut self, at: usize, fits: impl Fn(&Plain) -> bool) -> Option<usize> {
+    fn pick(&mut self, at: usize, fits: impl Fn(&ModelMessage) -> bool) -> Option<usize> {
         let found: Vec<usize> = (0..self.messages.len())
             .filter(|index| fits(&self.messages[*index]))
             .collect();
@@ -349,7 +196,7 @@ impl Model {
                 bytes,
                 deferred,
                 late,
-            } => self.give_back(at, bytes, deferred, late),
+            } => self.return_message(at, bytes, deferred, late),
             Step::Remove(at) => {
                 let Some(index) = self.pick(at, |_| true) else { return };
                 let message = self.messages.remove(index);
@@ -382,7 +229,7 @@ impl Model {
         }
     }
 
-    fn give_back(&mut self, at: usize, bytes: bool, deferred: bool, late: bool) {
+    fn return_message(&mut self, at: usize, bytes: bool, deferred: bool, late: bool) {
         let Some(index) = self.pick(at, |it| it.out) else {
             return;
         };
@@ -435,7 +282,7 @@ impl Model {
     }
 }
 
-impl Plain {
+impl ModelMessage {
     fn sub_queue(&self) -> SubQueue {
         if self.dead {
             SubQueue::DeadLetter
@@ -485,14 +332,14 @@ fn entries_of(steps: &[Step]) -> (Model, Vec<Vec<u8>>) {
 fn apply_all(state: &mut ShardState, entries: &[Vec<u8>]) {
     for found in entries.iter().flat_map(|entry| EventReader::of(entry)) {
         let (entity, event) = found.expect("we wrote it");
-        state.apply(entity, &event).expect("it fits");
+        state.apply(entity, &event).expect("a valid event");
     }
 }
 
 proptest! {
     /// A snapshot is written while threads go on: it may contain the effects of later events, for some messages only.
     #[test]
-    fn events_that_a_snapshot_knows_change_nothing(steps in steps(), begin: usize, knows: u64) {
+    fn events_that_a_snapshot_contains_change_nothing(steps in steps(), begin: usize, contains: u64) {
         let (model, entries) = entries_of(&steps);
         let begin = begin % (entries.len() + 1);
         let (mut early, mut late) = (ShardState::default(), ShardState::default());
@@ -506,8 +353,8 @@ proptest! {
                 for found in EventReader::of(&chunk.expect("in memory").bytes) {
                     let (entity, event) = found.expect("we wrote it");
                     let JournalEvent::Keep { counter, .. } = &event else { continue };
-                    if knows >> (counter.0 % 64) & 1 == wanted {
-                        snapshot.apply(entity, &event).expect("it fits");
+                    if contains >> (counter.0 % 64) & 1 == wanted {
+                        snapshot.apply(entity, &event).expect("a valid event");
                     }
                 }
             }
@@ -515,13 +362,13 @@ proptest! {
         apply_all(&mut snapshot, &entries[begin..]);
         snapshot
             .apply(ENTITY, &JournalEvent::Number { next: Counter(model.last + 1) })
-            .expect("it fits");
+            .expect("a valid event");
         check(&snapshot, &model);
     }
 
     /// Recovery finds the same state after a fold, also if the folded entries are still present.
     #[test]
-    fn a_fold_is_the_sum_of_its_entries(steps in steps(), begin: usize) {
+    fn a_fold_has_the_effect_of_its_entries(steps in steps(), begin: usize) {
         let (model, entries) = entries_of(&steps);
         let (before, folded) = entries.split_at(begin % (entries.len() + 1));
         let sum = fold(folded).expect("events");
@@ -531,27 +378,27 @@ proptest! {
             let mut state = ShardState::default();
             apply_all(&mut state, before);
             apply_all(&mut state, &tail);
-            state.apply(ENTITY, &next).expect("it fits");
+            state.apply(ENTITY, &next).expect("a valid event");
             check(&state, &model);
         }
     }
 
     #[test]
-    fn the_image_is_what_happened(steps in steps(), chunk_bytes in 1usize..200) {
+    fn the_state_is_that_of_the_model(steps in steps(), chunk_bytes in 1usize..200) {
         let (mut model, mut state) = (Model::default(), ShardState::default());
         for step in &steps {
             model.take(step);
             let entry = std::mem::take(&mut model.entry);
             for found in EventReader::of(&entry) {
                 let (entity, event) = found.expect("we wrote it");
-                state.apply(entity, &event).expect("it fits");
+                state.apply(entity, &event).expect("a valid event");
             }
             if matches!(step, Step::Reopen) {
                 let mut again = ShardState::default();
                 for chunk in state.chunks(chunk_bytes) {
                     for found in EventReader::of(&chunk.expect("in memory").bytes) {
                         let (entity, event) = found.expect("we wrote it");
-                        again.apply(entity, &event).expect("it fits");
+                        again.apply(entity, &event).expect("a valid event");
                     }
                 }
                 prop_assert_eq!(&again, &state);
@@ -563,19 +410,19 @@ proptest! {
 }
 
 #[test]
-fn identities_are_kept_with_their_last_time() {
+fn identities_have_their_latest_time() {
     let mut state = ShardState::default();
     let seen = |at: u64, numbers: std::ops::Range<u128>| JournalEvent::Seen {
         identities: numbers.map(|number| (Timestamp(at), Identity(number))).collect(),
     };
     for event in [seen(5, 0..10_000), seen(9, 5..6), seen(5, 0..10)] {
-        state.apply(ENTITY, &event).expect("it fits");
+        state.apply(ENTITY, &event).expect("a valid event");
     }
     let mut again = ShardState::default();
     for chunk in state.chunks(100) {
         for found in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = found.expect("we wrote it");
-            again.apply(entity, &event).expect("it fits");
+            again.apply(entity, &event).expect("a valid event");
         }
     }
     assert_eq!(again, state);
@@ -585,7 +432,7 @@ fn identities_are_kept_with_their_last_time() {
 }
 
 #[test]
-fn states_are_kept_as_they_were_set_last() {
+fn the_latest_session_state_counts() {
     let mut state = ShardState::default();
     let set = |id, at, state| JournalEvent::SessionState {
         id,
@@ -601,13 +448,13 @@ fn states_are_kept_as_they_were_set_last() {
     ];
     // A snapshot may contain later events, so every event may be applied twice.
     for event in events.iter().chain(&events) {
-        state.apply(ENTITY, event).expect("it fits");
+        state.apply(ENTITY, event).expect("a valid event");
     }
     let mut again = ShardState::default();
     for chunk in state.chunks(1) {
         for found in EventReader::of(&chunk.expect("in memory").bytes) {
             let (entity, event) = found.expect("we wrote it");
-            again.apply(entity, &event).expect("it fits");
+            again.apply(entity, &event).expect("a valid event");
         }
     }
     assert_eq!(again, state);
@@ -620,7 +467,7 @@ fn states_are_kept_as_they_were_set_last() {
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn an_impossible_number_is_an_error() {
     let mut state = ShardState::default();
     for first in [0, 1 << 48] {
         let append = JournalEvent::Append {
@@ -664,7 +511,7 @@ fn a_fold_of_a_drained_queue_is_short() {
 }
 
 #[test]
-fn a_change_of_more_bytes_than_there_are_is_told() {
+fn a_change_that_exceeds_the_record_is_an_error() {
     let mut state = ShardState::default();
     let append = JournalEvent::Append {
         first: Counter(1),
@@ -674,7 +521,7 @@ fn a_change_of_more_bytes_than_there_are_is_told() {
             bytes: b"four",
         }],
     };
-    state.apply(ENTITY, &append).expect("fits");
+    state.apply(ENTITY, &append).expect("a valid event");
     let dead = JournalEvent::DeadLetter {
         counter: Counter(1),
         enqueued_at: Timestamp(1),

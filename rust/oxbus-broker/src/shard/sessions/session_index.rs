@@ -96,8 +96,8 @@ impl SessionIndex {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
-        let may = session.holder.is_none() && !session.is_ending && !session.ready.is_empty();
-        if !may || session.queue_position.is_some() {
+        let may_be_accepted = session.holder.is_none() && !session.is_ending && !session.ready.is_empty();
+        if !may_be_accepted || session.queue_position.is_some() {
             return false;
         }
         let queue_position = self.next_queue_position;
@@ -107,7 +107,7 @@ impl SessionIndex {
             .sessions
             .get_key_value(id)
             .map(|(id, _)| Arc::clone(id))
-            .expect("it is there");
+            .expect("the session is in the index");
         self.available.insert(queue_position, id);
         true
     }
@@ -124,8 +124,9 @@ impl SessionIndex {
 
     /// Holders whose lock has expired.
     pub(crate) fn expired(&self, ticks: Ticks) -> Vec<Arc<AcceptedSession>> {
-        let over = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= ticks);
-        over.filter_map(|(_, id)| self.sessions.get(id)?.holder.clone())
+        let expired = self.deadlines.iter().take_while(|(deadline, _)| *deadline <= ticks);
+        expired
+            .filter_map(|(_, id)| self.sessions.get(id)?.holder.clone())
             .collect()
     }
 
@@ -158,7 +159,10 @@ impl SessionIndex {
         expired: &mut Vec<ClaimedMessage>,
     ) -> Option<Arc<AcceptedSession>> {
         while let Some((_, id)) = self.available.pop_first() {
-            let session = self.sessions.get_mut(&id).expect("what is available is there");
+            let session = self
+                .sessions
+                .get_mut(&id)
+                .expect("an available session is in the index");
             session.queue_position = None;
             if session.all_expired(now) {
                 expired.append(&mut session.take_expired(now, false));

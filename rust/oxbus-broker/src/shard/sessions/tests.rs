@@ -45,11 +45,11 @@ fn pop(index: &mut SessionIndex, accepted: &Arc<AcceptedSession>, ticks: u64) ->
 }
 
 #[test]
-fn who_waits_longest_is_next() {
+fn the_longest_waiting_session_is_next() {
     let mut index = SessionIndex::default();
     assert_eq!(insert(&mut index, "a", 1), 1);
     assert_eq!(insert(&mut index, "b", 2), 1);
-    assert_eq!(insert(&mut index, "a", 3), 0, "it is available already");
+    assert_eq!(insert(&mut index, "a", 3), 0, "it is already available");
     let a = next(&mut index).expect("a is there");
     assert_eq!(a.id(), "a");
     assert_eq!(pop(&mut index, &a, 0), Ok(Some(1)));
@@ -62,7 +62,7 @@ fn who_waits_longest_is_next() {
 
 /// Regression: a session that was accepted by id and became empty stayed in `available` for ever.
 #[test]
-fn accepting_by_id_leaves_nothing_behind() {
+fn accepting_by_id_leaves_no_trace() {
     let mut index = SessionIndex::default();
     for counter in 1..100 {
         insert(&mut index, "a", counter);
@@ -78,7 +78,7 @@ fn accepting_by_id_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_session_is_nobodys_while_its_messages_are_on_their_way_back() {
+fn a_session_cannot_be_accepted_while_its_messages_are_returned() {
     let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
     let held = next(&mut index).expect("a is there");
@@ -91,7 +91,7 @@ fn a_session_is_nobodys_while_its_messages_are_on_their_way_back() {
 }
 
 #[test]
-fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
+fn a_pinned_session_cannot_be_accepted() {
     let mut index = SessionIndex::default();
     insert(&mut index, "a", 1);
     insert(&mut index, "a", 2);
@@ -111,8 +111,8 @@ fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
         set_at: Timestamp(0),
     };
     index.set_pinned_state(&held, Some(state));
-    assert!(index.unpin(&held).is_none(), "there is another one");
-    let (end, keys) = index.unpin(&held).expect("it was the last one");
+    assert!(index.unpin(&held).is_none(), "there is another pin");
+    let (end, keys) = index.unpin(&held).expect("it was the last pin");
     assert_eq!((end, keys), (SessionEnd::Expired, vec![popped.key]));
     assert!(!index.has_available());
     assert!(index.finish_end(&held));
@@ -120,7 +120,7 @@ fn a_session_stays_while_a_unit_of_work_is_under_way_in_it() {
 }
 
 #[test]
-fn a_lock_that_is_over_holds_nothing() {
+fn an_expired_lock_holds_nothing() {
     let mut index = SessionIndex::default();
     let held = index.accept("a", "", Ticks(LOCK)).expect("nobody holds it");
     assert_eq!(index.renew(&held, Ticks(2 * LOCK), Ticks(LOCK - 1)), Ok(()));
@@ -137,7 +137,7 @@ fn a_lock_that_is_over_holds_nothing() {
 }
 
 #[test]
-fn overdue_messages_go_alone_or_together() {
+fn messages_expire_alone_or_with_the_session() {
     for (whole, left) in [(false, vec![1, 3]), (true, vec![])] {
         let mut index = SessionIndex::default();
         for (counter, expires_at) in [(1, NEVER), (2, Timestamp(5)), (3, NEVER)] {
@@ -155,7 +155,7 @@ fn overdue_messages_go_alone_or_together() {
 }
 
 #[test]
-fn a_session_of_overdue_messages_is_not_handed_out() {
+fn a_session_of_expired_messages_is_not_accepted() {
     let mut index = SessionIndex::default();
     index.insert("a", message(1, Timestamp(5)), &mut SessionWakeUps::default());
     insert(&mut index, "b", 2);
@@ -188,7 +188,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn the_index_is_what_happened(steps in steps()) {
+    fn the_index_matches_the_model(steps in steps()) {
         let mut index = SessionIndex::default();
         let mut ready: BTreeMap<u8, VecDeque<u64>> = BTreeMap::new();
         let mut held: BTreeMap<u8, Arc<AcceptedSession>> = BTreeMap::new();
