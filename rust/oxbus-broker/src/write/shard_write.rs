@@ -175,7 +175,7 @@ pub enum WriteOperation<'a> {
         /// The new record.
         record: Box<ConsumerRecord>,
         /// Whether the record adds data.
-        room: SpaceClass,
+        space_class: SpaceClass,
     },
     /// An intent is decided or changes.
     Intent {
@@ -184,7 +184,7 @@ pub enum WriteOperation<'a> {
         /// The new intent.
         intent: Box<Intent>,
         /// `Adds` decides the batch, which counts once the journal has it.
-        room: SpaceClass,
+        space_class: SpaceClass,
     },
 }
 
@@ -220,7 +220,8 @@ impl<'a> WriteOperation<'a> {
                 ..
             }
             | Self::Intent {
-                room: SpaceClass::Adds, ..
+                space_class: SpaceClass::Adds,
+                ..
             } => true,
             Self::HandOut {
                 then: DeliveryEffect::Delivered(fetched),

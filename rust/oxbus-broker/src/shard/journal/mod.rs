@@ -17,6 +17,8 @@ mod intent;
 mod packed;
 mod ranges;
 mod record_change;
+#[cfg(test)]
+mod round_trips;
 mod shard_state;
 #[cfg(test)]
 mod tests;
