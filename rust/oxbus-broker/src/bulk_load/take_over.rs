@@ -130,7 +130,7 @@ impl TakeOver<'_> {
                 })
             })?;
             let sender = Sender::new(queue);
-            sender.take_rows_over(self.partition, &file.header().id, rows, wait)?;
+            sender.attach_loaded_rows(self.partition, &file.header().id, rows, wait)?;
             self.record_name(&sender, file.header())?;
             self.into = Some(sender);
         }
@@ -141,7 +141,7 @@ impl TakeOver<'_> {
     /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and rows of
     /// that name must not be attached again as long as it does.
     fn record_name(&self, sender: &Sender, head: &StageHeader) -> std::result::Result<(), TakeOverError> {
-        let identity = sender.queue().core().identity_key().identity(None, &head.id);
+        let identity = sender.entity().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));
         match self.disk.create(&name) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StageError::Io(error).into()),

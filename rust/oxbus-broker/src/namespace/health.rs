@@ -53,7 +53,7 @@ impl Namespace {
             }
             InjectedFault::Disk(DiskFault::Stall) if self.stores().is_none() => {
                 log();
-                self.inner.core.let_wait();
+                self.inner.core.enable_waits();
                 shard.health().inject(PartitionFault::Stalled, after);
             }
             InjectedFault::Disk(fault) => {

@@ -86,7 +86,7 @@ impl Shard {
             (CallKind::Send, Effect::None) => "nothing was stored",
             (CallKind::Send, _) => "the call may have taken effect",
             (CallKind::Change, _) => {
-                "the change is in memory and becomes durable once the partition is healed; if the process ends before, it is lost"
+                "the change is in memory and becomes durable once the partition is healed; the end of the process undoes it"
             }
             (CallKind::Receive, Effect::None) => "nothing was delivered",
             (CallKind::Receive, _) => "nothing was delivered, but the delivery may count after the end of the process",

@@ -336,7 +336,11 @@ impl StageRegistry {
     /// See [`Stages::list`](super::Stages::list).
     pub(super) fn list(&self) -> Vec<StageInfo> {
         self.remove_expired();
-        let path_of = |id: EntityId| self.core.entity_of(id).map(|entity| entity.name().as_str().to_owned());
+        let path_of = |id: EntityId| {
+            self.core
+                .entity_by_id(id)
+                .map(|entity| entity.name().as_str().to_owned())
+        };
         let known: Vec<(EntityId, StageInfo)> = {
             let table = self.table();
             table

@@ -60,7 +60,7 @@ fn answer(answers: &mut SendOutcomes, state: DeliveryState, id: Option<IncomingI
 impl<'a> SendGroup<'a> {
     fn push(&mut self, sender: &'a Sender, coordinator: &Coordinator, incoming: &Incoming) -> oxbus_model::Result<()> {
         let message = message::read_new(&incoming.message, coordinator.new_id(), |fields| {
-            sender.queue().encode(fields)
+            sender.entity().encode(fields)
         })?;
         let partitioner = match &mut self.partitioner {
             Some(partitioner) => partitioner,
