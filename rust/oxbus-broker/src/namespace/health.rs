@@ -104,7 +104,7 @@ impl Namespace {
             store.injection().end();
             // A stalled disk call returns now. Until then the disk would still seem stalled.
             let deadline = Deadline::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
-            while store.log().is_at_disk() && !deadline.is_over() {
+            while store.log().is_disk_busy() && !deadline.is_over() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         }
