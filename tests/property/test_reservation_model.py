@@ -106,10 +106,8 @@ class ReservationMachine(RuleBasedStateMachine):
 
     def live(self) -> list[set[int]]:
         """What the live reservations have."""
-        reservation = (
-            reservation for program in self.programs.values() for reservation in program.reservations.values()
-        )
-        return [one.content for one in reservations if one.until > self.now]
+        reservations = (it for program in self.programs.values() for it in program.reservations.values())
+        return [it.content for it in reservations if it.until > self.now]
 
     def leave(self, numbers: set[int]) -> None:
         """Note that messages are gone."""
