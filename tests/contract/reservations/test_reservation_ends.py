@@ -204,5 +204,5 @@ def test_cancelled_messages_go_back_uncharged(
         consumer.read(old)
     acquired = make_consumer()
     assert (acquired.epoch, acquired.done) == (consumer.epoch + 1, 1)
-    with pytest.raises(MessagingEntityNotFoundError, match="no consumer of that name"):
+    with pytest.raises(MessagingEntityNotFoundError, match="no consumer with this name"):
         consumer.handle.cancel_reservation("somebody")
