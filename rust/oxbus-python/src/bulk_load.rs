@@ -92,7 +92,7 @@ impl _BulkLoad {
         let mut loading = self.take()?;
         let pushed = blocking::run_for(data.py(), true, None, |_| {
             for chunk in &chunks {
-                oxbus_arrow::load(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
+                oxbus_arrow::load_rows(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
                 loading.rows += chunk.rows() as u64;
             }
             Ok(loading)
