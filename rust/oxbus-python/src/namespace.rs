@@ -4,7 +4,7 @@
 use oxbus_store::Wait;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use oxbus_broker::client::Wanted;
+use oxbus_broker::client::SessionSelector;
 use oxbus_broker::shard::{InjectedFault, PartitionFault};
 use oxbus_broker::{NamespaceOptions, ReceiverOptions};
 use oxbus_model::options::ReceiveMode;
@@ -350,7 +350,7 @@ impl Namespace {
             options,
             max_wait_time,
             auto_lock_renewer,
-            session.map(|(session_id,)| session_id.map_or(Wanted::Next, Wanted::Named)),
+            session.map(|(session_id,)| session_id.map_or(SessionSelector::Next, SessionSelector::Id)),
         )
         .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
     }

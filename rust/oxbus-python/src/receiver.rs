@@ -5,7 +5,7 @@ use oxbus_store::Wait;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use oxbus_broker::client::{Acceptor, Deliveries, Delivery, Wanted};
+use oxbus_broker::client::{Acceptor, Deliveries, Delivery, SessionSelector};
 use oxbus_broker::{Namespace, Receiver, ReceiverOptions};
 use oxbus_model::SequenceNumber;
 use oxbus_model::{Error, ErrorKind};
@@ -36,7 +36,7 @@ pub(crate) struct ServiceBusReceiver {
     /// The clock of its namespace, when that is moved by hand.
     clock: Option<Py<ManualClock>>,
     /// The session it is to accept, where messages are received by session.
-    wanted: Option<Wanted>,
+    wanted: Option<SessionSelector>,
     acceptor: OnceLock<Owned<Acceptor>>,
     session: OnceLock<Py<ServiceBusSession>>,
     /// The session's lock is being renewed.
@@ -56,7 +56,7 @@ impl ServiceBusReceiver {
         options: ReceiverOptions,
         max_wait_time: Option<f64>,
         auto_lock_renewer: Option<Py<PyAny>>,
-        wanted: Option<Wanted>,
+        wanted: Option<SessionSelector>,
     ) -> Self {
         Self {
             namespace,
@@ -353,7 +353,7 @@ impl ServiceBusReceiver {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
             // Who waits for its session learns it.
-            acceptor.queue().wake_all();
+            acceptor.entity().wake_all();
         }
     }
 

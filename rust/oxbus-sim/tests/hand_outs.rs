@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxbus_broker::client::{Deliveries, Settlement, Wanted};
+use oxbus_broker::client::{Deliveries, SessionSelector, Settlement};
 use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
@@ -86,7 +86,7 @@ impl DeliveryPath {
         if !self.in_session() {
             return namespace.receiver("q", self.options()).expect("there is the queue");
         }
-        let wanted = Wanted::Named("s".to_owned());
+        let wanted = SessionSelector::Id("s".to_owned());
         let acceptor = namespace.acceptor("q", wanted, self.options(), "test".to_owned());
         let accepted = acceptor.expect("there is the queue").accept_now(&Wait::FOREVER);
         accepted.expect("nothing fails yet").expect("nobody else has it")

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use oxbus_broker::client::Wanted;
+use oxbus_broker::client::SessionSelector;
 use oxbus_broker::filter::SqlFilter;
 use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
 use oxbus_broker::{Namespace, NamespaceOptions, ReceiverOptions};
@@ -66,7 +66,12 @@ pub fn session(rounds: usize) {
         ..fields(None)
     };
     let acceptor = namespace
-        .acceptor("visits", Wanted::Next, ReceiverOptions::default(), "counted".to_owned())
+        .acceptor(
+            "visits",
+            SessionSelector::Next,
+            ReceiverOptions::default(),
+            "counted".to_owned(),
+        )
         .expect("an acceptor");
     for _ in 0..rounds {
         sender.send(black_box(&fields), None, WAIT).expect("room");

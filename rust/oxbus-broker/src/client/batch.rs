@@ -9,7 +9,7 @@ use crate::write::EncodedMessage;
 
 /// The key that all messages of a batch share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Key {
+enum BatchKey {
     Empty,
     Same(Option<Box<str>>),
     Mixed,
@@ -19,7 +19,7 @@ enum Key {
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub(crate) messages: Vec<EncodedMessage>,
-    key: Key,
+    key: BatchKey,
     size_bytes: usize,
     size_bytes_max: usize,
 }
@@ -29,7 +29,7 @@ impl Batch {
     pub fn new(size_bytes_max: usize) -> Self {
         Self {
             messages: Vec::new(),
-            key: Key::Empty,
+            key: BatchKey::Empty,
             size_bytes: 0,
             size_bytes_max,
         }
@@ -57,9 +57,9 @@ impl Batch {
             return Err(Error::new(ErrorKind::MessageSizeExceeded, detail));
         }
         match &self.key {
-            Key::Empty => self.key = Key::Same(key.map(Into::into)),
-            Key::Same(first) if first.as_deref() != key => self.key = Key::Mixed,
-            Key::Same(_) | Key::Mixed => {}
+            BatchKey::Empty => self.key = BatchKey::Same(key.map(Into::into)),
+            BatchKey::Same(first) if first.as_deref() != key => self.key = BatchKey::Mixed,
+            BatchKey::Same(_) | BatchKey::Mixed => {}
         }
         self.messages.push(EncodedMessage::new(fields, len));
         self.size_bytes = size_bytes;
@@ -105,9 +105,9 @@ impl Batch {
     /// The key of all its messages; mixed keys are refused (B-080).
     pub(crate) fn key(&self) -> Result<Option<&str>> {
         match &self.key {
-            Key::Empty => Ok(None),
-            Key::Same(key) => Ok(key.as_deref()),
-            Key::Mixed => {
+            BatchKey::Empty => Ok(None),
+            BatchKey::Same(key) => Ok(key.as_deref()),
+            BatchKey::Mixed => {
                 let detail = "all messages of a batch to a partitioned entity need the same session_id or partition_key; \
                               send one batch per key, or use send_arrow, which splits by key";
                 Err(Error::new(ErrorKind::InvalidOperation, detail))

@@ -3,14 +3,14 @@
 
 mod acceptor;
 mod attach;
-mod attempts;
 mod batch;
 mod browse;
 mod commit;
 mod deferred;
+mod delivery_journal;
 mod duplicates;
 mod fan_in;
-mod named;
+mod numbered_error;
 mod partitioner;
 mod receiver;
 mod reservations;
@@ -21,19 +21,20 @@ mod settlement;
 mod transaction;
 mod wait;
 
-pub use acceptor::{Acceptor, Wanted};
+pub use acceptor::{Acceptor, SessionSelector};
 pub(crate) use attach::{attach_committed, is_attached};
 pub use batch::Batch;
-pub use browse::Browsed;
-pub use partitioner::{Keyless, KeylessTurn, Partitioner, Refused, Stored};
+pub use browse::BrowseItem;
+pub use partitioner::{Keyless, KeylessRotation, Partitioner, RefusedMessage, SendSummary};
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
 pub use reservations::{ReadPage, Reservations};
 pub use sender::Sender;
-pub use settle_list::Unsettled;
+pub use settle_list::SettleListError;
 pub use settlement::{SettleKey, Settlement};
-pub use transaction::{Numbers, Transaction};
-pub use wait::{Step, WaitOptions, WaitPlace, WaitSource, Waiting, step};
+pub use transaction::{PendingNumbers, Transaction};
+pub use wait::{WaitOptions, WaitQueueRef, WaitRegistration, WaitSource, WaitStep, step};
 
 pub use crate::entity::reservation::{
-    Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish,
+    AcquiredConsumer, Completion, PartitionPlan, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions,
+    StartPosition,
 };

@@ -25,83 +25,83 @@ pub struct WaitOptions<'a> {
     /// When this is over. Ending it notifies the waiters, or the wait asks now and then.
     pub cancellation: &'a Wait<'a>,
     /// How often to ask whether it is over; `None` when its end notifies.
-    pub ask_every: Option<Duration>,
+    pub poll_interval: Option<Duration>,
 }
 
 /// What brings work that may be waited for: messages, sessions.
 pub trait WaitSource {
     /// Where those who wait for it queue.
-    fn place(&self) -> WaitPlace;
+    fn wait_queue(&self) -> WaitQueueRef;
 
     /// How long to wait for a notification at most; `None` when one is sure to come.
-    fn look_again_after(&self) -> Option<Duration>;
+    fn recheck_after(&self) -> Option<Duration>;
 }
 
 /// A wait queue, kept alive.
-pub struct WaitPlace(Place);
+pub struct WaitQueueRef(WaitQueueOwner);
 
-enum Place {
-    Queue(Arc<Entity>, SubQueue),
+enum WaitQueueOwner {
+    Entity(Arc<Entity>, SubQueue),
     Session(Arc<AcceptedSession>),
 }
 
-impl WaitPlace {
+impl WaitQueueRef {
     /// With all who receive from a queue, or who accept its sessions.
-    pub(super) fn at_queue(queue: &Arc<Entity>, sub_queue: SubQueue) -> Self {
-        Self(Place::Queue(Arc::clone(queue), sub_queue))
+    pub(super) fn of_entity(entity: &Arc<Entity>, sub_queue: SubQueue) -> Self {
+        Self(WaitQueueOwner::Entity(Arc::clone(entity), sub_queue))
     }
 
     /// With those who receive from a session.
-    pub(super) fn at_session(accepted: &Arc<AcceptedSession>) -> Self {
-        Self(Place::Session(Arc::clone(accepted)))
+    pub(super) fn of_session(accepted: &Arc<AcceptedSession>) -> Self {
+        Self(WaitQueueOwner::Session(Arc::clone(accepted)))
     }
 }
 
-impl Deref for WaitPlace {
+impl Deref for WaitQueueRef {
     type Target = WaitQueue;
 
     fn deref(&self) -> &WaitQueue {
         match &self.0 {
-            Place::Queue(queue, sub_queue) => &queue.receivable(*sub_queue).wait_queue,
-            Place::Session(accepted) => accepted.wait_queue(),
+            WaitQueueOwner::Entity(entity, sub_queue) => &entity.receivable(*sub_queue).wait_queue,
+            WaitQueueOwner::Session(accepted) => accepted.wait_queue(),
         }
     }
 }
 
 /// A place in a wait queue between two steps. Dropped, it hands a notification that was not taken to the next one.
-pub struct Waiting {
-    waiter: Waiter<WaitPlace>,
+pub struct WaitRegistration {
+    waiter: Waiter<WaitQueueRef>,
     /// How long to sleep at most; `None` until notified.
-    pub at_most: Option<Duration>,
+    pub sleep_max: Option<Duration>,
 }
 
 /// What a step brought.
-pub type Step<T> = wait_queue::LookResult<T, Waiting>;
+pub type WaitStep<T> = wait_queue::LookResult<T, WaitRegistration>;
 
 /// Takes one step of a wait: looks, joins those who wait, and looks again. `callback` is called once, by whichever thread
 /// notifies; it must be short and must not receive. Without one a thread sleeps.
 pub fn step<T>(
     source: &impl WaitSource,
-    earlier: Option<Waiting>,
+    earlier: Option<WaitRegistration>,
     options: &WaitOptions<'_>,
     callback: Option<NotifyCallback>,
     look: impl FnMut() -> Result<Option<T>>,
-) -> Result<Step<T>> {
+) -> Result<WaitStep<T>> {
     let deadline = options.deadline;
     let is_late = || deadline.is_over();
     let stepped = look_or_register(
         earlier.map(|earlier| earlier.waiter),
         look,
-        || Waiter::register(source.place(), callback),
+        || Waiter::register(source.wait_queue(), callback),
         &options.cancellation.or_until(&is_late),
     )?;
     Ok(match stepped {
-        wait_queue::LookResult::Found(found) => Step::Found(found),
-        wait_queue::LookResult::Over => Step::Over,
+        wait_queue::LookResult::Found(found) => WaitStep::Found(found),
+        wait_queue::LookResult::Over => WaitStep::Over,
         wait_queue::LookResult::Waiting(waiter) => {
-            let times = [deadline.remaining(), source.look_again_after(), options.ask_every];
-            let at_most = times.into_iter().flatten().min();
-            Step::Waiting(Waiting { waiter, at_most })
+            let times = [deadline.remaining(), source.recheck_after(), options.poll_interval];
+            let sleep_max = times.into_iter().flatten().min();
+            WaitStep::Waiting(WaitRegistration { waiter, sleep_max })
         }
     })
 }
@@ -115,10 +115,10 @@ pub(super) fn until_found<T>(
     let mut earlier = None;
     loop {
         match step(source, earlier, options, None, &mut look)? {
-            Step::Found(found) => return Ok(Some(found)),
-            Step::Over => return Ok(None),
-            Step::Waiting(mut waiting) => {
-                waiting.waiter.wait(waiting.at_most);
+            WaitStep::Found(found) => return Ok(Some(found)),
+            WaitStep::Over => return Ok(None),
+            WaitStep::Waiting(mut waiting) => {
+                waiting.waiter.wait(waiting.sleep_max);
                 earlier = Some(waiting);
             }
         }
@@ -135,20 +135,20 @@ mod tests {
     use oxbus_model::sync::whole;
     use oxbus_store::Wait;
 
-    use super::{Step, WaitOptions, WaitSource, step};
+    use super::{WaitOptions, WaitSource, WaitStep, step};
     use crate::clock::Deadline;
     use crate::{Namespace, NamespaceOptions, Receiver, ReceiverOptions};
 
     const FOREVER: WaitOptions<'static> = WaitOptions {
         deadline: Deadline::Never,
         cancellation: &Wait::FOREVER,
-        ask_every: None,
+        poll_interval: None,
     };
 
     fn namespace() -> Namespace {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
-        let queue = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
-        queue.expect("a queue");
+        let entity = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
+        entity.expect("a queue");
         namespace
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let receiver = receiver(&namespace);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| receiver.receive_until(1, &FOREVER, &Wait::FOREVER));
-            while receiver.place().waiters() == 0 {
+            while receiver.wait_queue().waiters() == 0 {
                 std::thread::yield_now();
             }
             send(&namespace);
@@ -201,7 +201,7 @@ mod tests {
         let is_over = || asked.fetch_add(1, Ordering::Relaxed) > 4;
         let cancelled = WaitOptions {
             cancellation: &Wait::until(&is_over),
-            ask_every: Some(Duration::from_millis(1)),
+            poll_interval: Some(Duration::from_millis(1)),
             ..FOREVER
         };
         assert!(
@@ -210,7 +210,7 @@ mod tests {
                 .expect("no fault")
                 .is_none()
         );
-        assert_eq!(receiver.place().waiters(), 0);
+        assert_eq!(receiver.wait_queue().waiters(), 0);
     }
 
     #[test]
@@ -242,10 +242,10 @@ mod tests {
                         let stepped = step(receiver, None, &FOREVER, None, look);
                         asked += 1;
                         match stepped.expect("no fault") {
-                            Step::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
-                            Step::Over => unreachable!("nobody ends the wait"),
+                            WaitStep::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
+                            WaitStep::Over => unreachable!("nobody ends the wait"),
                             // Given up, sometimes after it was notified.
-                            Step::Waiting(waiting) => {
+                            WaitStep::Waiting(waiting) => {
                                 if asked.is_multiple_of(2) {
                                     std::thread::yield_now();
                                 }
@@ -273,7 +273,7 @@ mod tests {
                 }
             }
             done.store(true, Ordering::Relaxed);
-            receivers[0].place().notify_all();
+            receivers[0].wait_queue().notify_all();
         });
         assert_eq!(received.load(Ordering::Relaxed), MESSAGES);
     }
@@ -292,14 +292,14 @@ mod tests {
         };
         let look = || receiver.receive_now(1, &Wait::FOREVER);
         let stepped = step(&receiver, None, &FOREVER, Some(callback), look).expect("no fault");
-        let Step::Waiting(waiting) = stepped else {
+        let WaitStep::Waiting(waiting) = stepped else {
             panic!("there is nothing");
         };
-        assert!(waiting.at_most.is_some(), "a lock may end without a notification");
+        assert!(waiting.sleep_max.is_some(), "a lock may end without a notification");
         send(&namespace);
         let called = whole(called.1.wait_while(whole(called.0.lock()), |called| !*called));
         assert!(*called);
         let stepped = step(&receiver, Some(waiting), &FOREVER, None, look).expect("no fault");
-        assert!(matches!(stepped, Step::Found(_)));
+        assert!(matches!(stepped, WaitStep::Found(_)));
     }
 }

@@ -144,7 +144,7 @@ impl StageRegistry {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
-            let Some(queue) = self.core.entity_of(stage.entity) else {
+            let Some(queue) = self.core.entity_by_id(stage.entity) else {
                 let detail = format!(
                     "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows again: id=`{}`",
                     stage.id

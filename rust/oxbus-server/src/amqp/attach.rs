@@ -8,7 +8,7 @@ use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_amqp::engine::{AttachRequest, AttachResponse, LinkId};
 use oxbus_amqp::performative::{AmqpError, Attach, Role, SenderSettleMode, Source, Target, condition};
 use oxbus_broker::ReceiverOptions;
-use oxbus_broker::client::{SettleKey, Wanted};
+use oxbus_broker::client::{SessionSelector, SettleKey};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{AMQP_LINK_CREDIT, AMQP_REQUEST_CREDIT};
 use oxbus_model::options::{LockPolicy, ReceiveMode};
@@ -154,7 +154,7 @@ impl AmqpConnection {
             (Ok(LinkEndpoint::Sender(sender)), LinkKind::Attaching(pending)) => {
                 let attach = pending.attach.clone();
                 let address = pending.address.clone();
-                let message_max = sender.queue().settings().message_size_bytes_max as u64;
+                let message_max = sender.entity().settings().message_size_bytes_max as u64;
                 let tier = self.context.namespace().plan().tier;
                 let batch_max = tier.map_or(message_max, |tier| Tier::batch_size_bytes_max(tier) as u64);
                 link.kind = LinkKind::Send(Box::new(SendLink {
@@ -358,7 +358,7 @@ fn open(
         receiver.check_receives()?;
         return Ok(LinkEndpoint::Receiver(Box::new(receiver)));
     };
-    let is_next = selection == Wanted::Next;
+    let is_next = selection == SessionSelector::Next;
     let owner = attach.name.to_string();
     let acceptor = namespace.acceptor(&address.path, selection, options, owner)?;
     if is_next {
@@ -371,14 +371,14 @@ fn open(
 }
 
 /// The session that the filter requests; some clients send a described value, others a plain one (B-424).
-fn requested_session(attach: &Attach) -> Result<Option<Wanted>, AmqpError> {
+fn requested_session(attach: &Attach) -> Result<Option<SessionSelector>, AmqpError> {
     let filter = attach.source.as_deref().and_then(|source| source.filter.as_ref());
     let Some(value) = filter.and_then(|filter| filter.get(SESSION_FILTER)) else {
         return Ok(None);
     };
     match value.undescribed() {
-        AmqpValue::Null => Ok(Some(Wanted::Next)),
-        AmqpValue::String(id) => Ok(Some(Wanted::Named(id.to_string()))),
+        AmqpValue::Null => Ok(Some(SessionSelector::Next)),
+        AmqpValue::String(id) => Ok(Some(SessionSelector::Id(id.to_string()))),
         _ => Err(attach_fault(
             "com.microsoft:argument-error",
             "the session filter must be a string, or null for the next session",

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use oxbus_amqp::engine::{DeliveryId, IncomingId, LinkId};
 use oxbus_amqp::performative::{AmqpError, DeliveryState};
-use oxbus_broker::client::{Acceptor, Step};
+use oxbus_broker::client::{Acceptor, WaitStep};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
 use oxbus_model::caps::{AMQP_JOBS_MAX, AMQP_JOBS_WAITING_MAX};
@@ -26,9 +26,9 @@ pub(super) enum JobResult {
     /// The outcomes of sent messages, and their bytes.
     Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
     /// One attempt to receive messages.
-    ReceiveStep(LinkId, Result<Step<PendingDeliveries>>),
+    ReceiveStep(LinkId, Result<WaitStep<PendingDeliveries>>),
     /// One attempt to accept a session.
-    AcceptStep(LinkId, Result<Step<Box<Receiver>>>),
+    AcceptStep(LinkId, Result<WaitStep<Box<Receiver>>>),
     /// The outcomes of settlements.
     Settled(LinkId, Vec<(DeliveryId, DeliveryState)>),
     /// The reply to a request.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use oxbus_amqp::engine::{LinkId, OutgoingDelivery, SendError};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Delivery, SettleKey, Step, WaitOptions, step};
+use oxbus_broker::client::{Delivery, SettleKey, WaitOptions, WaitStep, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::AMQP_TAKE_MESSAGES;
@@ -76,14 +76,14 @@ impl AmqpConnection {
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::FOREVER,
-                ask_every: None,
+                poll_interval: None,
             };
             let attempt = || PendingDeliveries::receive_now(&receiver, max, store);
             JobResult::ReceiveStep(id, step(&*receiver, registration, &options, Some(callback), attempt))
         });
     }
 
-    pub(super) fn on_receive_step(&mut self, id: LinkId, stepped: Result<Step<PendingDeliveries>>) {
+    pub(super) fn on_receive_step(&mut self, id: LinkId, stepped: Result<WaitStep<PendingDeliveries>>) {
         let Some(link) = self.links.get_mut(&id) else {
             // Dropping the step releases the messages.
             return;
@@ -94,13 +94,13 @@ impl AmqpConnection {
         receive_link.is_attempting = false;
         let retry = std::mem::take(&mut receive_link.retry);
         match stepped {
-            Ok(Step::Found(mut pending)) => {
+            Ok(WaitStep::Found(mut pending)) => {
                 link.used_at = Instant::now();
                 receive_link.unsent.extend(pending.take_deliveries());
                 return self.try_receive(id);
             }
-            Ok(Step::Waiting(waiting)) => receive_link.waiting = Some(waiting),
-            Ok(Step::Over) => {}
+            Ok(WaitStep::Waiting(waiting)) => receive_link.waiting = Some(waiting),
+            Ok(WaitStep::Over) => {}
             Err(error) if error.kind() == ErrorKind::SessionLockLost => {
                 // A client that iterates over a session when its lock ends first sees the end of the iteration (B-201).
                 receive_link.session_lost_at = Some(Instant::now());

@@ -65,7 +65,7 @@ impl<'a> SendGroup<'a> {
         incoming: &IncomingDelivery,
     ) -> oxbus_model::Result<()> {
         let message = message::read_new(&incoming.message, coordinator.new_id(), |fields| {
-            sender.queue().encode(fields)
+            sender.entity().encode(fields)
         })?;
         let partitioner = match &mut self.partitioner {
             Some(partitioner) => partitioner,

@@ -9,7 +9,7 @@ use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_amqp::engine::{AttachResponse, LinkId};
 use oxbus_amqp::performative::Attach;
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Acceptor, Step, WaitOptions, WaitSource, step};
+use oxbus_broker::client::{Acceptor, WaitOptions, WaitSource, WaitStep, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::caps::{AMQP_ACCEPT_MS_DEFAULT, AMQP_ACCEPT_MS_MAX, AMQP_SESSION_LOST_MS};
 use oxbus_model::{Error, Result, Timestamp};
@@ -94,14 +94,14 @@ impl AmqpConnection {
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::FOREVER,
-                ask_every: None,
+                poll_interval: None,
             };
             let accept = || Ok(acceptor.accept_now(store)?.map(Box::new));
             JobResult::AcceptStep(id, step(&*acceptor, registration, &options, Some(callback), accept))
         });
     }
 
-    pub(super) fn on_accept_step(&mut self, id: LinkId, stepped: Result<Step<Box<Receiver>>>) {
+    pub(super) fn on_accept_step(&mut self, id: LinkId, stepped: Result<WaitStep<Box<Receiver>>>) {
         let Some(LinkKind::Attaching(pending)) = self.links.get_mut(&id).map(|link| &mut link.kind) else {
             // The client has detached: dropping the step releases the session.
             return;
@@ -109,13 +109,13 @@ impl AmqpConnection {
         let Some(waiting) = &mut pending.waiting else { return };
         waiting.is_attempting = false;
         match stepped {
-            Ok(Step::Found(receiver)) => self.opened(id, Ok(LinkEndpoint::Receiver(receiver))),
-            Ok(Step::Over) => {
+            Ok(WaitStep::Found(receiver)) => self.opened(id, Ok(LinkEndpoint::Receiver(receiver))),
+            Ok(WaitStep::Over) => {
                 let error = waiting.acceptor.timed_out();
                 self.refuse_session(id, &error);
             }
-            Ok(Step::Waiting(registration)) => {
-                let next = registration.at_most.map(|time| Instant::now() + time);
+            Ok(WaitStep::Waiting(registration)) => {
+                let next = registration.sleep_max.map(|time| Instant::now() + time);
                 waiting.waiting = Some(registration);
                 if waiting.retry {
                     return self.try_accept_session(id);
@@ -147,7 +147,7 @@ impl AmqpConnection {
         let retry = receive_link
             .waiting
             .as_ref()
-            .and_then(|_| receive_link.receiver.look_again_after())
+            .and_then(|_| receive_link.receiver.recheck_after())
             .map(|wait| now + wait);
         let next = [lost.or(lock_end), retry].into_iter().flatten().min();
         self.timers.set(id, next);

@@ -10,7 +10,7 @@ use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_amqp::engine::{DeliveryDisposition, DeliveryId, LinkId, SessionId};
 use oxbus_amqp::performative::{AmqpError, DeliveryState, Modified};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{SettleKey, Settlement, Unsettled};
+use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
 use oxbus_model::caps::AMQP_UNSETTLED_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
@@ -130,8 +130,10 @@ fn complete(
         let Some(id) = reply_to else { continue };
         let contains = |positions: &[usize]| positions.binary_search(&position).is_ok();
         let state = match &settled {
-            Ok(lost) | Err(Unsettled { lost, .. }) if contains(lost) => fault::of(&receiver.lock_lost(key)).into(),
-            Err(Unsettled { error, positions, .. }) if contains(positions) => fault::of(error).into(),
+            Ok(lost) | Err(SettleListError { lost, .. }) if contains(lost) => {
+                fault::of(&receiver.lock_lost(key)).into()
+            }
+            Err(SettleListError { error, positions, .. }) if contains(positions) => fault::of(error).into(),
             Ok(_) | Err(_) => DeliveryState::Accepted,
         };
         answers.push((id, state));

@@ -2,7 +2,7 @@
 //! Receivers and sessions: open, accept, receive, fetch, close.
 
 use oxbus_broker::ReceiverOptions;
-use oxbus_broker::client::{Delivery, SettleKey, Wanted};
+use oxbus_broker::client::{Delivery, SessionSelector, SettleKey};
 use oxbus_model::ErrorKind;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::ReceiveMode;
@@ -70,7 +70,7 @@ impl Bus {
             refusals.push(ErrorKind::SessionCannotBeLocked);
         }
         let path = self.world.entities[entity].name.clone();
-        let wanted = named.clone().map_or(Wanted::Next, Wanted::Named);
+        let wanted = named.clone().map_or(SessionSelector::Next, SessionSelector::Id);
         let acceptor = self
             .namespace
             .acceptor(&path, wanted, options(SubQueue::Main, deletes, 0), "sim".to_owned());
