@@ -71,7 +71,7 @@ impl Receiver {
         // The fetch is charged once the journal says so.
         let first_hold = if is_durable { REMOVAL_LOCK } else { hold };
         cell.store(self.sub_queue)
-            .lock_deferred(&counters, first_hold, moment.now, moment.ticks, &mut claims)
+            .lock_deferred(&counters, first_hold, moment.now, &mut claims)
             .map_err(|counter| {
                 self.end_found_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))

@@ -179,7 +179,7 @@ impl Receiver {
                 continue;
             }
             let hold = self.hold_for_caller(moment.ticks);
-            if let Some(key) = store.hand_out(claimed.key, hold) {
+            if let Some(key) = store.deliver_cached(claimed.key, hold) {
                 claimed.key = key;
                 if let ClaimMode::Lock { deadline } = hold {
                     claimed.deadline = deadline;

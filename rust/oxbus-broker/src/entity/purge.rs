@@ -288,7 +288,7 @@ impl Entity {
             };
             if is_over {
                 expired.push(claimed);
-            } else if let Some(key) = cell.store(sub_queue).hand_out(claimed.key, hold) {
+            } else if let Some(key) = cell.store(sub_queue).deliver_cached(claimed.key, hold) {
                 claimed.key = key;
                 chosen.push(claimed);
             }
