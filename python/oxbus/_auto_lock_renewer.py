@@ -177,7 +177,7 @@ class AutoLockRenewer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
+            raise ServiceBusError("the AutoLockRenewer is closed: create a new one", condition="amqp:illegal-state")
 
     def _start(self) -> None:
         """Start the thread unless it runs; the caller holds the condition."""

@@ -178,7 +178,7 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
         Source: docs/behaviour.md B-306 to B-330.
         """
         if self._closed:
-            raise ValueError("the client is closed: make a new ServiceBusClient")
+            raise ValueError("the client is closed: create a new ServiceBusClient")
         return Transaction(self._namespace, cross_entity=cross_entity)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ class ClientHandles:
 
     def _check(self, entity_name: str, socket_timeout: float | None) -> None:
         if self._closed:
-            raise ValueError("the client is closed: make a new ServiceBusClient")
+            raise ValueError("the client is closed: create a new ServiceBusClient")
         if self._entity_path is not None and entity_name != self._entity_path:
             raise ValueError(
                 "the connection string is for another entity: use one without EntityPath, "

@@ -34,7 +34,7 @@ def lock_end(renewable: object, session_class: type) -> datetime:
     if locked_until is None:
         raise ValueError(
             "there is no lock to renew: the message was settled, peeked, or received in RECEIVE_AND_DELETE mode, or it "
-            "is one of a session. Receive it in PEEK_LOCK mode and register it before it is settled; of a session, "
+            "belongs to a session. Receive it in PEEK_LOCK mode and register it before it is settled; for a session, "
             "register receiver.session."
         )
     return locked_until

@@ -85,7 +85,7 @@ def _explained(function: Callable[..., Any], call: str) -> Callable[..., Any]:
             try:
                 called = function(*values, **options)
             except TypeError as error:
-                raise _refusal(error, function, call, options) from None
+                raise _argument_error(error, function, call, options) from None
             return await called
 
         return explained_later
@@ -97,13 +97,13 @@ def _explained(function: Callable[..., Any], call: str) -> Callable[..., Any]:
         except TypeError as error:
             # The function did not start: the arguments do not fit its signature.
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise _refusal(error, function, call, options) from None
+                raise _argument_error(error, function, call, options) from None
             raise
 
     return explained
 
 
-def _refusal(error: TypeError, function: Callable[..., Any], call: str, options: Iterable[str]) -> TypeError:
+def _argument_error(error: TypeError, function: Callable[..., Any], call: str, options: Iterable[str]) -> TypeError:
     known = [name for name in inspect.signature(function).parameters if name not in {"self", "cls"}]
     for name in options:
         if name not in known:

@@ -183,7 +183,7 @@ class OperationTimeoutError(ServiceBusError):
     condition = "com.microsoft:timeout"
     is_transient = True
     default_message = (
-        "The time for the call ran out, and a send may or may not have been stored. "
+        "The call timed out, and a send may or may not have been stored. "
         "Retry, with the same message id if it was a send."
     )
 
@@ -216,9 +216,7 @@ class MessageNotFoundError(ServiceBusError):
     """
 
     condition = "com.microsoft:message-not-found"
-    default_message = (
-        "No message answers to that sequence number, or it is locked. Peek to see which messages there are."
-    )
+    default_message = "No message has that sequence number, or it is locked. Peek to find existing messages."
 
 
 class MessageSizeExceededError(ServiceBusError, ValueError):
@@ -266,7 +264,9 @@ class ServiceBusQuotaExceededError(ServiceBusError):
 
     condition = "amqp:resource-limit-exceeded"
     is_transient = True
-    default_message = "The entity is full. Receive and complete messages, the dead-lettered ones too, then send again."
+    default_message = (
+        "The entity is full. Receive and complete messages, including dead-lettered ones, then send again."
+    )
 
 
 class ServiceBusServerBusyError(ServiceBusError):
@@ -277,7 +277,7 @@ class ServiceBusServerBusyError(ServiceBusError):
 
     condition = "com.microsoft:server-busy"
     is_transient = True
-    default_message = "The broker is busy. Wait some seconds, then make the same call again."
+    default_message = "The broker is busy. Wait some seconds, then repeat the call."
 
 
 class PartitionUnavailableError(ServiceBusServerBusyError):
@@ -349,7 +349,7 @@ class ReservationFencedError(ServiceBusError):
     """
 
     condition = "amqp:link:stolen"
-    default_message = "Another program acquired this consumer. Use another one, or let that program go on."
+    default_message = "Another program acquired this consumer. Use another one, or let that program continue."
 
 
 class CheckpointBehindError(ServiceBusError):
@@ -359,16 +359,14 @@ class CheckpointBehindError(ServiceBusError):
     """
 
     condition = "amqp:precondition-failed"
-    default_message = "That number was completed before. Use another consumer, or go on behind what is done."
+    default_message = "That number was completed before. Use another consumer, or continue after the completed number."
 
 
 class ForkedProcessError(ServiceBusError):
     """The handle was made before a fork: open a namespace in the child process."""
 
     condition = "amqp:illegal-state"
-    default_message = (
-        "This handle was made before the process forked. Open a namespace of its own in the child process."
-    )
+    default_message = "This handle was created before the process forked. Open a namespace in the child process."
 
 
 class NamespaceInUseError(ServiceBusError):
@@ -405,14 +403,16 @@ class ServiceBusAuthenticationError(ServiceBusError):
     """A server rejected the credential: check it."""
 
     condition = "com.microsoft:auth-failed"
-    default_message = "The server did not accept the credential. Check the key or token of the connection string."
+    default_message = "The server rejected the credential. Check the key or token of the connection string."
 
 
 class ServiceBusAuthorizationError(ServiceBusError):
     """The credential lacks the right for this call: use one with the right that the error names."""
 
     condition = "amqp:unauthorized-access"
-    default_message = "The credential has no right to do this. Use one with the Send, Listen or Manage right it needs."
+    default_message = (
+        "The credential lacks the right for this call. Use one with the Send, Listen or Manage right that it needs."
+    )
 
 
 class AutoLockRenewFailed(ServiceBusError):  # noqa: N818 (the SDK's name)

@@ -103,17 +103,17 @@ SQL, EQUAL = f"{S}.Rules.0.Properties", f"{S}.Rules.1.Properties"
         ("UserConfig.Namespaces", [], "has 0 namespaces"),
         ("UserConfig.Namespaces", [{}, {}], "has 2 namespaces"),
         ("UserConfig.Namespaces.0.Relays", [], "unknown key; the keys here are Name, Queues, Topics"),
-        (Q, "orders", "must be an object, not a text"),
+        (Q, "orders", "must be an object, not a string"),
         (f"{Q}.Name", None, "is missing"),
-        (f"{Q}.Name", 5, "must be a text, not a whole number"),
+        (f"{Q}.Name", 5, "must be a string, not an integer"),
         (f"{Q}.LockDuration", "PT1M", "unknown key"),
         (f"{Q}.Properties.LockDuraton", "PT1M", "unknown key; did you mean LockDuration?"),
         (f"{Q}.Properties.LockDuration", "1 minute", "must be an ISO 8601 duration"),
-        (f"{Q}.Properties.LockDuration", 60, "must be a text, not a whole number"),
-        (f"{Q}.Properties.MaxDeliveryCount", "3", "must be a whole number, not a text"),
-        (f"{Q}.Properties.MaxDeliveryCount", True, "must be a whole number, not true or false"),
-        (f"{Q}.Properties.MaxDeliveryCount", 1.5, "must be a whole number, not `1.5`"),
-        (f"{Q}.Properties.RequiresSession", 1, "must be true or false, not a whole number"),
+        (f"{Q}.Properties.LockDuration", 60, "must be a string, not an integer"),
+        (f"{Q}.Properties.MaxDeliveryCount", "3", "must be an integer, not a string"),
+        (f"{Q}.Properties.MaxDeliveryCount", True, "must be an integer, not true or false"),
+        (f"{Q}.Properties.MaxDeliveryCount", 1.5, "must be an integer, not `1.5`"),
+        (f"{Q}.Properties.RequiresSession", 1, "must be true or false, not an integer"),
         (f"{T}.Properties.LockDuration", "PT1M", "unknown key"),
         (f"{S}.Properties.EnablePartitioning", True, "unknown key"),
         (f"{SQL}.FilterType", None, "is missing"),
@@ -124,10 +124,10 @@ SQL, EQUAL = f"{S}.Rules.0.Properties", f"{S}.Rules.1.Properties"
         (f"{SQL}.Action.Expression", "SET a=1", "unknown key; did you mean SqlExpression?"),
         (f"{EQUAL}.CorrelationFilter", None, "is missing"),
         (f"{EQUAL}.CorrelationFilter.Subject", "x", "unknown key"),
-        (f"{EQUAL}.CorrelationFilter.Properties.n", [1], "must be a text, a number, true or false, not a list"),
+        (f"{EQUAL}.CorrelationFilter.Properties.n", [1], "must be a string, a number, true or false, not a list"),
     ],
 )
-def test_mistake_is_told_with_its_place(
+def test_error_names_the_place(
     open_namespace: Callable[..., Namespace], tmp_path: Path, store: str, place: str, value: Any, problem: str
 ) -> None:
     """Unknown keys, missing ones and values of the wrong kind; nothing is opened or made then."""
@@ -145,7 +145,7 @@ def test_mistake_is_told_with_its_place(
     assert (store, list(tmp_path.iterdir())) == (store, [])
 
 
-def test_name_that_is_there_twice(open_namespace: Callable[..., Namespace]) -> None:
+def test_duplicate_name(open_namespace: Callable[..., Namespace]) -> None:
     """Letter case does not tell names apart, and topics share theirs with queues (B-016, B-018)."""
     for two in (
         config(queues=[{"Name": "orders"}, {"Name": "ORDERS"}]),
@@ -153,7 +153,7 @@ def test_name_that_is_there_twice(open_namespace: Callable[..., Namespace]) -> N
         config(topics=[topic({"Name": "a"}, {"Name": "A"})]),
         config(topics=[topic({"Name": "a", "Rules": [GOOD_RULE, GOOD_RULE | {"Name": "S"}]})]),
     ):
-        with pytest.raises(ValueError, match=r"has the name of UserConfig\.Namespaces\[0\]"):
+        with pytest.raises(ValueError, match=r"has the same name as UserConfig\.Namespaces\[0\]"):
             open_namespace(config=two)
 
 

@@ -266,7 +266,7 @@ def test_report_shows_verdict_and_chart() -> None:
     paper = io.StringIO()
     print_report(run_demo(out=lambda table: table.slice(1)), Console(file=paper, width=120))
     text = paper.getvalue()
-    assert "FAILED" in text
+    assert "WRONG" in text
     assert "claims do not hold" in text
     assert "Messages per partition" in text
 
@@ -301,7 +301,7 @@ def test_directory_is_told_and_removed_when_all_is_right(
     monkeypatch.setattr(main, "run", run)
     assert main.main(directory) == (0 if passed else 1)
     told = capsys.readouterr().out
-    assert f"kept in {directory}" in told
+    assert f"stored in {directory}" in told
     assert directory.exists() == (not passed)
     assert ("starts from the beginning" in told) == (not passed)
 
@@ -333,10 +333,10 @@ def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 @pytest.mark.parametrize("module", [aircraft_sessions, carrier_topic])
-def test_wrong_side_trip_fails(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+def test_wrong_scenario_fails(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
     """One wrong claim of the sessions or the topic, and the demo as a whole fails."""
     wrong = ScenarioResult([Check("nothing is wrong", passed=False, finding="1 is")], rows=1, seconds=1.0)
-    monkeypatch.setattr(module, "travel", lambda _messages: wrong)
+    monkeypatch.setattr(module, "run_scenario", lambda _messages: wrong)
     report = run_demo()
     assert not report.passed
     assert failed_claims(report) == "nothing is wrong"

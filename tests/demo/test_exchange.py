@@ -126,7 +126,7 @@ def all_ids(batches: list[pa.RecordBatch]) -> list[str]:
 
 
 def noted(batches: int) -> ProgressLog:
-    """ProgressLog that say how many batches were acknowledged."""
+    """A progress log that says how many batches were acknowledged."""
     notes = ProgressLog()
     notes.acknowledge(batches)
     return notes

@@ -33,7 +33,7 @@ def test_offsets_say_what_they_stand_for() -> None:
 def test_checkpoint_of_another_query_is_refused() -> None:
     """Of another incarnation, another consumer, another mode, or of something else."""
     offset = reserving_offset("e1", "c", 7)
-    with pytest.raises(ForeignCheckpointError, match="another entity"):
+    with pytest.raises(ForeignCheckpointError, match="does not belong to the entity"):
         reservation_number(offset, path="q", incarnation="e2", consumer="c")
     with pytest.raises(ForeignCheckpointError, match="belongs to consumer `c`"):
         reservation_number(offset, path="q", incarnation="e1", consumer="d")

@@ -114,7 +114,7 @@ def test_value_of_a_wrong_form_is_refused(name: str, value: str) -> None:
         ("batch write", {"consumer": "c"}, "only for a stream read"),
         ("stream write", {"subscription": "s"}, "no meaning for a stream write"),
         ("batch read", {"receiveMode": "peekLock"}, "availableNow"),
-        ("batch read", {"topic": "t"}, "beside topic"),
+        ("batch read", {"topic": "t"}, "together with topic"),
         ("stream read", {"receiveMode": "peek", "subQueue": "deadLetter"}, "use peekLock"),
         ("stream read", {"startingOffsets": '{"0": 1}'}, "receiveMode peek"),
         ("stream read", {"startingTimestamp": "0"}, "receiveMode peek"),

@@ -69,14 +69,13 @@ def read_configuration(config: object) -> Configuration:
         config = _load(Path(config))
     elif not isinstance(config, Mapping):
         raise TypeError(
-            f"config must be the path of a config.json, or what such a file holds as a dict, "
-            f"not {type(config).__name__}"
+            f"config must be the path of a config.json, or its content as a dict, not {type(config).__name__}"
         )
     user = Section(config, "", ("UserConfig", "$schema")).required_section("UserConfig", ("Namespaces", "Logging"))
     namespaces = user.sections("Namespaces", ("Name", "Queues", "Topics"))
     if len(namespaces) != 1:
         raise ValueError(
-            f"config: UserConfig.Namespaces has {len(namespaces)} namespaces; oxbus.Namespace is one: keep one of them"
+            f"config: UserConfig.Namespaces has {len(namespaces)} namespaces; oxbus.Namespace is one: keep one"
         )
     (namespace,) = namespaces
     queues = [
@@ -163,4 +162,4 @@ def _check_unique(places: list[tuple[str, str]]) -> None:
     for name, place in places:
         known = first.setdefault(name.lower(), place)
         if known != place:
-            raise ValueError(f"config: {place} has the name of {known}; give one of them another name: `{name}`")
+            raise ValueError(f"config: {place} has the same name as {known}; rename one of them: `{name}`")

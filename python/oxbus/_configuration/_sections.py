@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import timedelta
 
-_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a whole number"}
+_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "an integer"}
 
 
 class Section:
@@ -65,7 +65,7 @@ class Section:
         found = self._of_kind(key, dict) if key in self else {}
         for name, value in found.items():
             if not isinstance(value, str | int | float):
-                raise self._wrong(f"{key}.{name}", f"must be a text, a number, true or false, not {_shown(value)}")
+                raise self._wrong(f"{key}.{name}", f"must be a string, a number, true or false, not {_shown(value)}")
         return dict(found)
 
     def text(self, key: str) -> str:

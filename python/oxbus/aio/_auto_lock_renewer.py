@@ -157,7 +157,7 @@ class AutoLockRenewer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ServiceBusError("the AutoLockRenewer is closed: make a new one", condition="amqp:illegal-state")
+            raise ServiceBusError("the AutoLockRenewer is closed: create a new one", condition="amqp:illegal-state")
 
     async def _watch(self) -> None:
         """Renew due locks until none is left."""

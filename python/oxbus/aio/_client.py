@@ -415,7 +415,7 @@ class ServiceBusClient:
         Source: docs/behaviour.md B-306 to B-330.
         """
         if self._client._closed:
-            raise ValueError("the client is closed: make a new ServiceBusClient")
+            raise ValueError("the client is closed: create a new ServiceBusClient")
         return Transaction(self._client._namespace, self._calls, cross_entity=cross_entity)
 
     async def close(self) -> None:

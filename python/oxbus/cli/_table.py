@@ -134,12 +134,12 @@ def _print_paragraphs(table: _Table, limit: int, title: int) -> None:
         print(" ".join(row[:title]))
         others = zip(table.headings[title:], row[title:], strict=True)
         line = ""
-        for told in (f"{heading} {text}" for heading, text in others if text != _NOTHING):
-            if line and len(line) + len(told) + len(_INDENT) + 3 > limit:
+        for part in (f"{heading} {text}" for heading, text in others if text != _NOTHING):
+            if line and len(line) + len(part) + len(_INDENT) + 3 > limit:
                 _print_indented(f"{line},", limit)
-                line = told
+                line = part
             else:
-                line = f"{line}, {told}" if line else told
+                line = f"{line}, {part}" if line else part
         _print_indented(line, limit)
 
 

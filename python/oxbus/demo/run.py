@@ -87,7 +87,7 @@ def run(
         *by_topic.checks,
         *(encoded.bulk.checks if encoded.bulk else ()),
     ]
-    told = [stories.lock_expiry(), stories.dead_letter()]
+    shown_stories = [stories.lock_expiry(), stories.dead_letter()]
     progress.update(checking, total=1, completed=1)
 
     runs = Runs(
@@ -103,7 +103,7 @@ def run(
         messages_per_partition=deliveries.per_partition(PARTITIONS),
         messages_per_receiver=deliveries.per_receiver(notes.run, exchange.RECEIVERS),
         checks=findings,
-        stories=told,
+        stories=shown_stories,
         seconds={
             "encode": encoded.encode_seconds,
             "send": sent.seconds,

@@ -44,18 +44,18 @@ def lock_expiry() -> Story:
             clock.advance(LOCK_SECONDS + 1)
             again = other.receive_messages(max_wait_time=0)
             steps.append(f"{LOCK_SECONDS + 1} s later it sees {len(again)}, delivery count {again[0].delivery_count}")
-            refused = False
+            rejected = False
             try:
                 slow.complete_message(late)
                 steps.append("the slow receiver completes a message it no longer holds")
             except MessageLockLostError as error:
-                refused = True
-                steps.append(f"the slow receiver's completion is refused: {type(error).__name__}")
+                rejected = True
+                steps.append(f"the slow receiver's completion is rejected: {type(error).__name__}")
             other.complete_message(again[0])
             left = other.peek_messages()
             steps.append(f"the other receiver completes it; {len(left)} messages are left")
 
-    right = refused and not hidden and not left and again[0].delivery_count == 1
+    right = rejected and not hidden and not left and again[0].delivery_count == 1
     return Story("A lock that expires", steps, right and again[0].sequence_number == late.sequence_number)
 
 

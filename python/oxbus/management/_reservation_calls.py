@@ -111,5 +111,5 @@ def _path(entity: str, sub_queue: ServiceBusSubQueue | str | None) -> str:
     if sub_queue is None:
         return entity
     if ServiceBusSubQueue(sub_queue) is not ServiceBusSubQueue.DEAD_LETTER:
-        raise ValueError(f"only the dead-letter queue has reservations of its own: {sub_queue=}")
+        raise ValueError(f"sub_queue must be the dead-letter queue or None: {sub_queue=}")
     return f"{entity}/$DeadLetterQueue"

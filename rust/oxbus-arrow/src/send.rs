@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oxbus_broker::Sender;
-use oxbus_broker::client::{KeylessPolicy, PartitionedSend, Partitioner};
+use oxbus_broker::client::{Keyless, Partitioner, SendSummary};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::write::EncodedMessage;
 use oxbus_model::message::NewId;
@@ -86,7 +86,7 @@ impl<S: Borrow<Sender>> Outgoing<S> {
     pub fn new(sender: S, new_id: NewId) -> Result<Self> {
         Ok(Self {
             new_id,
-            partitioner: Partitioner::new(sender, KeylessPolicy::Spread)?,
+            partitioner: Partitioner::new(sender, Keyless::Spread)?,
             properties: PropertiesBuilder::default(),
         })
     }
@@ -98,7 +98,7 @@ impl<S: Borrow<Sender>> Outgoing<S> {
 
     /// Checks and encodes further rows.
     pub fn push(&mut self, chunk: &Columns) -> Result<()> {
-        let entity = Arc::clone(self.partitioner.sender().queue());
+        let entity = Arc::clone(self.partitioner.sender().entity());
         // All at once: a count that threads share is dear.
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
@@ -114,7 +114,7 @@ impl<S: Borrow<Sender>> Outgoing<S> {
 
     /// Stores the rows.
     pub fn send(self, wait: &Wait<'_>) -> Sent {
-        let PartitionedSend {
+        let SendSummary {
             stored,
             refused,
             reason,

@@ -9,7 +9,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{Field, Schema};
-use oxbus_broker::client::{BrowsedMessage, Delivery, SettleKey};
+use oxbus_broker::client::{BrowseItem, Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Body, Fields, MessageId, Value};
@@ -134,7 +134,7 @@ impl TableBuilder {
             }
         }
         self.push(
-            receiver.queue(),
+            receiver.entity(),
             &Shown {
                 index: delivery.index,
                 counter: claimed.key.counter,
@@ -149,8 +149,8 @@ impl TableBuilder {
     }
 
     /// Adds a message that was only looked at; it has no lock.
-    pub fn push_browsed(&mut self, queue: &Entity, browsed: &BrowsedMessage, with_body: bool) -> Result<()> {
-        let BrowsedMessage { index, message } = browsed;
+    pub fn push_browsed(&mut self, queue: &Entity, browsed: &BrowseItem, with_body: bool) -> Result<()> {
+        let BrowseItem { index, message } = browsed;
         self.push_peeked(queue, *index, message, bytes_of(&message.record), with_body)
     }
 
@@ -214,7 +214,7 @@ impl TableBuilder {
             column.append_value(Entity::sequence_number(shown.index, shown.counter).0 as i64);
         }
         if let Some(column) = &mut self.partition_id {
-            let partition = queue.shown_partition(shown.index);
+            let partition = queue.visible_partition(shown.index);
             column.append_option(partition.map(|partition| partition.0 as i16));
         }
         if let Some(column) = &mut self.enqueued {

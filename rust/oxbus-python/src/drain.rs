@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use oxbus_arrow::{Chosen, TableBuilder};
-use oxbus_broker::entity::{Drained, Entity, Waiting};
+use oxbus_broker::entity::{DrainOutcome, DrainPage, Entity};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
 use oxbus_store::CoalescingReader;
@@ -44,11 +44,11 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 }
 
 /// The chosen columns of messages, whose bytes go there from wherever they are.
-fn table_of(queue: &Entity, partition: PartitionId, waiting: &Waiting, chosen: &Chosen) -> Result<RecordBatch> {
+fn table_of(queue: &Entity, partition: PartitionId, waiting: &DrainPage, chosen: &Chosen) -> Result<RecordBatch> {
     let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
     let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
     let mut reader = CoalescingReader::default();
-    queue.read_waiting(partition, &waiting.messages, &mut reader, |message, record| {
+    queue.read_records(partition, &waiting.messages, &mut reader, |message, record| {
         builder.push_peeked(queue, partition.0.into(), message, record, true)
     })?;
     builder.finish()
@@ -82,7 +82,7 @@ impl _Drain {
         let (queue, partition) = (self.entity.get()?, self.partition);
         let page = waiting::outside(py, |wait| {
             let counter = SequenceNumber(from).counter().max(Counter::FIRST);
-            let waiting = queue.waiting(self.sub_queue, partition, counter, bytes_max, wait)?;
+            let waiting = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
             let next = waiting
                 .next
                 .map(|next| Entity::sequence_number(usize::from(partition.0), next).0);
@@ -102,9 +102,9 @@ impl _Drain {
         description: Option<&str>,
     ) -> PyResult<usize> {
         let outcome = match outcome {
-            "complete" => Drained::Complete,
-            "defer" => Drained::Defer,
-            "dead_letter" => Drained::DeadLetter { reason, description },
+            "complete" => DrainOutcome::Complete,
+            "defer" => DrainOutcome::Defer,
+            "dead_letter" => DrainOutcome::DeadLetter { reason, description },
             _ => {
                 let detail = format!("unknown outcome; use `complete`, `defer` or `dead_letter`: `{outcome}`");
                 return Err(PyValueError::new_err(detail));
@@ -133,7 +133,7 @@ impl _Drain {
         counters.dedup();
         let queue = self.entity.get()?;
         waiting::outside(numbers.py(), |wait| {
-            queue.settle_waiting(self.sub_queue, self.partition, &counters, outcome, wait)
+            queue.settle_drained(self.sub_queue, self.partition, &counters, outcome, wait)
         })?
         .or_raise()
     }

@@ -350,7 +350,7 @@ impl Namespace {
             options,
             max_wait_time,
             auto_lock_renewer,
-            session.map(|(session_id,)| session_id.map_or(SessionSelector::Next, SessionSelector::Named)),
+            session.map(|(session_id,)| session_id.map_or(SessionSelector::Next, SessionSelector::Id)),
         )
         .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use oxbus_broker::client::{BrowsedMessage, Delivery, SettleKey};
+use oxbus_broker::client::{BrowseItem, Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Fields, Value};
@@ -95,9 +95,9 @@ impl ServiceBusReceivedMessage {
     pub(crate) fn of_browsed<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
-        browsed: BrowsedMessage,
+        browsed: BrowseItem,
     ) -> PyResult<Bound<'py, Self>> {
-        let BrowsedMessage { index, message } = browsed;
+        let BrowseItem { index, message } = browsed;
         let shown = Self {
             at: SettleKey {
                 index,
@@ -149,11 +149,11 @@ impl ServiceBusReceivedMessage {
             return Err(raise(&Error::new(ErrorKind::MessageAlreadySettled, detail)));
         }
         let is_of_other = shared.sub_queue() != receiver.sub_queue() || receiver.is_of_transfer();
-        if !Arc::ptr_eq(shared.queue(), receiver.queue()) || is_of_other {
+        if !Arc::ptr_eq(shared.entity(), receiver.entity()) || is_of_other {
             let detail = format!(
                 "the message belongs to another entity; settle it with a receiver of its own queue: its queue=`{}` this queue=`{}`",
-                shared.queue().name().as_str(),
-                receiver.queue().name().as_str()
+                shared.entity().name().as_str(),
+                receiver.entity().name().as_str()
             );
             return Err(raise(&Error::new(ErrorKind::MessageLockLost, detail)));
         }
@@ -218,8 +218,8 @@ impl ServiceBusReceivedMessage {
             .receiver
             .get()
             .receiver()?
-            .queue()
-            .shown_partition(self.at.index)
+            .entity()
+            .visible_partition(self.at.index)
             .map(|partition| partition.0))
     }
 
@@ -302,7 +302,7 @@ impl ServiceBusReceivedMessage {
                 "Session messages do not expire. Please use the Session expiry instead.",
             ));
         }
-        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= receiver.queue().now().0)
+        Ok(self.is_locked() && self.locked_until.load(Ordering::Acquire) <= receiver.entity().now().0)
     }
 
     #[getter]

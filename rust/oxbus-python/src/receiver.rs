@@ -353,7 +353,7 @@ impl ServiceBusReceiver {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
             // Who waits for its session learns it.
-            acceptor.queue().wake_all();
+            acceptor.entity().wake_all();
         }
     }
 

@@ -2,7 +2,7 @@
 //! Waiting in a thread of Python for messages, for a session or for a reservation.
 
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{Acceptor, Deliveries, Plan, Reservations, Wish};
+use oxbus_broker::client::{Acceptor, Deliveries, ReservationPlan, Reservations, ReserveOptions};
 use oxbus_broker::clock::Deadline;
 use oxbus_store::Wait;
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ pub(crate) fn receive(
     deadline: impl FnOnce() -> PyResult<Deadline>,
 ) -> PyResult<()> {
     // One that finds something is done before leaving the interpreter would pay.
-    if max <= IN_PLACE_MAX && !receiver.queue().may_wait() {
+    if max <= IN_PLACE_MAX && !receiver.entity().may_wait() {
         receiver.receive_into(max, out, &Wait::FOREVER).or_raise()?;
         if !out.is_empty() {
             return Ok(());
@@ -57,14 +57,14 @@ pub(crate) fn reserve(
     reservations: &Reservations,
     consumer: &str,
     number: (u64, u64),
-    wish: &Wish,
-) -> PyResult<Plan> {
-    let deadline = Deadline::after(Some(wish.wait));
+    options: &ReserveOptions,
+) -> PyResult<ReservationPlan> {
+    let deadline = Deadline::after(Some(options.wait));
     let found = until_notified(
         py,
         deadline,
         || false,
-        |options| reservations.reserve_until(consumer, number, wish, options, &Wait::FOREVER),
+        |until| reservations.reserve_until(consumer, number, options, until, &Wait::FOREVER),
     )?;
     Ok(found.unwrap_or_else(|| reservations.empty_plan(number.0, number.1)))
 }

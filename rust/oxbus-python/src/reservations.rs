@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Reservations`: the reservations of an entity, in this process.
 
-use oxbus_broker::client::{self, Plan, ReservationInfo, Settlement, Standing, Start, Wish};
+use oxbus_broker::client::{
+    self, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions, Settlement, StartPosition,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -21,7 +23,7 @@ impl Reservations {
     }
 }
 
-fn plan_dict<'py>(py: Python<'py>, plan: &Plan) -> PyResult<Bound<'py, PyDict>> {
+fn plan_dict<'py>(py: Python<'py>, plan: &ReservationPlan) -> PyResult<Bound<'py, PyDict>> {
     let partitions = PyList::empty(py);
     for part in &plan.partitions {
         let dict = PyDict::new(py);
@@ -49,8 +51,8 @@ fn info_dict<'py>(py: Python<'py>, info: &ReservationInfo) -> PyResult<Bound<'py
     dict.set_item("done", info.done)?;
     dict.set_item("messages", info.messages)?;
     let state = match info.standing {
-        Standing::Live => "live",
-        Standing::Lapsed => "lapsed",
+        ReservationStatus::Live => "live",
+        ReservationStatus::Expired => "lapsed",
     };
     dict.set_item("state", state)?;
     let expires_at = info.expires_at.map(|time| convert::datetime(py, time)).transpose()?;
@@ -58,10 +60,10 @@ fn info_dict<'py>(py: Python<'py>, info: &ReservationInfo) -> PyResult<Bound<'py
     Ok(dict)
 }
 
-fn start_of(start: &str) -> PyResult<Start> {
+fn start_of(start: &str) -> PyResult<StartPosition> {
     match start {
-        "earliest" => Ok(Start::Earliest),
-        "latest" => Ok(Start::Latest),
+        "earliest" => Ok(StartPosition::Earliest),
+        "latest" => Ok(StartPosition::Latest),
         other => Err(PyValueError::new_err(format!(
             "unknown start; use `earliest` or `latest`: `{other}`"
         ))),
@@ -110,14 +112,17 @@ impl Reservations {
         max_wait_time: f64,
         upto: Option<Vec<u64>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wish = Wish {
+        let options = ReserveOptions {
             messages: max_messages,
             bytes: max_bytes,
             upto,
             lock: convert::wait("lock_duration", lock_duration)?,
             wait: convert::wait("max_wait_time", max_wait_time)?,
         };
-        plan_dict(py, &receiving::reserve(py, self.0.get()?, consumer, (epoch, n), &wish)?)
+        plan_dict(
+            py,
+            &receiving::reserve(py, self.0.get()?, consumer, (epoch, n), &options)?,
+        )
     }
 
     #[pyo3(signature = (consumer, epoch, n, *, lock_duration))]
@@ -153,7 +158,7 @@ impl Reservations {
             reservations.read((reservation_id, epoch), partition, lo, hi, max_bytes, wait)
         })?;
         let page = page.or_raise()?;
-        let table = reserved_table(reservations.queue(), &page.messages, include_body)?;
+        let table = reserved_table(reservations.entity(), &page.messages, include_body)?;
         Ok((table, page.next))
     }
 

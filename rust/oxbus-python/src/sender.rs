@@ -68,7 +68,7 @@ impl ServiceBusSender {
         durability: Option<Durability>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
-        if sender.queue().may_wait() {
+        if sender.entity().may_wait() {
             // Encoded first: another thread may send the same message while this one waits for the store.
             let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX).with_capacity(1);
             push(message.as_any(), || &mut batch)?;
@@ -115,7 +115,7 @@ impl ServiceBusSender {
         durability: Option<Durability>,
         timeout: Option<f64>,
     ) -> PyResult<Vec<SequenceNumber>> {
-        let may_wait = sender.queue().may_wait() || batch.len() > blocking::IN_PLACE_MAX;
+        let may_wait = sender.entity().may_wait() || batch.len() > blocking::IN_PLACE_MAX;
         blocking::run_for(py, may_wait, timeout, |wait| sender.send_batch(batch, durability, wait))?.or_raise()
     }
 }
@@ -132,7 +132,7 @@ fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durabil
             )));
         }
     };
-    if sender.queue().is_durable() {
+    if sender.entity().is_durable() {
         return Ok(Some(asked));
     }
     let detail = "the namespace is in memory, so a send cannot be more durable; open the namespace with a path";
@@ -156,7 +156,7 @@ impl ServiceBusSender {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let batch = Self::collect_any(message)?;
             let inner = transaction.get().inner()?;
-            let may_wait = sender.queue().may_wait();
+            let may_wait = sender.entity().may_wait();
             blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, durability))?.or_raise()?;
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl ServiceBusSender {
         batch.schedule_all(due).or_raise()?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
-            let (inner, may_wait) = (transaction.inner()?, sender.queue().may_wait());
+            let (inner, may_wait) = (transaction.inner()?, sender.entity().may_wait());
             let numbers = blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, None))?.or_raise()?;
             let list = PyList::empty(py);
             transaction.fill(numbers, list.clone().unbind());
@@ -220,7 +220,7 @@ impl ServiceBusSender {
     fn create_message_batch(&self, max_size_in_bytes: Option<usize>) -> PyResult<ServiceBusMessageBatch> {
         ServiceBusMessageBatch::with_max(
             max_size_in_bytes,
-            self.open()?.queue().settings().message_size_bytes_max,
+            self.open()?.entity().settings().message_size_bytes_max,
         )
     }
 

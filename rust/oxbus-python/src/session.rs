@@ -70,7 +70,7 @@ impl ServiceBusSession {
     fn get_state<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         convert::check_timeout(timeout)?;
         let receiver = self.receiver()?;
-        let may_wait = receiver.queue().may_wait();
+        let may_wait = receiver.entity().may_wait();
         let state = blocking::run_for(py, may_wait, timeout, |wait| receiver.session_state(wait))?.or_raise()?;
         Ok(state.map(|bytes| PyBytes::new(py, &bytes)))
     }
@@ -89,17 +89,17 @@ impl ServiceBusSession {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let inner = transaction.get().inner()?;
             let set = |wait: &Wait<'_>| inner.set_session_state(receiver, bytes.as_deref(), wait);
-            return blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise();
+            return blocking::run_for(py, receiver.entity().may_wait(), timeout, set)?.or_raise();
         }
         let set = |wait: &Wait<'_>| receiver.set_session_state(bytes.as_deref(), wait);
-        blocking::run_for(py, receiver.queue().may_wait(), timeout, set)?.or_raise()
+        blocking::run_for(py, receiver.entity().may_wait(), timeout, set)?.or_raise()
     }
 
     #[pyo3(signature = (*, timeout=None))]
     fn renew_lock<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         convert::check_timeout(timeout)?;
         let receiver = self.receiver()?;
-        let may_wait = receiver.queue().may_wait();
+        let may_wait = receiver.entity().may_wait();
         let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew_session(wait))?.or_raise()?;
         convert::datetime(py, until)
     }
@@ -109,7 +109,7 @@ impl ServiceBusSession {
     fn _lock_expired(&self) -> PyResult<bool> {
         let receiver = self.receiver()?;
         let until = receiver.session_locked_until().unwrap_or(Timestamp(0));
-        Ok(until <= receiver.queue().now())
+        Ok(until <= receiver.entity().now())
     }
 
     #[getter]

@@ -22,7 +22,7 @@ impl Namespace {
         for (index, info) in found {
             let dict = PyDict::new(py);
             dict.set_item("session_id", &*info.id)?;
-            let partition = queue.shown_partition(index).map(|partition| partition.0);
+            let partition = queue.visible_partition(index).map(|partition| partition.0);
             dict.set_item("partition_id", partition)?;
             dict.set_item("message_count", info.messages)?;
             dict.set_item("oldest_message_ms", info.oldest.map(|time| time.0))?;

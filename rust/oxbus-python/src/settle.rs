@@ -2,7 +2,7 @@
 //! The settling half of `ServiceBusReceiver`.
 
 use oxbus_arrow::LockTokens;
-use oxbus_broker::client::{PartialSettlement, SettleKey, Settlement};
+use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
 use oxbus_model::message::Value;
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, SequenceNumber};
 use oxbus_store::Wait;
@@ -96,14 +96,14 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
-            let may_wait = receiver.queue().may_wait();
+            let may_wait = receiver.entity().may_wait();
             call.with(|settlement| {
                 blocking::run(py, may_wait, |wait| inner.settle(receiver, &[at], settlement, wait))?.or_raise()
             })?;
             transaction.note_settled(self::message(value)?);
             return Ok(());
         }
-        let may_wait = receiver.queue().may_wait();
+        let may_wait = receiver.entity().may_wait();
         call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle(at, settlement, wait))?.or_raise())?;
         message.set_settled();
         Ok(())
@@ -127,7 +127,7 @@ impl ServiceBusReceiver {
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
-            let may_wait = receiver.queue().may_wait();
+            let may_wait = receiver.entity().may_wait();
             call.with(|settlement| {
                 blocking::run(py, may_wait, |wait| inner.settle(receiver, &keys, settlement, wait))?.or_raise()
             })?;
@@ -136,12 +136,12 @@ impl ServiceBusReceiver {
             }
             return Ok(());
         }
-        let may_wait = receiver.queue().may_wait();
+        let may_wait = receiver.entity().may_wait();
         let settled =
             call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
         let (left, refused) = match settled {
             Ok(lost) => (lost, None),
-            Err(PartialSettlement { error, positions, .. }) => (positions, Some(error)),
+            Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
         };
         let mut left_here = left.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
@@ -278,7 +278,7 @@ impl ServiceBusReceiver {
         let receiver = self.open(py)?.get().receiver()?;
         let message = self::message(message)?.get();
         let at = message.settle_key(receiver)?;
-        let may_wait = receiver.queue().may_wait();
+        let may_wait = receiver.entity().may_wait();
         let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew(at, wait))?.or_raise()?;
         message.set_locked_until(until);
         convert::datetime(py, until)
@@ -317,7 +317,7 @@ impl ServiceBusReceiver {
             }
             let (lost_keys, refused) = match receiver.settle_many(&keys, settlement, wait) {
                 Ok(lost) => (lost, None),
-                Err(PartialSettlement { error, .. }) => (Vec::new(), Some(error)),
+                Err(SettleListError { error, .. }) => (Vec::new(), Some(error)),
             };
             lost.extend(lost_keys.into_iter().map(|position| rows[position]));
             lost.sort_unstable();

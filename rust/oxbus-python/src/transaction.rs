@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxbus_broker::client::{ScheduledNumbers, Transaction as Inner};
+use oxbus_broker::client::{PendingNumbers, Transaction as Inner};
 use oxbus_model::Error;
 use oxbus_model::ErrorKind;
 use oxbus_model::sync::whole;
@@ -26,7 +26,7 @@ pub(crate) struct Transaction {
     inner: Owned<Inner>,
     /// Lists to be filled with the numbers of scheduled messages.
     /// Whole after a panic: a list is in it or stays empty.
-    lists: Mutex<Vec<(ScheduledNumbers, Py<PyList>)>>,
+    lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
     /// Messages that are settled once it is committed.
     /// Whole after a panic: one that is not in it does not know that it is settled.
     settled: Mutex<Vec<Py<ServiceBusReceivedMessage>>>,
@@ -47,7 +47,7 @@ impl Transaction {
     }
 
     /// Has a list filled with numbers when the transaction is committed.
-    pub(crate) fn fill(&self, numbers: ScheduledNumbers, list: Py<PyList>) {
+    pub(crate) fn fill(&self, numbers: PendingNumbers, list: Py<PyList>) {
         let mut lists = whole(self.lists.lock());
         lists.push((numbers, list));
     }

@@ -150,7 +150,7 @@ pub(crate) fn until_notified<T: Send>(
         wait(&WaitOptions {
             deadline,
             cancellation: &Wait::until(is_over),
-            ask_every: (caller == Caller::Main).then_some(SIGNAL_SLICE),
+            poll_interval: (caller == Caller::Main).then_some(SIGNAL_SLICE),
         })
     })?;
     match (found, signal) {

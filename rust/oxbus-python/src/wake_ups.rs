@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use oxbus_broker::client::{Deliveries, PendingWait, WaitOptions, WaitSource, step};
+use oxbus_broker::client::{Deliveries, WaitOptions, WaitRegistration, WaitSource, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
 use oxbus_model::sync::whole;
@@ -63,7 +63,7 @@ pub(crate) struct Waiter {
 /// Where a task is between two steps.
 enum Place {
     NotWaiting,
-    Waiting(PendingWait),
+    Waiting(WaitRegistration),
     /// The task waits no longer, though a step of it may be under way in another thread.
     Left,
 }
@@ -135,7 +135,7 @@ impl Waiter {
             let options = WaitOptions {
                 deadline: self.deadline,
                 cancellation: &Wait::FOREVER,
-                ask_every: None,
+                poll_interval: None,
             };
             let callback = Some(Arc::clone(&self.callback));
             let stepped = step(source, take(place), &options, callback, look)?;
@@ -143,9 +143,9 @@ impl Waiter {
                 LookResult::Found(found) => LookResult::Found(found),
                 LookResult::Over => LookResult::Over,
                 LookResult::Waiting(waiting) => {
-                    let at_most = waiting.at_most;
+                    let sleep_max = waiting.sleep_max;
                     wait(place, waiting);
-                    LookResult::Waiting(at_most.map_or(f64::INFINITY, |at_most| at_most.as_secs_f64()))
+                    LookResult::Waiting(sleep_max.map_or(f64::INFINITY, |sleep_max| sleep_max.as_secs_f64()))
                 }
             })
         })?
@@ -154,7 +154,7 @@ impl Waiter {
 }
 
 /// The place of the step before.
-fn take(place: &Mutex<Place>) -> Option<PendingWait> {
+fn take(place: &Mutex<Place>) -> Option<WaitRegistration> {
     let mut place = whole(place.lock());
     match std::mem::replace(&mut *place, Place::NotWaiting) {
         Place::Waiting(waiting) => Some(waiting),
@@ -167,7 +167,7 @@ fn take(place: &Mutex<Place>) -> Option<PendingWait> {
 }
 
 /// Keeps the place until the next step, unless the task has left during this one.
-fn wait(place: &Mutex<Place>, waiting: PendingWait) {
+fn wait(place: &Mutex<Place>, waiting: WaitRegistration) {
     let mut place = whole(place.lock());
     if !matches!(*place, Place::Left) {
         *place = Place::Waiting(waiting);

@@ -39,7 +39,7 @@ where
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::until(&is_over),
-                ask_every: None,
+                poll_interval: None,
             };
             let callback = Arc::new(move || callback.notify_one());
             step(&*source, registration, &options, Some(callback), || {
@@ -53,7 +53,7 @@ where
         };
         tokio::select! {
             () = notified.notified() => {}
-            () = tokio::time::sleep(waiting.at_most.unwrap_or(Duration::MAX)) => {}
+            () = tokio::time::sleep(waiting.sleep_max.unwrap_or(Duration::MAX)) => {}
             () = until_stopped(&mut stopped) => {}
         }
         registration = Some(waiting);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     async fn until_waiters(receiver: &Receiver, count: usize) {
-        while receiver.place().waiters() != count {
+        while receiver.wait_queue().waiters() != count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -131,7 +131,7 @@ mod tests {
         until_waiters(&receiver, 1).await;
         stop.send_replace(true);
         assert!(registration.await.expect("no panic").expect("no fault").is_none());
-        assert_eq!(receiver.place().waiters(), 0);
+        assert_eq!(receiver.wait_queue().waiters(), 0);
     }
 
     #[tokio::test]

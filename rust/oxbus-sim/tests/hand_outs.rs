@@ -86,7 +86,7 @@ impl DeliveryPath {
         if !self.in_session() {
             return namespace.receiver("q", self.options()).expect("there is the queue");
         }
-        let wanted = SessionSelector::Named("s".to_owned());
+        let wanted = SessionSelector::Id("s".to_owned());
         let acceptor = namespace.acceptor("q", wanted, self.options(), "test".to_owned());
         let accepted = acceptor.expect("there is the queue").accept_now(&Wait::FOREVER);
         accepted.expect("nothing fails yet").expect("nobody else has it")

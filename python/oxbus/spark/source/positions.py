@@ -65,7 +65,7 @@ def fail_on_lost(entity: Entity, positions: Positions) -> None:
             raise ValueError(
                 f"messages before number {sequence_number(partition, start)} of partition {partition} are gone, "
                 f"reading was to begin at {sequence_number(partition, position)}: they were settled or expired; "
-                f"set failOnDataLoss to false to go on without them: `{entity.path}`"
+                f"set failOnDataLoss to false to continue without them: `{entity.path}`"
             )
 
 

@@ -59,7 +59,7 @@ pub(crate) fn take_over(
     wait: &Wait<'_>,
 ) -> Vec<String> {
     let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
-    let names = match StageNames::of(&*disk, &dir) {
+    let names = match StageNames::list(&*disk, &dir) {
         Ok(names) => names,
         Err(error) => return vec![report_waiting(partition, &dir, &error.to_string())],
     };
@@ -121,7 +121,7 @@ impl TakeOver<'_> {
     ) -> std::result::Result<(), TakeOverError> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
         // Rows of a deleted queue are dropped with their file.
-        if let Some(queue) = entity(file.head().entity) {
+        if let Some(queue) = entity(file.header().entity) {
             let mut rows = Vec::new();
             file.read::<StageError>(self.disk, file.runs(), |run, payload| {
                 rows_of(run.rows, payload, &mut rows).ok_or(StageError::Damaged {
@@ -130,8 +130,8 @@ impl TakeOver<'_> {
                 })
             })?;
             let sender = Sender::new(queue);
-            sender.take_rows_over(self.partition, &file.head().id, rows, wait)?;
-            self.record_name(&sender, file.head())?;
+            sender.attach_loaded_rows(self.partition, &file.header().id, rows, wait)?;
+            self.record_name(&sender, file.header())?;
             self.into = Some(sender);
         }
         self.taken.push(file.path().to_owned());
@@ -141,7 +141,7 @@ impl TakeOver<'_> {
     /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and rows of
     /// that name must not be attached again as long as it does.
     fn record_name(&self, sender: &Sender, head: &StageHeader) -> std::result::Result<(), TakeOverError> {
-        let identity = sender.queue().core().identity_key().identity(None, &head.id);
+        let identity = sender.entity().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));
         match self.disk.create(&name) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StageError::Io(error).into()),

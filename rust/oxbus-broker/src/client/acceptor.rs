@@ -10,25 +10,25 @@ use oxbus_model::message::check_key_length;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 
-use super::receiver::{Receiver, ReceiverOptions, look_again_after};
+use super::receiver::{Receiver, ReceiverOptions, recheck_after};
 use super::session::ReceiverSession;
-use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
+use super::wait::{WaitOptions, WaitQueueRef, WaitSource, until_found};
 use crate::entity::Entity;
 
 /// Which session to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
     /// The one with this id, which need not have messages (B-193).
-    Named(String),
+    Id(String),
     /// The one that waits longest (B-195).
     Next,
 }
 
 /// Accepts one session for one receiver.
 pub struct Acceptor {
-    queue: Arc<Entity>,
+    entity: Arc<Entity>,
     options: ReceiverOptions,
-    wanted: SessionSelector,
+    selector: SessionSelector,
     /// The cells it may look at, one bit each.
     allowed: u64,
     /// The name of the receiver, for people.
@@ -38,14 +38,14 @@ pub struct Acceptor {
 }
 
 /// The cell in which a session lives (B-189).
-fn index_of(queue: &Entity, id: &str) -> usize {
-    partition_of(id.as_bytes(), queue.partitions().into()) as usize
+fn index_of(entity: &Entity, id: &str) -> usize {
+    partition_of(id.as_bytes(), entity.partitions().into()) as usize
 }
 
 impl Acceptor {
     pub(crate) fn new(
-        queue: Arc<Entity>,
-        wanted: SessionSelector,
+        entity: Arc<Entity>,
+        selector: SessionSelector,
         options: ReceiverOptions,
         owner: String,
     ) -> Result<Self> {
@@ -53,54 +53,55 @@ impl Acceptor {
             let detail = "a sub-queue has no sessions; leave session_id out";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
-        if let SessionSelector::Named(id) = &wanted {
+        if let SessionSelector::Id(id) = &selector {
             check_key_length("session_id", Some(id))?;
         }
-        if !queue.requires_session() {
-            return Err(queue.not_sessionful());
+        if !entity.requires_session() {
+            return Err(entity.no_sessions_error());
         }
-        let allowed = options.check(&queue)?;
-        if let SessionSelector::Named(id) = &wanted
-            && allowed >> index_of(&queue, id) & 1 == 0
+        let allowed = options.check(&entity)?;
+        if let SessionSelector::Id(id) = &selector
+            && allowed >> index_of(&entity, id) & 1 == 0
         {
             let detail = "the session lives in another partition; leave partition_id out";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         Ok(Self {
             allowed,
-            lag_ms: queue.core().clock().lag_ms(),
-            queue,
+            lag_ms: entity.core().clock().lag_ms(),
+            entity,
             options,
-            wanted,
+            selector,
             owner,
         })
     }
 
     /// The queue whose sessions it accepts.
-    pub fn queue(&self) -> &Arc<Entity> {
-        &self.queue
+    pub fn entity(&self) -> &Arc<Entity> {
+        &self.entity
     }
 
     /// Accepts the session without waiting; `None` when no session is available. One that is held is an error (B-194).
     pub fn accept_now(&self, wait: &Wait<'_>) -> Result<Option<Receiver>> {
-        self.queue.check_not_forwarding(SubQueue::Main)?;
-        self.queue.check_receives()?;
-        self.queue.use_now();
-        let moment = self.queue.core().clock().moment();
-        self.queue.tick(moment, wait);
-        let held = match &self.wanted {
-            SessionSelector::Named(id) => Some(self.accept(id, wait)?),
+        self.entity.check_not_forwarding(SubQueue::Main)?;
+        self.entity.check_receives()?;
+        self.entity.note_use();
+        let moment = self.entity.core().clock().moment();
+        self.entity.tick(moment, wait);
+        let session = match &self.selector {
+            SessionSelector::Id(id) => Some(self.accept(id, wait)?),
             SessionSelector::Next => self.accept_next(wait),
         };
-        held.map(|held| Receiver::new(Arc::clone(&self.queue), self.options, Some(held)))
+        session
+            .map(|session| Receiver::new(Arc::clone(&self.entity), self.options, Some(session)))
             .transpose()
     }
 
     fn accept(&self, id: &str, wait: &Wait<'_>) -> Result<ReceiverSession> {
-        let index = index_of(&self.queue, id);
-        let shard = self.queue.shard(index);
+        let index = index_of(&self.entity, id);
+        let shard = self.entity.shard(index);
         shard.health().check_serves(shard.id(), wait)?;
-        let sessions = self.queue.cell_for_append(index).sessions();
+        let sessions = self.entity.cell_for_append(index).sessions();
         let deadline = self.deadline();
         let accepted = sessions.and_then(|sessions| sessions.accept(id, &self.owner, deadline));
         accepted.map(|accepted| ReceiverSession { index, accepted }).ok_or_else(|| {
@@ -113,39 +114,39 @@ impl Acceptor {
     }
 
     fn accept_next(&self, wait: &Wait<'_>) -> Option<ReceiverSession> {
-        let receivable = self.queue.receivable(SubQueue::Main);
-        let partitions = usize::from(self.queue.partitions());
+        let receivable = self.entity.receivable(SubQueue::Main);
+        let partitions = usize::from(self.entity.partitions());
         let first = receivable.accept_rotation() % partitions;
-        let (deadline, now) = (self.deadline(), self.queue.now());
+        let (deadline, now) = (self.deadline(), self.entity.now());
         for index in (first..partitions).chain(0..first) {
-            if receivable.ready() & self.allowed & 1 << index == 0 || !self.queue.shard(index).health().serves() {
+            if receivable.ready() & self.allowed & 1 << index == 0 || !self.entity.shard(index).health().serves() {
                 continue;
             }
-            let Some(cell) = self.queue.cell(index) else { continue };
-            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.queue.delivery_policy(), wait);
-            self.queue.announce(index, ended, wait);
+            let Some(cell) = self.entity.cell(index) else { continue };
+            let (accepted, ended) = cell.accept_next(&self.owner, deadline, now, self.entity.delivery_policy(), wait);
+            self.entity.announce(index, ended, wait);
             if let Some(accepted) = accepted {
-                receivable.accepted_from(index);
-                self.pass_on();
+                receivable.note_accepted(index);
+                self.notify_next();
                 return Some(ReceiverSession { index, accepted });
             }
             let sessions = cell.sessions();
-            receivable.exhausted(index, || sessions.is_some_and(crate::shard::Sessions::has_available));
+            receivable.note_empty(index, || sessions.is_some_and(crate::shard::Sessions::has_available));
         }
         None
     }
 
     /// Wakes the next one who waits while there may be more.
-    fn pass_on(&self) {
-        let receivable = self.queue.receivable(SubQueue::Main);
+    fn notify_next(&self) {
+        let receivable = self.entity.receivable(SubQueue::Main);
         if receivable.wait_queue.waiters() > 0 && receivable.ready() != 0 {
             receivable.wait_queue.notify(1);
         }
     }
 
     fn deadline(&self) -> oxbus_model::Ticks {
-        let ticks = self.queue.core().clock().ticks();
-        ticks.plus_ms(self.queue.settings().lock_duration_ms + self.lag_ms)
+        let ticks = self.entity.core().clock().ticks();
+        ticks.plus_ms(self.entity.settings().lock_duration_ms + self.lag_ms)
     }
 
     /// Accepts the session; waits while none is available. `None` when the wait is over.
@@ -158,7 +159,7 @@ impl Acceptor {
         let detail = format!(
             "The operation did not complete within the allotted timeout: no session became available. Send to a session, or wait longer: \
              queue=`{}`",
-            self.queue.name().as_str()
+            self.entity.name().as_str()
         );
         Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None)
     }
@@ -166,11 +167,11 @@ impl Acceptor {
 
 /// It waits with all who accept sessions of the queue.
 impl WaitSource for Acceptor {
-    fn place(&self) -> WaitPlace {
-        WaitPlace::at_queue(&self.queue, SubQueue::Main)
+    fn wait_queue(&self) -> WaitQueueRef {
+        WaitQueueRef::of_entity(&self.entity, SubQueue::Main)
     }
 
-    fn look_again_after(&self) -> Option<Duration> {
-        look_again_after(&self.queue)
+    fn recheck_after(&self) -> Option<Duration> {
+        recheck_after(&self.entity)
     }
 }

@@ -19,7 +19,7 @@ use super::receiver::Receiver;
 
 /// A message as a browser sees it.
 #[derive(Debug)]
-pub struct BrowsedMessage {
+pub struct BrowseItem {
     /// Index of its cell.
     pub index: usize,
     /// The message.
@@ -32,25 +32,25 @@ pub(super) struct BrowseCursor(Mutex<Vec<Counter>>);
 
 impl Receiver {
     /// Looks at up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
-    pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<BrowsedMessage>> {
+    pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<BrowseItem>> {
         self.check_open()?;
-        self.queue.check_alive()?;
-        self.queue.use_now();
+        self.entity.check_alive()?;
+        self.entity.note_use();
         in_range("max_message_count", max as u64, 1, u64::MAX, "messages")?;
         let max = max.min(PEEK_MESSAGES_MAX);
         let moment = self.moment();
-        self.queue.tick(moment, wait);
+        self.entity.tick(moment, wait);
         let mut next = whole(self.cursor.0.lock());
-        next.resize(usize::from(self.queue.partitions()), Counter::FIRST);
+        next.resize(usize::from(self.entity.partitions()), Counter::FIRST);
         let mut found = match from {
             Some(from) => self.browse_upwards(max, from),
-            None => match self.queue.core().peek_policy() {
+            None => match self.entity.core().peek_policy() {
                 PeekPolicy::Merged => self.browse_merged(max, &next),
-                PeekPolicy::Faithful => self.browse_one(max, &next),
+                PeekPolicy::Faithful => self.browse_partition(max, &next),
             },
         };
-        if let Some(bytes) = self.queue.core().plan().peek_size_bytes_max() {
-            cut(&mut found, bytes);
+        if let Some(bytes) = self.entity.core().plan().peek_size_bytes_max() {
+            truncate_to_bytes(&mut found, bytes);
         }
         for browsed in &found {
             next[browsed.index] = Counter(browsed.message.counter.0 + 1);
@@ -58,7 +58,7 @@ impl Receiver {
         Ok(found)
     }
 
-    fn browse_merged(&self, max: usize, next: &[Counter]) -> Vec<BrowsedMessage> {
+    fn browse_merged(&self, max: usize, next: &[Counter]) -> Vec<BrowseItem> {
         let mut found = Vec::new();
         for (index, &from) in next.iter().enumerate() {
             self.browse_cell(index, from, max, &mut found);
@@ -73,9 +73,9 @@ impl Receiver {
     }
 
     /// The next messages of one partition: the first in turn that has any.
-    fn browse_one(&self, max: usize, next: &[Counter]) -> Vec<BrowsedMessage> {
+    fn browse_partition(&self, max: usize, next: &[Counter]) -> Vec<BrowseItem> {
         let cells = next.len();
-        let first = self.queue.receivable(self.sub_queue).next_rotation() as usize % cells;
+        let first = self.entity.receivable(self.sub_queue).next_rotation() as usize % cells;
         let mut found = Vec::new();
         for index in (first..cells).chain(0..first) {
             self.browse_cell(index, next[index], max, &mut found);
@@ -86,10 +86,10 @@ impl Receiver {
         found
     }
 
-    fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<BrowsedMessage> {
+    fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<BrowseItem> {
         let mut found = Vec::new();
         let first = usize::from(from.partition().0);
-        for index in first..usize::from(self.queue.partitions()) {
+        for index in first..usize::from(self.entity.partitions()) {
             let from = if index == first {
                 from.counter().max(Counter::FIRST)
             } else {
@@ -104,12 +104,12 @@ impl Receiver {
         found
     }
 
-    fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<BrowsedMessage>) {
+    fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<BrowseItem>) {
         let allowed = self.allowed & 1 << index != 0;
-        if max == 0 || !allowed || !self.queue.shard(index).health().serves() {
+        if max == 0 || !allowed || !self.entity.shard(index).health().serves() {
             return;
         }
-        let Some(cell) = self.queue.cell(index) else { return };
+        let Some(cell) = self.entity.cell(index) else { return };
         let end = found.len() + max;
         let mut from = from;
         while found.len() < end {
@@ -124,7 +124,7 @@ impl Receiver {
                 }
                 let record = message.record.in_memory();
                 if record.is_some_and(|record| self.is_of_session(record)) {
-                    found.push(BrowsedMessage { index, message });
+                    found.push(BrowseItem { index, message });
                 }
             }
         }
@@ -132,9 +132,9 @@ impl Receiver {
 }
 
 /// Keeps the first messages that have so many bytes together, and the first in any case (B-295).
-fn cut(found: &mut Vec<BrowsedMessage>, bytes: usize) {
+fn truncate_to_bytes(found: &mut Vec<BrowseItem>, bytes: usize) {
     let mut left = bytes;
-    let mut fits = |browsed: &BrowsedMessage| {
+    let mut fits = |browsed: &BrowseItem| {
         let size = browsed.message.record.in_memory().map_or(0, |record| record.len());
         let fits = size <= left;
         left = left.saturating_sub(size);
@@ -146,9 +146,9 @@ fn cut(found: &mut Vec<BrowsedMessage>, bytes: usize) {
 
 /// The time by which each message sorts: its own, but within a cell never before that of a lower number, so that
 /// a cell's messages come in the order of their numbers even when the wall clock went back.
-fn running_maximum(found: &[Option<BrowsedMessage>]) -> Vec<u64> {
+fn running_maximum(found: &[Option<BrowseItem>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
-    let time_of = |browsed: &Option<BrowsedMessage>| {
+    let time_of = |browsed: &Option<BrowseItem>| {
         let (index, time) = browsed
             .as_ref()
             .map_or((usize::MAX, 0), |it| (it.index, it.message.enqueued_at.0));

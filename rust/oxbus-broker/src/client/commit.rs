@@ -12,24 +12,24 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome, Wait};
 
-use super::transaction::{SessionStateChange, TransactionSends, TransactionSettlement, TransactionWork};
+use super::transaction::{SessionStateChange, TransactionSend, TransactionSettlement, TransactionWork};
 use crate::entity::Entity;
 use crate::entity::kind::Subscribers;
-use crate::entity::write_batch::{Notices, WriteBatch};
+use crate::entity::write_batch::{Notifications, WriteBatch};
 use crate::shard::journal::EntityId;
 use crate::shard::{AcceptedSession, Admission, Cell};
 use crate::write::{Cause, LockEnd, WriteError, WriteOperation};
 
 /// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
 #[derive(Default)]
-struct ReservedNumbers<'a> {
+struct TransactionNumbers<'a> {
     /// Of topics: their messages do not keep them.
     passing: Vec<(&'a Cell, Counter)>,
     /// Of messages that wait for their time.
     waiting: Vec<(&'a Cell, Counter)>,
 }
 
-impl Drop for ReservedNumbers<'_> {
+impl Drop for TransactionNumbers<'_> {
     fn drop(&mut self) {
         for (cell, counter) in self.passing.drain(..).chain(self.waiting.drain(..)) {
             cell.give_up_numbers(counter, 1);
@@ -38,14 +38,14 @@ impl Drop for ReservedNumbers<'_> {
 }
 
 /// Which messages to an entity are new; the position of the next one.
-struct AdmittedMessages<'a> {
+struct EntityAdmission<'a> {
     cell: &'a Cell,
     admission: Admission<'a>,
     next: usize,
 }
 
 /// What comes to one entity.
-struct EntityWrites<'a> {
+struct SendDemand<'a> {
     entity: &'a Entity,
     index: usize,
     bytes: usize,
@@ -54,8 +54,8 @@ struct EntityWrites<'a> {
     identities: Vec<Option<Identity>>,
 }
 
-impl<'a> EntityWrites<'a> {
-    fn new(sent: &'a TransactionSends) -> Self {
+impl<'a> SendDemand<'a> {
+    fn new(sent: &'a TransactionSend) -> Self {
         Self {
             entity: &sent.entity,
             index: sent.index,
@@ -67,7 +67,7 @@ impl<'a> EntityWrites<'a> {
 }
 
 /// The name under which the messages of a work are attached to a partition.
-pub(super) struct Attached<'a> {
+pub(super) struct Attachment<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
     /// No numbers are set aside beyond those of its messages, and none is shown before they are synced.
@@ -75,22 +75,22 @@ pub(super) struct Attached<'a> {
 }
 
 /// The sessions that the work is about. Until it is dropped nobody but their holders has them.
-struct SessionsGuard<'a> {
-    entered: Vec<(&'a Entity, usize, &'a Arc<AcceptedSession>)>,
+struct PinnedSessions<'a> {
+    pinned: Vec<(&'a Entity, usize, &'a Arc<AcceptedSession>)>,
     wait: &'a Wait<'a>,
 }
 
-impl<'a> SessionsGuard<'a> {
-    fn enter(work: &'a TransactionWork, moment: Moment, wait: &'a Wait<'a>) -> Result<Self> {
+impl<'a> PinnedSessions<'a> {
+    fn pin_all(work: &'a TransactionWork, moment: Moment, wait: &'a Wait<'a>) -> Result<Self> {
         let settled = work.settled.iter();
         let settled = settled.filter_map(|it| Some((&*it.entity, it.at.index, it.session.as_ref()?)));
         let states = work.states.iter().map(|it| (&*it.entity, it.index, &it.accepted));
         let mut guard = Self {
-            entered: Vec::new(),
+            pinned: Vec::new(),
             wait,
         };
         for (entity, index, accepted) in settled.chain(states) {
-            if guard.entered.iter().any(|(.., known)| Arc::ptr_eq(known, accepted)) {
+            if guard.pinned.iter().any(|(.., known)| Arc::ptr_eq(known, accepted)) {
                 continue;
             }
             let sessions = cell_of(entity, index, wait)?.sessions();
@@ -98,15 +98,15 @@ impl<'a> SessionsGuard<'a> {
             if !is_held {
                 return Err(session_lost(entity));
             }
-            guard.entered.push((entity, index, accepted));
+            guard.pinned.push((entity, index, accepted));
         }
         Ok(guard)
     }
 }
 
-impl Drop for SessionsGuard<'_> {
+impl Drop for PinnedSessions<'_> {
     fn drop(&mut self) {
-        for (entity, index, accepted) in self.entered.drain(..) {
+        for (entity, index, accepted) in self.pinned.drain(..) {
             if let Some(cell) = entity.cell(index) {
                 let moment = entity.core().clock().moment();
                 let ended = cell.unpin(accepted, moment, entity.delivery_policy(), self.wait);
@@ -117,13 +117,13 @@ impl Drop for SessionsGuard<'_> {
 }
 
 /// Lets the work happen, or nothing of it.
-pub(super) fn commit(mut work: TransactionWork, attached: Option<&Attached<'_>>, wait: &Wait<'_>) -> Result<()> {
+pub(super) fn commit(mut work: TransactionWork, attachment: Option<&Attachment<'_>>, wait: &Wait<'_>) -> Result<()> {
     let core = Arc::clone(work.entity.core());
     let moment = Moment {
         now: core.clock().now(),
         ..core.clock().moment()
     };
-    let done = commit_at(&mut work, moment, attached, wait);
+    let done = commit_at(&mut work, moment, attachment, wait);
     if done.is_err() {
         // The locks are as they were, and may be over by now.
         let now = core.clock().moment();
@@ -137,7 +137,7 @@ pub(super) fn commit(mut work: TransactionWork, attached: Option<&Attached<'_>>,
 fn commit_at(
     work: &mut TransactionWork,
     moment: Moment,
-    attached: Option<&Attached<'_>>,
+    attachment: Option<&Attachment<'_>>,
     wait: &Wait<'_>,
 ) -> Result<()> {
     let take = |settled: &mut TransactionSettlement| {
@@ -152,37 +152,45 @@ fn commit_at(
     };
     let settles: Vec<LockEnd> = work.settled.iter_mut().map(take).collect();
     let work = &*work;
-    let sessions = SessionsGuard::enter(work, moment, wait)?;
+    let sessions = PinnedSessions::pin_all(work, moment, wait)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
-    let mut taken = ReservedNumbers::default();
+    let mut reserved = TransactionNumbers::default();
     // Before any number is taken: a commit that is refused leaves no gap (B-105).
     for settled in &work.settled {
-        check_held(settled, moment, wait)?;
+        check_lock(settled, moment, wait)?;
     }
     for set in &work.states {
         check_session(set, moment, wait)?;
     }
-    let is_decided = attached.is_some();
+    let is_decided = attachment.is_some();
     let mut admitted = admit_all(&work.sends, moment, is_decided, wait)?;
     let mut batch = WriteBatch::new(moment);
     let mut numbers = Vec::new();
     for (sent, subscribers) in work.sends.iter().zip(&subscribers) {
-        let shown = add_sent(&mut batch, &mut taken, &mut admitted, sent, subscribers, moment, wait)?;
-        if attached.is_some() {
+        let reported = add_send(
+            &mut batch,
+            &mut reserved,
+            &mut admitted,
+            sent,
+            subscribers,
+            moment,
+            wait,
+        )?;
+        if attachment.is_some() {
             // The name is noted also when all its messages are copies of earlier ones.
-            batch.take_part(&sent.entity, sent.index);
+            batch.add_participant(&sent.entity, sent.index);
         }
-        numbers.push((&sent.numbers, shown));
+        numbers.push((&sent.numbers, reported));
     }
-    let notices = if let Some(coordinator) = coordinating_cell(work, &batch, wait)? {
-        let (mut write, notices) = batch.finish(coordinator);
+    let notifications = if let Some(coordinator) = coordinating_cell(work, &batch, wait)? {
+        let (mut write, notifications) = batch.finish(coordinator);
         write.set_atomic();
         for it in admitted.values() {
             write.push(WriteOperation::Seen(it.cell, &it.admission));
         }
-        if let Some(attached) = attached {
-            write.set_exact_numbers(attached.exact_numbers);
-            write.push(WriteOperation::Attached(attached.cell, attached.admission));
+        if let Some(attachment) = attachment {
+            write.set_exact_numbers(attachment.exact_numbers);
+            write.push(WriteOperation::Attached(attachment.cell, attachment.admission));
         }
         for (settled, settle) in work.settled.iter().zip(settles) {
             let cell = cell_of(&settled.entity, settled.at.index, wait)?;
@@ -197,7 +205,7 @@ fn commit_at(
         }
         let level = coordinator.durability(None).max(work.durability);
         let done = write.commit(coordinator, level, wait);
-        let done = done.map_err(|error| failed(work, error))?;
+        let done = done.map_err(|error| commit_error(work, error))?;
         for (settled, ended) in work.settled.iter().zip(done.each) {
             let TransactionSettlement {
                 entity, at, session, ..
@@ -207,21 +215,21 @@ fn commit_at(
             }
             entity.announce(at.index, ended, wait);
         }
-        notices
+        notifications
     } else {
-        Notices::default()
+        Notifications::default()
     };
     // These are messages now.
-    taken.waiting.clear();
-    drop(taken);
+    reserved.waiting.clear();
+    drop(reserved);
     drop(sessions);
-    for (known, shown) in numbers {
-        *whole(known.lock()) = shown;
+    for (known, reported) in numbers {
+        *whole(known.lock()) = reported;
     }
     for sent in &work.sends {
         sent.entity.touch(moment.now);
     }
-    notices.announce(wait);
+    notifications.announce(wait);
     for sent in &work.sends {
         // What was due already is active at once.
         if sent
@@ -261,14 +269,14 @@ fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a 
 /// Checks what may refuse the messages, unless that is decided, and tells which are new. Entities are asked in the order of their numbers, so that no
 /// two transactions wait for each other.
 fn admit_all<'a>(
-    sends: &'a [TransactionSends],
+    sends: &'a [TransactionSend],
     moment: Moment,
     is_decided: bool,
     wait: &Wait<'_>,
-) -> Result<BTreeMap<EntityId, AdmittedMessages<'a>>> {
-    let mut asked: BTreeMap<EntityId, EntityWrites<'_>> = BTreeMap::new();
+) -> Result<BTreeMap<EntityId, EntityAdmission<'a>>> {
+    let mut asked: BTreeMap<EntityId, SendDemand<'_>> = BTreeMap::new();
     for sent in sends {
-        let all = asked.entry(sent.entity.id()).or_insert_with(|| EntityWrites::new(sent));
+        let all = asked.entry(sent.entity.id()).or_insert_with(|| SendDemand::new(sent));
         for message in &sent.messages {
             all.bytes += message.bytes();
             all.messages += 1;
@@ -279,7 +287,7 @@ fn admit_all<'a>(
     }
     for asked in asked.values() {
         if is_decided {
-            asked.entity.enter_decided(asked.index, asked.bytes, wait)?;
+            asked.entity.admit_decided(asked.index, asked.bytes, wait)?;
             continue;
         }
         asked.entity.check_sends()?;
@@ -293,26 +301,26 @@ fn admit_all<'a>(
             let window_ms = asked.entity.settings().duplicate_window_ms;
             let admission = history.admit(&asked.identities, moment.now, window_ms, wait)?;
             let next = 0;
-            admitted.insert(id, AdmittedMessages { cell, admission, next });
+            admitted.insert(id, EntityAdmission { cell, admission, next });
         }
     }
     Ok(admitted)
 }
 
 /// Adds the messages to one entity; the numbers of those that wait for their time, and of copies.
-fn add_sent<'a>(
+fn add_send<'a>(
     batch: &mut WriteBatch<'a>,
-    taken: &mut ReservedNumbers<'a>,
-    admitted: &mut BTreeMap<EntityId, AdmittedMessages<'_>>,
-    sent: &'a TransactionSends,
+    reserved: &mut TransactionNumbers<'a>,
+    admitted: &mut BTreeMap<EntityId, EntityAdmission<'_>>,
+    sent: &'a TransactionSend,
     subscribers: &'a Subscribers,
     moment: Moment,
     wait: &Wait<'_>,
 ) -> Result<Vec<SequenceNumber>> {
     let (entity, index) = (&*sent.entity, sent.index);
     let cell = cell_of(entity, index, wait)?;
-    entity.take_part_in(index, batch);
-    let mut shown = Vec::new();
+    entity.join_batch(index, batch);
+    let mut reported = Vec::new();
     for message in &sent.messages {
         let is_new = admitted.get_mut(&entity.id()).is_none_or(|it| {
             it.next += 1;
@@ -320,31 +328,31 @@ fn add_sent<'a>(
         });
         if !is_new {
             // Names no message (B-227).
-            shown.push(Entity::sequence_number(index, Counter::MAX));
+            reported.push(Entity::sequence_number(index, Counter::MAX));
             continue;
         }
         let expires_at = entity.expires_at(message.time_to_live_ms, moment.now);
         let record = message.record.clone();
         if let Some(due) = message.due {
             let counter = cell.take_numbers(1);
-            taken.waiting.push((cell, counter));
+            reserved.waiting.push((cell, counter));
             let message = NewMessage {
                 record: record.into(),
                 expires_at,
             };
             // A time in the past is now, as in a plain send (B-234).
             batch.schedule((entity, index), counter, due.max(moment.now), message);
-            shown.push(Entity::sequence_number(index, counter));
+            reported.push(Entity::sequence_number(index, counter));
         } else {
-            let counter = entity.add_arriving((index, cell), subscribers, batch, (record, expires_at), None)?;
-            taken.passing.extend(counter.map(|counter| (cell, counter)));
+            let counter = entity.add_message((index, cell), subscribers, batch, (record, expires_at), None)?;
+            reserved.passing.extend(counter.map(|counter| (cell, counter)));
         }
     }
-    Ok(shown)
+    Ok(reported)
 }
 
 /// Refuses a settlement of a message that its receiver does not hold any more.
-fn check_held(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) -> Result<()> {
+fn check_lock(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&settled.entity, settled.at.index, wait)?;
     let ticks = moment.ticks;
     if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {
@@ -369,7 +377,7 @@ fn check_session(set: &SessionStateChange, moment: Moment, wait: &Wait<'_>) -> R
     if held { Ok(()) } else { Err(session_lost(&set.entity)) }
 }
 
-fn failed(work: &TransactionWork, error: WriteError) -> Error {
+fn commit_error(work: &TransactionWork, error: WriteError) -> Error {
     error.or_lost(|cause| {
         if let Cause::LockLost(position) = cause {
             return lock_lost(&work.settled[*position]);

@@ -17,7 +17,7 @@ impl Receiver {
     /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
     pub fn receive_deferred(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<Deliveries> {
         self.check_receives()?;
-        self.queue.use_now();
+        self.entity.note_use();
         if self.session.is_some() {
             // A session that is lost is not the caller's to fetch from.
             self.session_state(wait)?;
@@ -30,7 +30,7 @@ impl Receiver {
                           enabled. Make one call per partition.";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
-        let hold = self.fetching_hold(numbers.len())?;
+        let claim_mode = self.deferred_mode(numbers.len())?;
         let not_found = |number: SequenceNumber| {
             let detail = format!(
                 "Failed to lock one or more specified messages. Either the message is already locked or does not exist. \
@@ -40,16 +40,16 @@ impl Receiver {
                 .with_effect(Effect::None)
                 .with_numbers([number])
         };
-        let Some(index) = self.queue.index_of(*first).filter(|_| !self.is_of_transfer()) else {
+        let Some(index) = self.entity.index_of(*first).filter(|_| !self.is_of_transfer()) else {
             return Err(not_found(*first));
         };
-        let shard = self.queue.shard(index);
+        let shard = self.entity.shard(index);
         shard.health().check_serves(shard.id(), wait)?;
-        let Some(cell) = self.queue.cell(index) else {
+        let Some(cell) = self.entity.cell(index) else {
             return Err(not_found(*first));
         };
         let moment = self.moment();
-        self.queue.tick(moment, wait);
+        self.entity.tick(moment, wait);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         if self.session.is_some() {
             let mut own = Vec::with_capacity(counters.len());
@@ -67,19 +67,19 @@ impl Receiver {
             }
         }
         let mut claims = Vec::with_capacity(counters.len());
-        let is_durable = self.queue.core().is_durable();
+        let is_durable = self.entity.core().is_durable();
         // The fetch is charged once the journal says so.
-        let first_hold = if is_durable { REMOVAL_LOCK } else { hold };
+        let fetch_mode = if is_durable { REMOVAL_LOCK } else { claim_mode };
         cell.store(self.sub_queue)
-            .lock_deferred(&counters, first_hold, moment.now, &mut claims)
+            .lock_deferred(&counters, fetch_mode, moment.now, &mut claims)
             .map_err(|counter| {
                 self.end_found_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))
             })?;
         let deliver = |mut claimed: oxbus_store::ClaimedMessage| {
-            if let ClaimMode::Lock { deadline } = hold
+            if let ClaimMode::Lock { deadline } = claim_mode
                 && is_durable
-                && !self.leaves()
+                && !self.removes_on_receive()
             {
                 claimed.deadline = deadline;
                 claimed.delivery_count = claimed.delivery_count.saturating_add(1);
@@ -101,18 +101,18 @@ impl Receiver {
             self.release(&keys.collect::<Vec<_>>(), wait);
             return Err(error);
         }
-        if is_durable && let Some(refused) = self.record(&mut deliveries, moment.ticks, wait) {
-            return Err(refused.into_error());
+        if is_durable && let Some(failure) = self.journal_deliveries(&mut deliveries, moment.ticks, wait) {
+            return Err(failure.into_error());
         }
         Ok(deliveries)
     }
 
     /// How so many fetched messages are held once the journal has their hand-out.
-    fn fetching_hold(&self, count: usize) -> Result<ClaimMode> {
+    fn deferred_mode(&self, count: usize) -> Result<ClaimMode> {
         match self.mode {
-            ReceiveMode::PeekLock if self.session.is_some() => Ok(self.session_hold()),
+            ReceiveMode::PeekLock if self.session.is_some() => Ok(self.session_mode()),
             ReceiveMode::PeekLock => {
-                let ticks = self.queue.core().clock().ticks();
+                let ticks = self.entity.core().clock().ticks();
                 Ok(ClaimMode::Lock {
                     deadline: ticks.plus_ms(self.lock_ms()),
                 })
@@ -125,7 +125,7 @@ impl Receiver {
                     DEFERRED_TAKE_MAX as u64,
                     "messages",
                 )?;
-                Ok(self.hold_to_leave())
+                Ok(self.removal_mode())
             }
         }
     }
@@ -133,15 +133,15 @@ impl Receiver {
     /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.
     #[cold]
     fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp, wait: &Wait<'_>) {
-        let buried = cell.expire_deferred(
+        let dead_lettered = cell.expire_deferred(
             self.sub_queue,
             counters,
             now,
-            self.queue.settings().dead_lettering_on_message_expiration,
+            self.entity.settings().dead_lettering_on_message_expiration,
             wait,
         );
-        self.queue
-            .announce(index, ReadyCounts::of(SubQueue::DeadLetter, buried), wait);
+        self.entity
+            .announce(index, ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), wait);
     }
 
     /// True when the session has a message of that number.

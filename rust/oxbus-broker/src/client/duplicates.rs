@@ -14,7 +14,7 @@ use crate::shard::CallKind;
 use crate::write::{EncodedMessage, WriteError};
 
 /// What became of the messages of a call.
-pub(super) struct DuplicateCheckedSend {
+pub(super) struct SendReceipt {
     index: usize,
     /// The number of the first new one.
     first: Counter,
@@ -22,14 +22,14 @@ pub(super) struct DuplicateCheckedSend {
     fresh: Option<Vec<bool>>,
 }
 
-impl DuplicateCheckedSend {
+impl SendReceipt {
     /// The numbers of so many messages; that of a copy names no message (B-227).
     pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
         let mut next = self.first;
         let mut number = |position: usize| {
-            let is_copy = self.fresh.as_ref().is_some_and(|fresh| !fresh[position]);
-            let counter = if is_copy { Counter::MAX } else { next };
-            if !is_copy {
+            let is_duplicate = self.fresh.as_ref().is_some_and(|fresh| !fresh[position]);
+            let counter = if is_duplicate { Counter::MAX } else { next };
+            if !is_duplicate {
                 next = next.next();
             }
             Entity::sequence_number(self.index, counter)
@@ -41,35 +41,35 @@ impl DuplicateCheckedSend {
 impl Sender {
     /// Places the messages of a batch: where they go, and what their copies have in common. In a partitioned entity all
     /// messages of a batch have one key (B-080).
-    pub(super) fn place(&self, batch: &mut Batch) -> Result<PartitionRoute> {
-        let queue = &self.queue;
-        let (has_sessions, has_copies) = (queue.requires_session(), queue.detects_duplicates());
-        let mut all: Option<String> = None;
-        if has_sessions || has_copies {
+    pub(super) fn route_batch(&self, batch: &mut Batch) -> Result<PartitionRoute> {
+        let entity = &self.entity;
+        let (has_sessions, detects_duplicates) = (entity.requires_session(), entity.detects_duplicates());
+        let mut shared_key: Option<String> = None;
+        if has_sessions || detects_duplicates {
             for message in &mut batch.messages {
                 let fields = Fields::decode(&message.record)?;
-                queue.check_session(fields.session_id)?;
-                if !has_copies {
+                entity.check_session(fields.session_id)?;
+                if !detects_duplicates {
                     continue;
                 }
-                if queue.is_partitioned() {
-                    let own = queue.key_of(&fields)?.unwrap_or_default();
-                    if all.get_or_insert_with(|| own.to_owned()) != own {
+                if entity.is_partitioned() {
+                    let own = entity.key_of(&fields)?.unwrap_or_default();
+                    if shared_key.get_or_insert_with(|| own.to_owned()) != own {
                         // The service's words, both spaces included (B-068, B-082).
                         let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported                                       for an entity with partitioning and duplicate detection enabled. Send one batch per key, or use                                       send_arrow.";
                         return Err(Error::new(ErrorKind::InvalidOperation, detail));
                     }
                 }
-                let identity = queue.identity_of(&fields)?;
+                let identity = entity.identity_of(&fields)?;
                 message.identity = identity;
             }
         }
-        let key = match &all {
-            _ if !queue.is_partitioned() => None,
+        let key = match &shared_key {
+            _ if !entity.is_partitioned() => None,
             Some(key) => Some(&**key),
             None => batch.key()?,
         };
-        Ok(route(key, queue.partitions()))
+        Ok(route(key, entity.partitions()))
     }
 
     /// Stores those of some messages that are no copies of earlier ones, all or none. Without identities all are new.
@@ -82,18 +82,18 @@ impl Sender {
         now: Timestamp,
         durability: Option<Durability>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<DuplicateCheckedSend, WriteError> {
+    ) -> std::result::Result<SendReceipt, WriteError> {
         if messages.iter().all(|message| message.identity.is_none()) {
             let (index, first) = self.store(route, bytes, messages, now, durability, wait)?;
             let fresh = None;
-            return Ok(DuplicateCheckedSend { index, first, fresh });
+            return Ok(SendReceipt { index, first, fresh });
         }
         // A message with an identity has one place: that of its key, or the only one there is.
         let index = route.partition().map_or(0, |partition| usize::from(partition.0));
         let cell = self.admit_to(index, bytes, messages.len(), wait)?;
         let history = cell.history().expect("a queue with identities remembers them");
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
-        let admission = history.admit(&identities, now, self.queue.settings().duplicate_window_ms, wait)?;
+        let admission = history.admit(&identities, now, self.entity.settings().duplicate_window_ms, wait)?;
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
             // A copy is acknowledged by what came before it.
@@ -104,11 +104,11 @@ impl Sender {
         messages.retain(|_| *is_fresh.next().expect("one for each"));
         let mut first = Counter::MAX;
         if !messages.is_empty() {
-            let mut outgoing = self.queue.outgoing(messages, now);
-            first = self.append((index, cell), &mut outgoing, durability, Some(&admission), wait)?;
+            let mut pending = self.entity.pending_send(messages, now);
+            first = self.append((index, cell), &mut pending, durability, Some(&admission), wait)?;
         }
-        self.queue.touch(now);
+        self.entity.touch(now);
         let fresh = Some(admission.fresh().to_vec());
-        Ok(DuplicateCheckedSend { index, first, fresh })
+        Ok(SendReceipt { index, first, fresh })
     }
 }

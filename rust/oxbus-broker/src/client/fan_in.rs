@@ -14,9 +14,9 @@ use oxbus_model::{Counter, Moment, Result, Ticks};
 use oxbus_store::Wait;
 use oxbus_store::{ClaimMode, ClaimedMessage};
 
+use super::delivery_journal::DeliveryFailure;
 use super::receiver::{Deliveries, Delivery, Receiver};
-use super::record_deliveries::FailedDeliveries;
-use crate::entity::receive_cache::{Cached, send_back};
+use crate::entity::receive_cache::{CachedMessage, return_cached};
 use crate::shard::REMOVAL_LOCK;
 
 /// Messages taken from one cell in a run.
@@ -26,7 +26,7 @@ const SINGLE_RUN: usize = 4;
 
 /// Within one receive the numbers of a partition rise. They may not when a message came back to its cell while later
 /// ones stood in the cache (B-145).
-fn put_in_order(out: &mut [Delivery]) {
+fn sort_by_number(out: &mut [Delivery]) {
     let mut last = [Counter(0); PARTITIONS_MAX as usize];
     let rises = out
         .iter()
@@ -39,57 +39,57 @@ fn put_in_order(out: &mut [Delivery]) {
 
 impl Receiver {
     pub(super) fn moment(&self) -> Moment {
-        self.queue.core().clock().moment()
+        self.entity.core().clock().moment()
     }
 
     /// Takes up to `max` messages without waiting. An error when nothing can be handed out although there is something.
-    pub(super) fn take(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
-        self.tell_doubt()?;
+    pub(super) fn take_messages(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
+        self.report_earlier_failure()?;
         let moment = self.moment();
         self.sweep(moment, wait);
-        let mut refused: Option<FailedDeliveries> = None;
+        let mut failure: Option<DeliveryFailure> = None;
         loop {
-            let passed_over = refused.as_ref().map_or(0, |it| it.cells);
-            self.take_but(passed_over, max, moment, out, wait);
+            let skipped = failure.as_ref().map_or(0, |it| it.cells);
+            self.take_except(skipped, max, moment, out, wait);
             if out.is_empty() {
                 break;
             }
-            let this = if self.queue.core().is_durable() {
-                self.record(out, moment.ticks, wait)
+            let this = if self.entity.core().is_durable() {
+                self.journal_deliveries(out, moment.ticks, wait)
             } else {
                 None
             };
-            self.pass_on();
+            self.notify_next();
             let Some(this) = this else { break };
-            refused = Some(match refused {
-                Some(before) => before.and(this),
+            failure = Some(match failure {
+                Some(before) => before.merge(this),
                 None => this,
             });
             if !out.is_empty() {
                 break;
             }
         }
-        self.tell(refused, !out.is_empty())
+        self.report_failure(failure, !out.is_empty())
     }
 
     /// Takes up to `max` messages of the cells that are not passed over.
-    fn take_but(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
-        self.take_cached(passed_over, max, moment, out, wait);
+    fn take_except(&self, skipped: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
+        self.take_cached(skipped, max, moment, out, wait);
         if out.len() < max {
-            self.take_from_cells(passed_over, max - out.len(), moment, out, wait);
+            self.take_from_cells(skipped, max - out.len(), moment, out, wait);
         }
         if out.is_empty() && self.recall(max, moment, wait) {
-            self.take_from_cells(passed_over, max, moment, out, wait);
+            self.take_from_cells(skipped, max, moment, out, wait);
         }
         if out.len() > 1 {
-            put_in_order(out);
+            sort_by_number(out);
         }
     }
 
     /// Wakes the next waiter while there is more. A sender that closes a gap rings for its own messages only, although
     /// those of others behind the gap become visible with them.
-    fn pass_on(&self) {
-        let receivable = self.queue.receivable(self.sub_queue);
+    fn notify_next(&self) {
+        let receivable = self.entity.receivable(self.sub_queue);
         if receivable.wait_queue.waiters() > 0 && receivable.ready() != 0 {
             receivable.wait_queue.notify(1);
         }
@@ -97,33 +97,33 @@ impl Receiver {
 
     /// Once per tick and stream: ends locks, activates schedules, sends back what lies idle in caches.
     pub(super) fn sweep(&self, moment: Moment, wait: &Wait<'_>) {
-        let receivable = self.queue.receivable(self.sub_queue);
-        if !receivable.wants_sweep(moment.ticks) {
+        let receivable = self.entity.receivable(self.sub_queue);
+        if !receivable.needs_sweep(moment.ticks) {
             return;
         }
-        self.queue.tick(moment, wait);
+        self.entity.tick(moment, wait);
         for cache in receivable.caches() {
-            let idle_since = cache.guard().used_at;
-            if moment.ticks >= idle_since.plus_ms(self.queue.settings().lock_duration_ms) {
-                send_back(&self.queue, self.sub_queue, cache.recall(usize::MAX), wait);
+            let idle_since = cache.lock().used_at;
+            if moment.ticks >= idle_since.plus_ms(self.entity.settings().lock_duration_ms) {
+                return_cached(&self.entity, self.sub_queue, cache.recall(usize::MAX), wait);
             }
         }
-        receivable.swept(moment.ticks);
+        receivable.note_sweep(moment.ticks);
     }
 
     /// The hold for a message that goes to the caller.
-    fn hold_for_caller(&self, ticks: Ticks) -> ClaimMode {
+    fn mode_for_caller(&self, ticks: Ticks) -> ClaimMode {
         match self.mode {
             ReceiveMode::PeekLock => ClaimMode::Lock {
                 deadline: ticks.plus_ms(self.lock_ms()),
             },
-            ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),
+            ReceiveMode::ReceiveAndDelete => self.removal_mode(),
         }
     }
 
     /// The hold for a message that is gone when it is received: with a journal it stays until that says so.
-    pub(super) fn hold_to_leave(&self) -> ClaimMode {
-        if self.queue.core().is_durable() {
+    pub(super) fn removal_mode(&self) -> ClaimMode {
+        if self.entity.core().is_durable() {
             REMOVAL_LOCK
         } else {
             ClaimMode::Take
@@ -131,9 +131,9 @@ impl Receiver {
     }
 
     /// The hold for a message that goes to the cache. Under the faithful policy it is the caller's: locked, or gone.
-    fn hold_for_cache(&self, ticks: Ticks) -> ClaimMode {
+    fn mode_for_cache(&self, ticks: Ticks) -> ClaimMode {
         match (self.policy, self.mode) {
-            (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.hold_for_caller(ticks),
+            (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.mode_for_caller(ticks),
             (LockPolicy::Faithful, ReceiveMode::ReceiveAndDelete) => ClaimMode::Take,
             (LockPolicy::Fresh, _) => ClaimMode::Cache,
         }
@@ -148,19 +148,19 @@ impl Receiver {
         });
     }
 
-    fn take_cached(&self, passed_over: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
-        let mut content = self.cache.guard();
+    fn take_cached(&self, skipped: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
+        let mut content = self.cache.lock();
         if content.messages.is_empty() {
             return;
         }
         content.used_at = moment.ticks;
-        let mut unreachable = Vec::new();
+        let mut unavailable = Vec::new();
         while out.len() < max
-            && let Some(Cached { index, mut claimed }) = content.messages.pop_front()
+            && let Some(CachedMessage { index, mut claimed }) = content.messages.pop_front()
         {
-            if passed_over >> index & 1 == 1 || !self.queue.shard(index).health().serves() {
+            if skipped >> index & 1 == 1 || !self.entity.shard(index).health().serves() {
                 // Nobody could settle it: it waits until its partition is healed, or goes back (B-093).
-                unreachable.push(Cached { index, claimed });
+                unavailable.push(CachedMessage { index, claimed });
                 continue;
             }
             if self.policy == LockPolicy::Faithful {
@@ -170,41 +170,41 @@ impl Receiver {
                 }
                 continue;
             }
-            let Some(cell) = self.queue.cell(index) else { continue };
+            let Some(cell) = self.entity.cell(index) else { continue };
             let store = cell.store(self.sub_queue);
             if claimed.expires_at <= moment.now && self.sub_queue == oxbus_model::name::SubQueue::Main {
                 // Expired while cached: back to its cell, where the next claim disposes of it (B-138).
                 store.release_cached(&[claimed.key]);
-                self.queue.publish(self.sub_queue, index, 1, wait);
+                self.entity.notify(self.sub_queue, index, 1, wait);
                 continue;
             }
-            let hold = self.hold_for_caller(moment.ticks);
-            if let Some(key) = store.deliver_cached(claimed.key, hold) {
+            let claim_mode = self.mode_for_caller(moment.ticks);
+            if let Some(key) = store.deliver_cached(claimed.key, claim_mode) {
                 claimed.key = key;
-                if let ClaimMode::Lock { deadline } = hold {
+                if let ClaimMode::Lock { deadline } = claim_mode {
                     claimed.deadline = deadline;
                 }
                 Self::deliver(index, claimed, moment, out);
             }
         }
-        for cached in unreachable.into_iter().rev() {
+        for cached in unavailable.into_iter().rev() {
             content.messages.push_front(cached);
         }
     }
 
-    fn take_from_cells(&self, passed_over: u64, wanted: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
-        let ready = self.ready_cells() & !passed_over;
+    fn take_from_cells(&self, skipped: u64, wanted: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
+        let ready = self.ready_cells() & !skipped;
         if ready == 0 {
             return;
         }
         let cells = ready.count_ones() as usize;
         // Nothing is put aside while somebody else waits.
-        let crowded = self.queue.receivable(self.sub_queue).wait_queue.waiters() > 0;
+        let has_waiters = self.entity.receivable(self.sub_queue).wait_queue.waiters() > 0;
         let (total, run) = match (wanted + self.prefetch, self.policy) {
-            (_, LockPolicy::Faithful) if crowded => (wanted, 1),
-            (_, LockPolicy::Fresh) if crowded => (wanted, RUN_MAX),
+            (_, LockPolicy::Faithful) if has_waiters => (wanted, 1),
+            (_, LockPolicy::Fresh) if has_waiters => (wanted, RUN_MAX),
             // A queue without partitions keeps its order among competing receivers too: nothing waits in a cache.
-            (1, LockPolicy::Fresh) if self.queue.is_partitioned() => (SINGLE_RUN * cells, SINGLE_RUN),
+            (1, LockPolicy::Fresh) if self.entity.is_partitioned() => (SINGLE_RUN * cells, SINGLE_RUN),
             (total, LockPolicy::Faithful) => (total.max(cells), 1),
             (total, LockPolicy::Fresh) => (total, RUN_MAX),
         };
@@ -232,7 +232,7 @@ impl Receiver {
             }
         }
         if !cached.is_empty() {
-            self.put_aside(cached, moment, wait);
+            self.cache_messages(cached, moment, wait);
         }
     }
 
@@ -247,7 +247,7 @@ impl Receiver {
         for_cache: &mut usize,
         moment: Moment,
         out: &mut Deliveries,
-        cached: &mut Vec<Cached>,
+        cached: &mut Vec<CachedMessage>,
         wait: &Wait<'_>,
     ) -> u64 {
         let below_first = (1u64 << first) - 1;
@@ -258,12 +258,12 @@ impl Receiver {
                 let index = part.trailing_zeros() as usize;
                 part &= part - 1;
                 let direct = share.min(*for_caller);
-                let mut exhausted = false;
+                let mut is_empty = false;
                 if direct > 0 {
-                    exhausted = self.claim(
+                    is_empty = self.claim(
                         index,
                         direct,
-                        self.hold_for_caller(moment.ticks),
+                        self.mode_for_caller(moment.ticks),
                         moment,
                         &mut claims,
                         wait,
@@ -273,24 +273,24 @@ impl Receiver {
                         .drain(..)
                         .for_each(|claimed| Self::deliver(index, claimed, moment, out));
                 }
-                let aside = (share - direct).min(*for_cache);
-                if aside > 0 && !exhausted && direct > 0 {
+                let ahead = (share - direct).min(*for_cache);
+                if ahead > 0 && !is_empty && direct > 0 {
                     // Often the message was the only one: a look is cheaper than a claim.
-                    exhausted = self.is_dry(index);
+                    is_empty = self.note_if_empty(index);
                 }
-                if aside > 0 && !exhausted {
-                    exhausted = self.claim(
+                if ahead > 0 && !is_empty {
+                    is_empty = self.claim(
                         index,
-                        aside,
-                        self.hold_for_cache(moment.ticks),
+                        ahead,
+                        self.mode_for_cache(moment.ticks),
                         moment,
                         &mut claims,
                         wait,
-                    ) < aside;
+                    ) < ahead;
                     *for_cache -= claims.len();
-                    cached.extend(claims.drain(..).map(|claimed| Cached { index, claimed }));
+                    cached.extend(claims.drain(..).map(|claimed| CachedMessage { index, claimed }));
                 }
-                if !exhausted {
+                if !is_empty {
                     more |= 1 << index;
                 }
             }
@@ -302,63 +302,63 @@ impl Receiver {
         &self,
         index: usize,
         max: usize,
-        hold: ClaimMode,
+        claim_mode: ClaimMode,
         moment: Moment,
         claims: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> usize {
-        let Some(cell) = self.queue.cell(index) else { return 0 };
-        let (taken, buried) = cell.claim_or_expire(
+        let Some(cell) = self.entity.cell(index) else { return 0 };
+        let (taken, dead_lettered) = cell.claim_or_expire(
             self.sub_queue,
             max,
-            hold,
-            (moment.now, self.queue.settings().dead_lettering_on_message_expiration),
+            claim_mode,
+            (moment.now, self.entity.settings().dead_lettering_on_message_expiration),
             claims,
             wait,
         );
-        if buried > 0 {
-            self.queue
+        if dead_lettered > 0 {
+            self.entity
                 .receivable(oxbus_model::name::SubQueue::DeadLetter)
-                .publish(index, buried);
+                .notify(index, dead_lettered);
         }
         if taken < max {
-            self.queue
+            self.entity
                 .receivable(self.sub_queue)
-                .exhausted(index, || cell.store(self.sub_queue).has_ready());
+                .note_empty(index, || cell.store(self.sub_queue).has_ready());
         }
         taken
     }
 
     /// True when the cell has nothing to claim, which is noted.
-    fn is_dry(&self, index: usize) -> bool {
-        let Some(cell) = self.queue.cell(index) else {
+    fn note_if_empty(&self, index: usize) -> bool {
+        let Some(cell) = self.entity.cell(index) else {
             return true;
         };
         let store = cell.store(self.sub_queue);
-        let is_dry = !store.has_ready();
-        if is_dry {
-            let receivable = self.queue.receivable(self.sub_queue);
-            receivable.exhausted(index, || store.has_ready());
+        let note_if_empty = !store.has_ready();
+        if note_if_empty {
+            let receivable = self.entity.receivable(self.sub_queue);
+            receivable.note_empty(index, || store.has_ready());
         }
-        is_dry
+        note_if_empty
     }
 
-    fn put_aside(&self, cached: Vec<Cached>, moment: Moment, wait: &Wait<'_>) {
+    fn cache_messages(&self, cached: Vec<CachedMessage>, moment: Moment, wait: &Wait<'_>) {
         let count = cached.len();
-        let mut content = self.cache.guard();
+        let mut content = self.cache.lock();
         if content.closed {
             drop(content);
-            send_back(&self.queue, self.sub_queue, cached, wait);
+            return_cached(&self.entity, self.sub_queue, cached, wait);
             return;
         }
         content.used_at = moment.ticks;
-        if self.hold_for_cache(moment.ticks) == ClaimMode::Take {
-            self.note_taken(&cached, wait);
+        if self.mode_for_cache(moment.ticks) == ClaimMode::Take {
+            self.journal_removed(&cached, wait);
         }
         content.messages.extend(cached);
         drop(content);
         // Who began to wait meanwhile did not see these: let it look again, and recall them.
-        let wait_queue = &self.queue.receivable(self.sub_queue).wait_queue;
+        let wait_queue = &self.entity.receivable(self.sub_queue).wait_queue;
         if wait_queue.waiters() > 0 {
             wait_queue.notify(count);
         }
@@ -368,25 +368,25 @@ impl Receiver {
     /// those that expired there. True when anything went back.
     fn recall(&self, wanted: usize, moment: Moment, wait: &Wait<'_>) -> bool {
         let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
-        let is_alive = |cached: &&Cached| !expires || cached.claimed.expires_at > moment.now;
+        let is_alive = |cached: &&CachedMessage| !expires || cached.claimed.expires_at > moment.now;
         let mut any = false;
         let mut returned = 0;
-        for cache in self.queue.receivable(self.sub_queue).caches() {
+        for cache in self.entity.receivable(self.sub_queue).caches() {
             if std::sync::Arc::ptr_eq(&cache, &self.cache) {
                 continue;
             }
-            let half = cache.guard().messages.len().div_ceil(2);
-            let mut asked = half.max(wanted);
-            while asked > 0 {
-                let recalled = cache.recall(asked);
+            let half = cache.lock().messages.len().div_ceil(2);
+            let mut quota = half.max(wanted);
+            while quota > 0 {
+                let recalled = cache.recall(quota);
                 if recalled.is_empty() {
                     break;
                 }
                 let alive = recalled.iter().filter(is_alive).count();
-                let arrived = send_back(&self.queue, self.sub_queue, recalled, wait);
+                let arrived = return_cached(&self.entity, self.sub_queue, recalled, wait);
                 any |= arrived > 0;
                 returned += alive.min(arrived);
-                asked = wanted.saturating_sub(returned);
+                quota = wanted.saturating_sub(returned);
             }
             if returned >= wanted {
                 break;

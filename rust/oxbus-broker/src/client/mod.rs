@@ -7,12 +7,12 @@ mod batch;
 mod browse;
 mod commit;
 mod deferred;
+mod delivery_journal;
 mod duplicates;
 mod fan_in;
-mod message_errors;
+mod numbered_error;
 mod partitioner;
 mod receiver;
-mod record_deliveries;
 mod reservations;
 mod sender;
 mod session;
@@ -24,16 +24,17 @@ mod wait;
 pub use acceptor::{Acceptor, SessionSelector};
 pub(crate) use attach::{attach_committed, is_attached};
 pub use batch::Batch;
-pub use browse::BrowsedMessage;
-pub use partitioner::{KeylessPolicy, KeylessRoundRobin, PartitionedSend, Partitioner, RejectedMessage};
+pub use browse::BrowseItem;
+pub use partitioner::{Keyless, KeylessRotation, Partitioner, RefusedMessage, SendSummary};
 pub use receiver::{Deliveries, Delivery, Receiver, ReceiverOptions};
 pub use reservations::{ReadPage, Reservations};
 pub use sender::Sender;
-pub use settle_list::PartialSettlement;
+pub use settle_list::SettleListError;
 pub use settlement::{SettleKey, Settlement};
-pub use transaction::{ScheduledNumbers, Transaction};
-pub use wait::{PendingWait, WaitOptions, WaitPlace, WaitSource, WaitStep, step};
+pub use transaction::{PendingNumbers, Transaction};
+pub use wait::{WaitOptions, WaitQueueRef, WaitRegistration, WaitSource, WaitStep, step};
 
 pub use crate::entity::reservation::{
-    Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish,
+    AcquiredConsumer, Completion, PartitionPlan, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions,
+    StartPosition,
 };

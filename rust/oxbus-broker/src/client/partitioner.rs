@@ -15,7 +15,7 @@ use crate::write::EncodedMessage;
 
 /// Where the messages without a key go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeylessPolicy {
+pub enum Keyless {
     /// To the partitions that work, in turn.
     Spread,
     /// All to the one that is next.
@@ -24,20 +24,20 @@ pub enum KeylessPolicy {
 
 /// The partitions that messages without a key go to, in turn.
 #[derive(Debug)]
-pub struct KeylessRoundRobin {
+pub struct KeylessRotation {
     partitions: Vec<PartitionId>,
     next: usize,
 }
 
-impl KeylessRoundRobin {
+impl KeylessRotation {
     /// The partitions of a sender's entity that work now.
-    pub(crate) fn of(sender: &Sender, keyless: KeylessPolicy) -> Self {
-        let serves = |it: &PartitionId| sender.queue().shard(it.0.into()).health().fault().is_none();
-        let turn = sender.turn();
+    pub(crate) fn of(sender: &Sender, keyless: Keyless) -> Self {
+        let serves = |it: &PartitionId| sender.entity().shard(it.0.into()).health().fault().is_none();
+        let rotation = sender.partition_order();
         Self {
             partitions: match keyless {
-                KeylessPolicy::Spread => turn.filter(serves).collect(),
-                KeylessPolicy::Together => turn.take(1).collect(),
+                Keyless::Spread => rotation.filter(serves).collect(),
+                Keyless::Together => rotation.take(1).collect(),
             },
             next: 0,
         }
@@ -45,9 +45,9 @@ impl KeylessRoundRobin {
 
     /// The partition of a message: its key's, the one that is asked for, or the next one.
     #[inline]
-    pub(crate) fn choose(&mut self, message: &EncodedMessage, asked: Option<PartitionId>) -> Result<PartitionId> {
-        match (message.partition(), asked) {
-            (Some(_), Some(asked)) => Err(both_chosen(asked)),
+    pub(crate) fn choose(&mut self, message: &EncodedMessage, requested: Option<PartitionId>) -> Result<PartitionId> {
+        match (message.partition(), requested) {
+            (Some(_), Some(requested)) => Err(both_chosen(requested)),
             (Some(partition), None) | (None, Some(partition)) => Ok(partition),
             (None, None) => {
                 let Some(partition) = self.partitions.get(self.next) else {
@@ -61,16 +61,17 @@ impl KeylessRoundRobin {
 }
 
 #[cold]
-fn both_chosen(asked: PartitionId) -> Error {
-    let detail =
-        format!("partition_id cannot be set together with a key, which names the partition; set one of them: {asked}");
+fn both_chosen(requested: PartitionId) -> Error {
+    let detail = format!(
+        "partition_id cannot be set together with a key, which names the partition; set one of them: {requested}"
+    );
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
 /// Messages of a call in groups for their partitions.
 pub struct Partitioner<S> {
     sender: S,
-    turn: KeylessRoundRobin,
+    rotation: KeylessRotation,
     groups: Vec<PartitionGroup>,
     count: usize,
 }
@@ -85,7 +86,7 @@ struct PartitionGroup {
 
 /// A message that was not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RejectedMessage {
+pub struct RefusedMessage {
     /// Its position in the call.
     pub position: usize,
     /// It was not stored for certain. Otherwise nobody knows before the partition is healed.
@@ -94,20 +95,20 @@ pub struct RejectedMessage {
 
 /// What became of the messages of a call.
 #[derive(Debug, Default)]
-pub struct PartitionedSend {
+pub struct SendSummary {
     /// Partition id → messages that it stored.
     pub stored: BTreeMap<u16, usize>,
     /// Messages that were not stored, by rising position.
-    pub refused: Vec<RejectedMessage>,
+    pub refused: Vec<RefusedMessage>,
     /// Why the first of them was refused, or the first of which nobody knows whether it was stored.
     pub reason: Option<Error>,
 }
 
-impl PartitionedSend {
+impl SendSummary {
     fn refuse(&mut self, positions: &[(usize, bool)], is_definite: bool, error: Error) {
         let refused = positions
             .iter()
-            .map(|&(position, _)| RejectedMessage { position, is_definite });
+            .map(|&(position, _)| RefusedMessage { position, is_definite });
         self.refused.extend(refused);
         let is_unknown = |error: &Error| error.effect() == Some(Effect::Unknown);
         match &self.reason {
@@ -137,12 +138,12 @@ impl PartitionGroup {
 
 impl<S: Borrow<Sender>> Partitioner<S> {
     /// No messages yet.
-    pub fn new(sender: S, keyless: KeylessPolicy) -> Result<Self> {
+    pub fn new(sender: S, keyless: Keyless) -> Result<Self> {
         let to = sender.borrow();
         to.check_sends()?;
         Ok(Self {
-            turn: KeylessRoundRobin::of(to, keyless),
-            groups: (0..to.queue().partitions())
+            rotation: KeylessRotation::of(to, keyless),
+            groups: (0..to.entity().partitions())
                 .map(|_| PartitionGroup::default())
                 .collect(),
             count: 0,
@@ -162,19 +163,19 @@ impl<S: Borrow<Sender>> Partitioner<S> {
 
     /// Adds a message, for the partition that is asked for or the one that it goes to by itself.
     #[inline]
-    pub fn push(&mut self, message: EncodedMessage, asked: Option<PartitionId>) -> Result<()> {
-        let partition = self.turn.choose(&message, asked)?;
-        let is_keyless = message.partition().is_none() && asked.is_none();
+    pub fn push(&mut self, message: EncodedMessage, requested: Option<PartitionId>) -> Result<()> {
+        let partition = self.rotation.choose(&message, requested)?;
+        let is_keyless = message.partition().is_none() && requested.is_none();
         self.groups[usize::from(partition.0)].push(message, (self.count, is_keyless));
         self.count += 1;
         Ok(())
     }
 
     /// Stores the messages.
-    pub fn send(self, wait: &Wait<'_>) -> PartitionedSend {
+    pub fn send(self, wait: &Wait<'_>) -> SendSummary {
         let sender = self.sender.borrow();
-        let mut all = PartitionedSend::default();
-        let mut passed_on = Vec::new();
+        let mut all = SendSummary::default();
+        let mut rerouted = Vec::new();
         for (index, mut group) in self.groups.into_iter().enumerate() {
             if group.messages.is_empty() {
                 continue;
@@ -188,16 +189,16 @@ impl<S: Borrow<Sender>> Partitioner<S> {
                     let (keyed, keyless) = group.split();
                     let error = Error::from(error);
                     all.refuse(&keyed.positions, true, error.clone());
-                    passed_on.push((partition, keyless, error));
+                    rerouted.push((partition, keyless, error));
                 }
             }
         }
-        for (refused_by, mut group, error) in passed_on {
+        for (refused_by, mut group, error) in rerouted {
             let count = group.messages.len();
             if count == 0 {
                 continue;
             }
-            let mut others = sender.turn().filter(|partition| *partition != refused_by);
+            let mut others = sender.partition_order().filter(|partition| *partition != refused_by);
             match others.find(|partition| sender.send_to(*partition, &mut group.messages, wait).is_ok()) {
                 Some(partition) => *all.stored.entry(partition.0).or_default() += count,
                 None => all.refuse(&group.positions, true, error),

@@ -14,11 +14,11 @@ use oxbus_store::ClaimedMessage;
 use smallvec::SmallVec;
 
 use super::browse::BrowseCursor;
-use super::record_deliveries::FailedDeliveries;
+use super::delivery_journal::DeliveryFailure;
 use super::session::ReceiverSession;
-use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
+use super::wait::{WaitOptions, WaitQueueRef, WaitSource, until_found};
 use crate::entity::Entity;
-use crate::entity::receive_cache::{ReceiveCache, send_back};
+use crate::entity::receive_cache::{ReceiveCache, return_cached};
 
 /// How to receive.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub type Deliveries = SmallVec<[Delivery; 1]>;
 
 /// A receiver of one message stream.
 pub struct Receiver {
-    pub(super) queue: Arc<Entity>,
+    pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) mode: ReceiveMode,
     pub(super) policy: LockPolicy,
@@ -83,13 +83,13 @@ pub struct Receiver {
     /// The session that it receives from, where messages are received by session.
     pub(super) session: Option<ReceiverSession>,
     /// What an earlier receive could not hand out, and may be gone. Set in one step: whole after a panic.
-    pub(super) doubt: Mutex<Option<FailedDeliveries>>,
+    pub(super) unreported: Mutex<Option<DeliveryFailure>>,
     closed: AtomicBool,
 }
 
 impl ReceiverOptions {
     /// The cells that a receiver may look at, one bit each.
-    pub(super) fn check(&self, queue: &Entity) -> Result<u64> {
+    pub(super) fn check(&self, entity: &Entity) -> Result<u64> {
         in_range(
             "prefetch_count",
             self.prefetch as u64,
@@ -97,16 +97,20 @@ impl ReceiverOptions {
             PREFETCH_COUNT_MAX as u64,
             "messages",
         )?;
-        let all = u64::MAX >> (64 - u32::from(queue.partitions()));
+        let all = u64::MAX >> (64 - u32::from(entity.partitions()));
         match self.partition {
             None if self.transfer => Ok(0),
             None => Ok(all),
-            Some(partition) if self.transfer && queue.is_partitioned() && partition.0 < queue.partitions() => Ok(0),
-            Some(partition) if queue.is_partitioned() && partition.0 < queue.partitions() => Ok(1 << partition.0),
+            Some(partition) if self.transfer && entity.is_partitioned() && partition.0 < entity.partitions() => Ok(0),
+            Some(partition) if entity.is_partitioned() && partition.0 < entity.partitions() => Ok(1 << partition.0),
             Some(partition) => {
                 let detail = format!(
                     "the queue has no such partition; leave partition_id out, or use one of its {} partitions: partition_id={partition}",
-                    if queue.is_partitioned() { queue.partitions() } else { 0 }
+                    if entity.is_partitioned() {
+                        entity.partitions()
+                    } else {
+                        0
+                    }
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, detail))
             }
@@ -115,18 +119,18 @@ impl ReceiverOptions {
 }
 
 impl Receiver {
-    pub(crate) fn new(queue: Arc<Entity>, options: ReceiverOptions, session: Option<ReceiverSession>) -> Result<Self> {
-        let allowed = options.check(&queue)?;
-        queue.open_now();
-        let receivable = queue.receivable(options.sub_queue);
-        let policy = options.lock_policy.unwrap_or(queue.core().lock_policy());
+    pub(crate) fn new(entity: Arc<Entity>, options: ReceiverOptions, session: Option<ReceiverSession>) -> Result<Self> {
+        let allowed = options.check(&entity)?;
+        entity.note_open();
+        let receivable = entity.receivable(options.sub_queue);
+        let policy = options.lock_policy.unwrap_or(entity.core().lock_policy());
         let cache = Arc::new(ReceiveCache::new(policy, options.prefetch));
         if session.is_none() {
             // Messages of a session are never cached.
             receivable.add_cache(&cache);
         }
         Ok(Self {
-            rotation: AtomicU64::new(receivable.next_rotation() % u64::from(queue.partitions())),
+            rotation: AtomicU64::new(receivable.next_rotation() % u64::from(entity.partitions())),
             policy,
             sub_queue: options.sub_queue,
             mode: options.mode,
@@ -135,17 +139,17 @@ impl Receiver {
             cache,
             allowed,
             session,
-            lag_ms: queue.core().clock().lag_ms(),
-            doubt: Mutex::default(),
+            lag_ms: entity.core().clock().lag_ms(),
+            unreported: Mutex::default(),
             closed: AtomicBool::new(false),
-            queue,
+            entity,
         })
     }
 
     /// The queue it receives from.
     #[inline]
-    pub fn queue(&self) -> &Arc<Entity> {
-        &self.queue
+    pub fn entity(&self) -> &Arc<Entity> {
+        &self.entity
     }
 
     /// The queue itself or its dead-letter queue.
@@ -175,19 +179,19 @@ impl Receiver {
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
-        self.queue.check_receivable()?;
+        self.entity.check_receivable()?;
         if self.allowed != 0 {
-            self.queue.check_not_forwarding(self.sub_queue)?;
+            self.entity.check_not_forwarding(self.sub_queue)?;
         }
-        self.queue.check_receives()?;
+        self.entity.check_receives()?;
         self.check_has_session()
     }
 
     /// Refuses a receiver without a session where messages are received by session (B-187). It may browse (B-217).
     #[inline]
     pub(super) fn check_has_session(&self) -> Result<()> {
-        if self.queue.requires_session() && self.session.is_none() && self.sub_queue == SubQueue::Main {
-            return Err(self.queue.is_sessionful());
+        if self.entity.requires_session() && self.session.is_none() && self.sub_queue == SubQueue::Main {
+            return Err(self.entity.requires_session_error());
         }
         Ok(())
     }
@@ -220,11 +224,11 @@ impl Receiver {
             "messages",
         )?;
         self.check_receives()?;
-        self.queue.use_now();
-        if let Some(held) = &self.session {
-            return self.receive_from_session(held, max, deliveries, wait);
+        self.entity.note_use();
+        if let Some(session) = &self.session {
+            return self.receive_from_session(session, max, deliveries, wait);
         }
-        self.take(max, deliveries, wait)
+        self.take_messages(max, deliveries, wait)
     }
 
     /// Takes up to `max` messages; waits while there is none, and returns as soon as there is something (B-135). `None` when
@@ -235,12 +239,12 @@ impl Receiver {
 
     /// The cells this receiver may look at now, one bit each: allowed, ready, and in a shard that works.
     pub(super) fn ready_cells(&self) -> u64 {
-        let mut ready = self.queue.receivable(self.sub_queue).ready() & self.allowed;
+        let mut ready = self.entity.receivable(self.sub_queue).ready() & self.allowed;
         let mut left = ready;
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
-            if !self.queue.shard(index).health().serves() {
+            if !self.entity.shard(index).health().serves() {
                 ready &= !(1 << index);
             }
         }
@@ -259,7 +263,7 @@ impl Receiver {
     /// Milliseconds for which a lock that is taken now is to hold.
     #[inline]
     pub(super) fn lock_ms(&self) -> u64 {
-        self.queue.settings().lock_duration_ms + self.lag_ms
+        self.entity.settings().lock_duration_ms + self.lag_ms
     }
 
     /// Ends a lock `ticks` from now, as wall time.
@@ -275,24 +279,24 @@ impl Receiver {
         }
         self.close_session(wait);
         let messages = self.cache.close();
-        send_back(&self.queue, self.sub_queue, messages, wait);
-        self.queue.receivable(self.sub_queue).wait_queue.notify_all();
+        return_cached(&self.entity, self.sub_queue, messages, wait);
+        self.entity.receivable(self.sub_queue).wait_queue.notify_all();
     }
 }
 
 /// How long to wait for a notification at most so as not to miss the end of a lock or the time of a schedule; `None` under a
 /// clock that is moved by hand, which notifies. A lock taken later ends a lock duration later at the earliest, so one lock duration
 /// is always early enough.
-pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
-    let clock = queue.core().clock();
+pub(super) fn recheck_after(entity: &Entity) -> Option<Duration> {
+    let clock = entity.core().clock();
     if !clock.is_real_time() {
         return None;
     }
     let Moment { now, ticks } = clock.moment();
     // Who waits notes that it does well before the entity seems to be idle.
-    let idle_ms = queue.idle_ms().unwrap_or(u64::MAX);
-    let (lock_end, due) = queue.next_event();
-    let ms = queue
+    let idle_ms = entity.idle_ms().unwrap_or(u64::MAX);
+    let (lock_end, due) = entity.next_event();
+    let ms = entity
         .settings()
         .lock_duration_ms
         .min(idle_ms / 2)
@@ -304,15 +308,15 @@ pub(super) fn look_again_after(queue: &Entity) -> Option<Duration> {
 
 /// It waits for its session, or with all who receive from the queue.
 impl WaitSource for Receiver {
-    fn place(&self) -> WaitPlace {
+    fn wait_queue(&self) -> WaitQueueRef {
         match &self.session {
-            Some(held) => WaitPlace::at_session(&held.accepted),
-            None => WaitPlace::at_queue(&self.queue, self.sub_queue),
+            Some(session) => WaitQueueRef::of_session(&session.accepted),
+            None => WaitQueueRef::of_entity(&self.entity, self.sub_queue),
         }
     }
 
-    fn look_again_after(&self) -> Option<Duration> {
-        look_again_after(&self.queue)
+    fn recheck_after(&self) -> Option<Duration> {
+        recheck_after(&self.entity)
     }
 }
 

@@ -17,26 +17,26 @@ use oxbus_store::Wait;
 use super::batch::Batch;
 use crate::clock::with_timeout;
 use crate::entity::Entity;
-use crate::entity::kind::Outgoing;
+use crate::entity::kind::PendingSend;
 use crate::routing::{PartitionRoute, RoundRobin};
 use crate::shard::{Admission, Cell};
 use crate::write::{Cause, EncodedMessage, Removal, ShardWrite, WriteError, WriteOperation};
 
 /// A sender to one queue or topic.
 pub struct Sender {
-    pub(super) queue: Arc<Entity>,
-    turn: RoundRobin,
+    pub(super) entity: Arc<Entity>,
+    round_robin: RoundRobin,
     /// What the last send got: 0 before the first, or 1 + durability.
     reached: AtomicU8,
     closed: AtomicBool,
 }
 
 impl Sender {
-    pub(crate) fn new(queue: Arc<Entity>) -> Self {
-        let first = queue.core().next_turn();
+    pub(crate) fn new(entity: Arc<Entity>) -> Self {
+        let first = entity.core().next_round_robin_start();
         Self {
-            queue,
-            turn: RoundRobin::starting_at(first),
+            entity,
+            round_robin: RoundRobin::starting_at(first),
             reached: AtomicU8::new(0),
             closed: AtomicBool::new(false),
         }
@@ -44,8 +44,8 @@ impl Sender {
 
     /// The queue or topic it sends to.
     #[inline]
-    pub fn queue(&self) -> &Arc<Entity> {
-        &self.queue
+    pub fn entity(&self) -> &Arc<Entity> {
+        &self.entity
     }
 
     /// Ends the sender: later sends fail.
@@ -68,7 +68,7 @@ impl Sender {
                 "the sender was closed; get a new one from the client",
             ));
         }
-        self.queue.check_sends()
+        self.entity.check_sends()
     }
 
     /// What the last send is safe from; `None` before the first.
@@ -89,12 +89,12 @@ impl Sender {
     pub fn send(&self, fields: &Fields<'_>, durability: Option<Durability>, wait: &Wait<'_>) -> Result<SequenceNumber> {
         self.check_sends()?;
         fields.check()?;
-        let route = self.queue.route_of(fields)?;
+        let route = self.entity.route_of(fields)?;
         let len = fields.encoded_len();
         self.check_size(len)?;
-        let core = self.queue.core();
+        let core = self.entity.core();
         let now = core.clock().now();
-        let identity = self.queue.identity_of(fields)?;
+        let identity = self.entity.identity_of(fields)?;
         if core.is_durable() || identity.is_some() || fields.scheduled_enqueue_time.is_some_and(|due| due > now) {
             let mut message = EncodedMessage::new(fields, len);
             (message.partition, message.identity) = (route.partition(), identity);
@@ -102,7 +102,7 @@ impl Sender {
             return Ok(sent.numbers(1)[0]);
         }
         let (index, cell) = self.admit(route, len, 1, wait)?;
-        let counter = self.queue.store_one((index, cell), fields, len, now, wait)?;
+        let counter = self.entity.store_one((index, cell), fields, len, now, wait)?;
         self.reach(Durability::Memory);
         Ok(Entity::sequence_number(index, counter))
     }
@@ -122,15 +122,15 @@ impl Sender {
         self.check_batch_size(&batch)?;
         let (count, bytes) = (batch.len(), batch.size_bytes());
         let mut batch = batch;
-        let route = self.place(&mut batch)?;
-        let now = self.queue.core().clock().now();
+        let route = self.route_batch(&mut batch)?;
+        let now = self.entity.core().clock().now();
         let sent = self.store_new(route, bytes, batch.messages, now, durability, wait)?;
         Ok(sent.numbers(count))
     }
 
     /// The partitions in the order in which a keyless message tries them.
-    pub fn turn(&self) -> impl Iterator<Item = PartitionId> + use<> {
-        self.turn.next_order(self.queue.partitions())
+    pub fn partition_order(&self) -> impl Iterator<Item = PartitionId> + use<> {
+        self.round_robin.next_order(self.entity.partitions())
     }
 
     /// Stores messages in one partition, all or none, in order. They stay in `messages` when that fails.
@@ -142,7 +142,7 @@ impl Sender {
     ) -> std::result::Result<(), WriteError> {
         self.check_sends()?;
         let bytes = messages.iter().map(EncodedMessage::bytes).sum();
-        let now = self.queue.core().clock().now();
+        let now = self.entity.core().clock().now();
         // The messages stay whole until all are stored: they may go elsewhere when this fails. Their bytes are shared.
         self.store_new(
             PartitionRoute::Keyed(partition),
@@ -176,15 +176,18 @@ impl Sender {
                 .with_numbers(numbers)
         };
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
-        let Some(index) = self.queue.index_of(*first) else {
+        let Some(index) = self.entity.index_of(*first) else {
             return Err(missing(&counters));
         };
-        self.queue.shard(index).health().check_serves(first.partition(), wait)?;
-        let Some(cell) = self.queue.cell(index) else {
+        self.entity
+            .shard(index)
+            .health()
+            .check_serves(first.partition(), wait)?;
+        let Some(cell) = self.entity.cell(index) else {
             return Err(missing(&counters));
         };
-        let moment = self.queue.core().clock().moment();
-        self.queue.tick(moment, wait);
+        let moment = self.entity.core().clock().moment();
+        self.entity.tick(moment, wait);
         let cancel = WriteOperation::Remove {
             cell,
             sub_queue: SubQueue::Main,
@@ -213,18 +216,18 @@ impl Sender {
     ) -> std::result::Result<(usize, Counter), WriteError> {
         let (keyed, partitions) = match route {
             PartitionRoute::Keyed(partition) => (Some(partition), None),
-            PartitionRoute::Keyless => (None, Some(self.turn())),
+            PartitionRoute::Keyless => (None, Some(self.partition_order())),
         };
-        let mut outgoing = self.queue.outgoing(messages, now);
+        let mut pending = self.entity.pending_send(messages, now);
         let mut refused = None;
         for partition in keyed.into_iter().chain(partitions.into_iter().flatten()) {
             let index = usize::from(partition.0);
             let mut attempt = |wait: &Wait<'_>| {
-                let cell = self.admit_to(index, bytes, outgoing.count, wait)?;
+                let cell = self.admit_to(index, bytes, pending.count, wait)?;
                 let durability = cell.durability(durability);
-                self.append((index, cell), &mut outgoing, durability, None, wait)
+                self.append((index, cell), &mut pending, durability, None, wait)
             };
-            let tried = if keyed.is_none() && self.queue.may_wait() {
+            let tried = if keyed.is_none() && self.entity.may_wait() {
                 with_timeout(STORE_ANSWER_MS_MAX, wait, attempt)
             } else {
                 attempt(wait)
@@ -252,30 +255,30 @@ impl Sender {
             if wait.is_over() {
                 return Err(failed);
             }
-            self.queue.shard(partition.0.into()).mark_unresponsive();
+            self.entity.shard(partition.0.into()).mark_unresponsive();
         }
         if failed.is_definite() {
             return Ok(failed.into());
         }
         // Nobody knows whether they were stored: storing them elsewhere may double them, unless the entry never counts.
         match failed.unconfirmed {
-            Some(late) if self.queue.core().fence(partition, late).is_ok() => {
+            Some(late) if self.entity.core().fence(partition, late).is_ok() => {
                 Ok(Error::from(failed).with_effect(Effect::None))
             }
             _ => Err(failed),
         }
     }
 
-    /// Stores messages in a cell, all or none; the number of the first. They stay in `outgoing` when they are refused.
+    /// Stores messages in a cell, all or none; the number of the first. They stay in `pending` when they are refused.
     pub(super) fn append<'a>(
         &self,
         at: (usize, &'a Cell),
-        outgoing: &mut Outgoing<'a>,
+        pending: &mut PendingSend<'a>,
         durability: Durability,
         admitted: Option<&'a Admission<'a>>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Counter, WriteError> {
-        let first = self.queue.append(at, outgoing, durability, admitted, wait)?;
+        let first = self.entity.append(at, pending, durability, admitted, wait)?;
         self.reach(durability);
         Ok(first)
     }
@@ -283,7 +286,7 @@ impl Sender {
     /// Refuses a batch that the tier does not take (B-053, B-054). One message has the limit of messages only.
     pub(super) fn check_batch_size(&self, batch: &Batch) -> Result<()> {
         let bytes = batch.size_bytes();
-        let tier = self.queue.core().plan().tier.filter(|_| batch.len() > 1);
+        let tier = self.entity.core().plan().tier.filter(|_| batch.len() > 1);
         let Some(max) = tier.map(Tier::batch_size_bytes_max).filter(|max| bytes > *max) else {
             return Ok(());
         };
@@ -293,11 +296,11 @@ impl Sender {
     }
 
     pub(super) fn check_size(&self, bytes: usize) -> Result<()> {
-        let max = self.queue.settings().message_size_bytes_max;
+        let max = self.entity.settings().message_size_bytes_max;
         if bytes <= max {
             return Ok(());
         }
-        let advice = match self.queue.core().plan().tier {
+        let advice = match self.entity.core().plan().tier {
             Some(tier @ (Tier::Basic | Tier::Standard)) if max == tier.message_size_bytes_default() => {
                 ", or open the namespace with another tier"
             }
@@ -317,7 +320,7 @@ impl Sender {
             }
             PartitionRoute::Keyless => {
                 let mut refusal = None;
-                for partition in self.turn() {
+                for partition in self.partition_order() {
                     let index = usize::from(partition.0);
                     match self.admit_to(index, bytes, messages, wait) {
                         Ok(cell) => return Ok((index, cell)),
@@ -330,6 +333,6 @@ impl Sender {
     }
 
     pub(super) fn admit_to(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<&Cell> {
-        self.queue.admit(index, bytes, messages, wait)
+        self.entity.admit(index, bytes, messages, wait)
     }
 }

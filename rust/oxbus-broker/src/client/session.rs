@@ -22,10 +22,10 @@ pub(crate) struct ReceiverSession {
 }
 
 impl Receiver {
-    fn sessions_of(&self, held: &ReceiverSession, wait: &Wait<'_>) -> Result<(&Cell, &Sessions)> {
-        let shard = self.queue.shard(held.index);
+    fn sessions_of(&self, session: &ReceiverSession, wait: &Wait<'_>) -> Result<(&Cell, &Sessions)> {
+        let shard = self.entity.shard(session.index);
         shard.health().check_serves(shard.id(), wait)?;
-        let cell = self.queue.cell(held.index);
+        let cell = self.entity.cell(session.index);
         cell.and_then(|cell| Some((cell, cell.sessions()?)))
             .ok_or_else(|| self.session_lost())
     }
@@ -33,68 +33,74 @@ impl Receiver {
     /// Takes up to `max` messages of the session without waiting.
     pub(super) fn receive_from_session(
         &self,
-        held: &ReceiverSession,
+        session: &ReceiverSession,
         max: usize,
         out: &mut Deliveries,
         wait: &Wait<'_>,
     ) -> Result<()> {
-        self.tell_doubt()?;
+        self.report_earlier_failure()?;
         let moment = self.moment();
         self.sweep(moment, wait);
-        let (cell, _) = self.sessions_of(held, wait)?;
+        let (cell, _) = self.sessions_of(session, wait)?;
         let take = SessionReceive {
             max,
-            hold: self.session_hold(),
+            hold: self.session_mode(),
             moment,
         };
         let mut claims = Vec::new();
         let ended = cell
-            .receive_from_session(&held.accepted, take, self.queue.delivery_policy(), &mut claims, wait)
+            .receive_from_session(
+                &session.accepted,
+                take,
+                self.entity.delivery_policy(),
+                &mut claims,
+                wait,
+            )
             .map_err(|SessionLost| self.session_lost())?;
-        self.queue.announce(held.index, ended, wait);
+        self.entity.announce(session.index, ended, wait);
         out.extend(claims.into_iter().map(|claimed| Delivery {
-            index: held.index,
+            index: session.index,
             claimed,
             locked_until: None,
         }));
-        if !out.is_empty() && self.queue.core().is_durable() {
-            let refused = self.record(out, moment.ticks, wait);
-            return self.tell(refused, !out.is_empty());
+        if !out.is_empty() && self.entity.core().is_durable() {
+            let failure = self.journal_deliveries(out, moment.ticks, wait);
+            return self.report_failure(failure, !out.is_empty());
         }
         Ok(())
     }
 
     /// The session's lock is the umbrella: a message has no end of its own.
-    pub(super) fn session_hold(&self) -> ClaimMode {
+    pub(super) fn session_mode(&self) -> ClaimMode {
         match self.mode {
             ReceiveMode::PeekLock => ClaimMode::Lock {
                 deadline: Ticks::OPEN_END,
             },
-            ReceiveMode::ReceiveAndDelete => self.hold_to_leave(),
+            ReceiveMode::ReceiveAndDelete => self.removal_mode(),
         }
     }
 
     /// The session it has accepted.
     pub fn session_id(&self) -> Option<&str> {
-        self.session.as_ref().map(|held| held.accepted.id())
+        self.session.as_ref().map(|session| session.accepted.id())
     }
 
     /// Refuses a settlement when the session is lost; false when the message is not one that this receiver has.
     pub(super) fn may_settle(&self, at: SettleKey, ticks: Ticks, wait: &Wait<'_>) -> Result<bool> {
-        let Some(held) = &self.session else { return Ok(true) };
-        let (_, sessions) = self.sessions_of(held, wait)?;
+        let Some(session) = &self.session else { return Ok(true) };
+        let (_, sessions) = self.sessions_of(session, wait)?;
         let has = sessions
-            .has_locked(&held.accepted, at.key, ticks)
+            .has_locked(&session.accepted, at.key, ticks)
             .map_err(|SessionLost| self.session_lost())?;
-        Ok(has && at.index == held.index)
+        Ok(has && at.index == session.index)
     }
 
     /// Notes that messages were settled.
     pub(super) fn note_settled(&self, at: &[SettleKey]) {
-        if let Some(held) = &self.session
-            && let Some(sessions) = self.queue.cell(held.index).and_then(Cell::sessions)
+        if let Some(session) = &self.session
+            && let Some(sessions) = self.entity.cell(session.index).and_then(Cell::sessions)
         {
-            sessions.unlock(&held.accepted, at.iter().map(|at| at.key));
+            sessions.unlock(&session.accepted, at.iter().map(|at| at.key));
         }
     }
 
@@ -106,22 +112,22 @@ impl Receiver {
 
     /// Notes a deferred message that was fetched by number.
     pub(super) fn note_fetched(&self, deliveries: &Deliveries, ticks: Ticks, wait: &Wait<'_>) -> Result<()> {
-        let Some(held) = self.session.as_ref().filter(|_| self.mode == ReceiveMode::PeekLock) else {
+        let Some(session) = self.session.as_ref().filter(|_| self.mode == ReceiveMode::PeekLock) else {
             return Ok(());
         };
-        let (_, sessions) = self.sessions_of(held, wait)?;
+        let (_, sessions) = self.sessions_of(session, wait)?;
         for delivery in deliveries {
             sessions
-                .lock(&held.accepted, &delivery.claimed, ticks)
+                .lock(&session.accepted, &delivery.claimed, ticks)
                 .map_err(|SessionLost| self.session_lost())?;
         }
         Ok(())
     }
 
-    fn held(&self) -> Result<&ReceiverSession> {
+    fn session(&self) -> Result<&ReceiverSession> {
         self.check_open()?;
-        self.queue.check_alive()?;
-        self.queue.use_now();
+        self.entity.check_alive()?;
+        self.entity.note_use();
         self.session.as_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidOperation,
@@ -132,30 +138,30 @@ impl Receiver {
 
     /// End of the session's lock, as wall time.
     pub fn session_locked_until(&self) -> Option<Timestamp> {
-        let held = self.session.as_ref()?;
+        let session = self.session.as_ref()?;
         let Moment { now, ticks } = self.moment();
-        Self::locked_until(held.accepted.deadline(), now, ticks)
+        Self::locked_until(session.accepted.deadline(), now, ticks)
     }
 
     /// Moves the end of the session's lock to one lock duration from now and returns it (B-202).
     pub fn renew_session(&self, wait: &Wait<'_>) -> Result<Timestamp> {
-        let held = self.held()?;
+        let session = self.session()?;
         let moment = self.moment();
-        self.queue.tick(moment, wait);
-        let (_, sessions) = self.sessions_of(held, wait)?;
+        self.entity.tick(moment, wait);
+        let (_, sessions) = self.sessions_of(session, wait)?;
         sessions
-            .renew(&held.accepted, moment.ticks.plus_ms(self.lock_ms()), moment.ticks)
+            .renew(&session.accepted, moment.ticks.plus_ms(self.lock_ms()), moment.ticks)
             .map_err(|SessionLost| self.session_lost())?;
         Ok(moment.now.plus_ms(self.lock_ms()))
     }
 
     /// The state of the session; `None` when it was never set, or cleared (B-211).
     pub fn session_state(&self, wait: &Wait<'_>) -> Result<Option<Arc<[u8]>>> {
-        let held = self.held()?;
+        let session = self.session()?;
         let moment = self.moment();
-        self.queue.tick(moment, wait);
-        let (_, sessions) = self.sessions_of(held, wait)?;
-        let state = sessions.state(&held.accepted, moment.ticks);
+        self.entity.tick(moment, wait);
+        let (_, sessions) = self.sessions_of(session, wait)?;
+        let state = sessions.state(&session.accepted, moment.ticks);
         Ok(state
             .map_err(|SessionLost| self.session_lost())?
             .map(|state| state.bytes))
@@ -164,7 +170,7 @@ impl Receiver {
     /// Sets the state of the session, or clears it (B-210, B-211).
     pub fn set_session_state(&self, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
         let (index, accepted, state) = self.prepare_state(state, wait)?;
-        let cell = self.queue.cell(index).ok_or_else(|| self.session_lost())?;
+        let cell = self.entity.cell(index).ok_or_else(|| self.session_lost())?;
         let set = WriteOperation::SessionState { cell, accepted, state };
         let mut write = ShardWrite::of(set, self.moment());
         let set = write.commit(cell, cell.durability(None), wait);
@@ -177,71 +183,74 @@ impl Receiver {
         state: Option<&[u8]>,
         wait: &Wait<'_>,
     ) -> Result<(usize, Arc<AcceptedSession>, Option<SessionState>)> {
-        let held = self.held()?;
+        let session = self.session()?;
         let moment = self.moment();
-        self.queue.tick(moment, wait);
-        let (cell, sessions) = self.sessions_of(held, wait)?;
+        self.entity.tick(moment, wait);
+        let (cell, sessions) = self.sessions_of(session, wait)?;
         let before = sessions
-            .state(&held.accepted, moment.ticks)
+            .state(&session.accepted, moment.ticks)
             .map_err(|SessionLost| self.session_lost())?;
         if let Some(bytes) = state {
             let growth = bytes.len().saturating_sub(before.map_or(0, |state| state.bytes.len()));
-            self.check_state(cell, held, bytes, growth)?;
+            self.check_state(cell, session, bytes, growth)?;
         }
         let state = state.map(|bytes| SessionState {
             bytes: bytes.into(),
             set_at: moment.now,
         });
-        Ok((held.index, Arc::clone(&held.accepted), state))
+        Ok((session.index, Arc::clone(&session.accepted), state))
     }
 
     /// The session it has accepted, to be named later.
     pub(super) fn accepted(&self) -> Option<Arc<AcceptedSession>> {
-        self.session.as_ref().map(|held| Arc::clone(&held.accepted))
+        self.session.as_ref().map(|session| Arc::clone(&session.accepted))
     }
 
-    fn check_state(&self, cell: &Cell, held: &ReceiverSession, bytes: &[u8], growth: usize) -> Result<()> {
-        let max = self.queue.settings().message_size_bytes_max as u64;
+    fn check_state(&self, cell: &Cell, session: &ReceiverSession, bytes: &[u8], growth: usize) -> Result<()> {
+        let max = self.entity.settings().message_size_bytes_max as u64;
         in_range("the session state", bytes.len() as u64, 0, max, "bytes")?;
-        self.queue.core().check_memory(growth)?;
-        let Some(max) = self.queue.settings().size_bytes_max() else {
+        self.entity.core().check_memory(growth)?;
+        let Some(max) = self.entity.settings().size_bytes_max() else {
             return Ok(());
         };
         if growth == 0 || cell.has_room(growth as u64, growth as u64, max, || cell.counted_bytes()) {
             return Ok(());
         }
-        Err(self.queue.is_full(held.index, max))
+        Err(self.entity.full_error(session.index, max))
     }
 
     /// Gives the session back; nothing is charged (B-205).
     pub(super) fn close_session(&self, wait: &Wait<'_>) {
-        if let Some(held) = &self.session
-            && let Some(cell) = self.queue.cell(held.index)
+        if let Some(session) = &self.session
+            && let Some(cell) = self.entity.cell(session.index)
         {
             let ended = cell.end_session(
-                &held.accepted,
+                &session.accepted,
                 SessionEnd::Closed,
                 self.moment(),
-                self.queue.delivery_policy(),
+                self.entity.delivery_policy(),
                 wait,
             );
-            self.queue.announce(held.index, ended, wait);
+            self.entity.announce(session.index, ended, wait);
         }
     }
 
     /// The error of a session that is over (B-203).
     #[cold]
     pub(super) fn session_lost(&self) -> Error {
-        let partition = self.session.as_ref().map(|held| self.queue.shard(held.index).id().0);
+        let partition = self
+            .session
+            .as_ref()
+            .map(|session| self.entity.shard(session.index).id().0);
         event!(
             SESSION_LOST,
-            entity = self.queue.name().as_str(),
+            entity = self.entity.name().as_str(),
             partition,
             reason = "call_refused"
         );
         let detail = format!(
             "The session lock has expired on the MessageSession. Accept a new MessageSession: queue=`{}` session_id=`{}`",
-            self.queue.name().as_str(),
+            self.entity.name().as_str(),
             self.session_id().unwrap_or_default()
         );
         Error::new(ErrorKind::SessionLockLost, detail).with_effect(Effect::None)

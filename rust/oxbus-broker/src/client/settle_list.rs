@@ -8,7 +8,7 @@
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
 use oxbus_store::{LockKey, Wait};
 
-use super::message_errors::with_messages;
+use super::numbered_error::with_sequence_numbers;
 use super::receiver::Receiver;
 use super::settlement::{SettleKey, Settlement};
 use crate::entity::Entity;
@@ -17,7 +17,7 @@ use crate::write::{Removal, ShardWrite, WriteOperation};
 
 /// A list of which some messages are not settled, or may not be.
 #[derive(Debug)]
-pub struct PartialSettlement {
+pub struct SettleListError {
     /// For the caller: it names them, and says whether others were settled.
     pub error: Error,
     /// The positions of all of them, rising.
@@ -26,9 +26,9 @@ pub struct PartialSettlement {
     pub lost: Vec<usize>,
 }
 
-impl From<PartialSettlement> for Error {
-    fn from(unsettled: PartialSettlement) -> Self {
-        unsettled.error
+impl From<SettleListError> for Error {
+    fn from(error: SettleListError) -> Self {
+        error.error
     }
 }
 
@@ -63,7 +63,7 @@ impl SettleProgress {
     }
 
     /// The positions of messages whose lock was lost, or the error that tells of those and of all others that failed.
-    fn finish(mut self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, PartialSettlement> {
+    fn finish(mut self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, SettleListError> {
         self.lost.sort_unstable();
         let Some(error) = self.error else {
             return Ok(self.lost);
@@ -78,8 +78,8 @@ impl SettleProgress {
             _ => Some(Effect::None),
         };
         let numbers: Vec<SequenceNumber> = positions.iter().map(|position| number(at[*position])).collect();
-        Err(PartialSettlement {
-            error: with_messages(&error, &numbers, effect),
+        Err(SettleListError {
+            error: with_sequence_numbers(&error, &numbers, effect),
             positions,
             lost: self.lost,
         })
@@ -98,7 +98,7 @@ impl Receiver {
         at: &[SettleKey],
         settlement: Settlement<'_>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<Vec<usize>, PartialSettlement> {
+    ) -> std::result::Result<Vec<usize>, SettleListError> {
         if matches!(settlement, Settlement::Complete) {
             return self.complete_many(at, wait);
         }
@@ -107,7 +107,7 @@ impl Receiver {
         let mut writes = Vec::with_capacity(at.len());
         for round in self.rounds(at) {
             for (position, at) in at.iter().enumerate().filter(|(_, at)| round >> at.index & 1 == 1) {
-                match self.write_of(*at, settlement, wait) {
+                match self.settle_write(*at, settlement, wait) {
                     Ok((cell, write)) => writes.push((position, cell, write)),
                     Err(error) => progress.refuse(position, error),
                 }
@@ -121,11 +121,11 @@ impl Receiver {
             }
         }
         // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
-        let mut asked = tickets.last().map_or(0u64, |(position, _)| 1 << at[*position].index);
+        let mut syncing = tickets.last().map_or(0u64, |(position, _)| 1 << at[*position].index);
         for (position, ticket) in tickets.iter().rev() {
             let index = at[*position].index;
-            if ticket.is_pending() && asked >> index & 1 == 0 {
-                asked |= 1 << index;
+            if ticket.is_pending() && syncing >> index & 1 == 0 {
+                syncing |= 1 << index;
                 ticket.start_sync();
             }
         }
@@ -138,13 +138,9 @@ impl Receiver {
     }
 
     /// Completes many; the positions of those whose lock was lost, while nothing else went wrong. The others are completed.
-    pub fn complete_many(
-        &self,
-        at: &[SettleKey],
-        wait: &Wait<'_>,
-    ) -> std::result::Result<Vec<usize>, PartialSettlement> {
+    pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, SettleListError> {
         self.check_list(at)?;
-        let moment = self.queue.core().clock().moment();
+        let moment = self.entity.core().clock().moment();
         if self.session.is_none() {
             let mut progress = SettleProgress::default();
             self.complete_all(at, moment, &mut progress, wait);
@@ -174,7 +170,7 @@ impl Receiver {
 
     fn complete_all(&self, at: &[SettleKey], moment: Moment, progress: &mut SettleProgress, wait: &Wait<'_>) {
         let keys: Vec<LockKey> = at.iter().map(|at| at.key).collect();
-        let mut writes = Vec::with_capacity(at.len().min(usize::from(self.queue.partitions())));
+        let mut writes = Vec::with_capacity(at.len().min(usize::from(self.entity.partitions())));
         for round in self.rounds(at) {
             let mut end = 0;
             for run in at.chunk_by(|a, b| a.index == b.index) {
@@ -216,15 +212,15 @@ impl Receiver {
         }
         for (run, ticket) in tickets {
             if let Err(error) = ticket.finish(wait) {
-                let failed = but(run, &progress.lost);
+                let failed = without_lost(run, &progress.lost);
                 progress.fail(failed, error.into());
             }
         }
     }
 
     /// Refuses a call that is wrong as a whole.
-    fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), PartialSettlement> {
-        let refused = |error| PartialSettlement {
+    fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), SettleListError> {
+        let refused = |error| SettleListError {
             error,
             positions: (0..at.len()).collect(),
             lost: Vec::new(),
@@ -235,7 +231,7 @@ impl Receiver {
     /// The partitions of a list, one bit each: first those that serve, then the rest if there is any.
     fn rounds(&self, at: &[SettleKey]) -> impl Iterator<Item = u64> + use<> {
         let all = at.iter().fold(0u64, |all, at| all | 1 << at.index);
-        let serves = |index: &usize| all >> index & 1 == 1 && self.queue.shard(*index).health().serves();
+        let serves = |index: &usize| all >> index & 1 == 1 && self.entity.shard(*index).health().serves();
         let serving = (0..u64::BITS as usize)
             .filter(serves)
             .fold(0u64, |some, index| some | 1 << index);
@@ -244,13 +240,13 @@ impl Receiver {
 
     /// The cell of a hold, if there is one.
     fn serving_cell(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Option<&Cell>> {
-        let shard = self.queue.shard(at.index);
+        let shard = self.entity.shard(at.index);
         shard.health().check_serves(shard.id(), wait)?;
-        Ok(self.queue.cell(at.index))
+        Ok(self.entity.cell(at.index))
     }
 }
 
 /// The positions of a run without those that are lost.
-fn but(run: std::ops::Range<usize>, lost: &[usize]) -> Vec<usize> {
+fn without_lost(run: std::ops::Range<usize>, lost: &[usize]) -> Vec<usize> {
     run.filter(|position| !lost.contains(position)).collect()
 }

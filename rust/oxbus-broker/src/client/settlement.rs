@@ -9,7 +9,7 @@ use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Effect, Error, ErrorKind, LockToken, Moment, Result, Timestamp};
 use oxbus_store::{LockKey, LockLost, Outcome, PeekedMessage, Record, StoredRecord, Wait};
 
-use super::message_errors::with_messages;
+use super::numbered_error::with_sequence_numbers;
 use super::receiver::Receiver;
 use crate::entity::Entity;
 use crate::record::{with_dead_letter, with_properties};
@@ -56,7 +56,7 @@ impl Receiver {
         done.map_err(|error| match error.effect() {
             Some(effect) if error.numbers().is_empty() => {
                 let number = Entity::sequence_number(at.index, at.key.counter);
-                with_messages(&error, &[number], Some(effect))
+                with_sequence_numbers(&error, &[number], Some(effect))
             }
             _ => error,
         })
@@ -71,25 +71,25 @@ impl Receiver {
             let release = Outcome::Release;
             if let Ok(ended) = cell.settle_unawaited(self.sub_queue, at.key, release, moment, wait) {
                 self.note_settled(std::slice::from_ref(at));
-                self.queue.announce(at.index, ended, wait);
+                self.entity.announce(at.index, ended, wait);
             }
         }
     }
 
     fn settle_one(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
-        let (cell, mut write) = self.write_of(at, settlement, wait)?;
+        let (cell, mut write) = self.settle_write(at, settlement, wait)?;
         let done = write.commit(cell, cell.durability(None), wait);
         if done.as_ref().err().is_none_or(|error| error.effect != Effect::None) {
             self.note_settled(&[at]);
         }
         let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
-        self.queue.announce(at.index, done.ended, wait);
+        self.entity.announce(at.index, done.ended, wait);
         Ok(())
     }
 
     /// The write of a settlement that may happen now, and its cell.
     #[inline]
-    pub(super) fn write_of(
+    pub(super) fn settle_write(
         &self,
         at: SettleKey,
         settlement: Settlement<'_>,
@@ -98,13 +98,13 @@ impl Receiver {
         // No event of a settlement has a time.
         let moment = Moment {
             now: Timestamp(0),
-            ticks: self.queue.core().clock().ticks(),
+            ticks: self.entity.core().clock().ticks(),
         };
         let cell = self.cell_of(at, wait)?;
         if !self.may_settle(at, moment.ticks, wait)? {
             return Err(self.lock_lost(at));
         }
-        let settle = self.how_to_settle(cell, at, settlement)?;
+        let settle = self.lock_end(cell, at, settlement)?;
         let operation = WriteOperation::settle(cell, self.sub_queue, at.key, settle);
         Ok((cell, ShardWrite::of(operation, moment)))
     }
@@ -128,33 +128,33 @@ impl Receiver {
     pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>, wait: &Wait<'_>) -> Result<()> {
         let done = ticket.finish(wait);
         let done = done.map_err(|error| error.or_lost(|_| self.lock_lost(at)))?;
-        self.queue.announce(at.index, done.ended, wait);
+        self.entity.announce(at.index, done.ended, wait);
         Ok(())
     }
 
     /// Checks a settlement that is to happen later: how it ends the hold of the message.
     pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<LockEnd> {
         self.check_settles()?;
-        let ticks = self.queue.core().clock().ticks();
-        self.queue.tick(self.moment(), wait);
+        let ticks = self.entity.core().clock().ticks();
+        self.entity.tick(self.moment(), wait);
         let cell = self.cell_of(at, wait)?;
         if !self.may_settle(at, ticks, wait)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
             return Err(self.lock_lost(at));
         }
-        self.how_to_settle(cell, at, settlement)
+        self.lock_end(cell, at, settlement)
     }
 
     /// How a settlement ends the lock of a message.
     #[inline]
-    fn how_to_settle(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<LockEnd> {
+    fn lock_end(&self, cell: &Cell, at: SettleKey, settlement: Settlement<'_>) -> Result<LockEnd> {
         Ok(LockEnd::Outcome(match settlement {
             Settlement::Complete => Outcome::Complete,
             Settlement::Abandon(changes) => Outcome::Abandon {
                 max_delivery_count: self.max_delivery_count(),
-                replacement: self.changed(cell, at, changes)?.map(StoredRecord::from),
+                replacement: self.with_changes(cell, at, changes)?.map(StoredRecord::from),
             },
             Settlement::Defer(changes) => Outcome::Defer {
-                replacement: self.changed(cell, at, changes)?.map(StoredRecord::from),
+                replacement: self.with_changes(cell, at, changes)?.map(StoredRecord::from),
             },
             Settlement::DeadLetter {
                 reason,
@@ -168,7 +168,7 @@ impl Receiver {
                 }
                 check_text("reason", reason)?;
                 check_text("error_description", description)?;
-                let stored = self.stored(cell, at)?;
+                let stored = self.load_locked(cell, at)?;
                 return Ok(LockEnd::DeadLetter(with_dead_letter(
                     &stored,
                     reason,
@@ -197,7 +197,7 @@ impl Receiver {
 
     /// The token of a hold of this receiver's stream.
     pub fn token(&self, at: SettleKey) -> LockToken {
-        self.queue.seal(self.sub_queue, at.index, at.key)
+        self.entity.seal_token(self.sub_queue, at.index, at.key)
     }
 
     /// The hold of a token; foreign tokens do not open, and none does in the transfer dead-letter queue, which is empty.
@@ -205,7 +205,7 @@ impl Receiver {
         if self.is_of_transfer() {
             return None;
         }
-        let (index, key) = self.queue.open(self.sub_queue, token)?;
+        let (index, key) = self.entity.open_token(self.sub_queue, token)?;
         Some(SettleKey { index, key })
     }
 
@@ -214,14 +214,14 @@ impl Receiver {
     pub fn lock_lost(&self, at: SettleKey) -> Error {
         event!(
             LOCK_LOST,
-            entity = self.queue.name().as_str(),
-            partition = self.queue.shard(at.index).id().0,
+            entity = self.entity.name().as_str(),
+            partition = self.entity.shard(at.index).id().0,
             sequence_number = Entity::sequence_number(at.index, at.key.counter).0
         );
         let detail = format!(
             "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, or was \
              received by a different receiver instance. Receive the message again: queue=`{}` sequence_number={}",
-            self.queue.name().as_str(),
+            self.entity.name().as_str(),
             Entity::sequence_number(at.index, at.key.counter)
         );
         Error::new(ErrorKind::MessageLockLost, detail)
@@ -231,8 +231,8 @@ impl Receiver {
 
     pub(super) fn check_settles(&self) -> Result<()> {
         self.check_open()?;
-        self.queue.check_alive()?;
-        self.queue.use_now();
+        self.entity.check_alive()?;
+        self.entity.note_use();
         self.check_has_session()?;
         match self.mode {
             ReceiveMode::PeekLock => Ok(()),
@@ -246,14 +246,14 @@ impl Receiver {
 
     fn max_delivery_count(&self) -> u32 {
         match self.sub_queue {
-            SubQueue::Main => self.queue.settings().max_delivery_count,
+            SubQueue::Main => self.entity.settings().max_delivery_count,
             SubQueue::DeadLetter => u32::MAX,
         }
     }
 
     fn cell_of(&self, at: SettleKey, wait: &Wait<'_>) -> Result<&Cell> {
-        let cell = self.queue.cell(at.index).ok_or_else(|| self.lock_lost(at))?;
-        self.queue
+        let cell = self.entity.cell(at.index).ok_or_else(|| self.lock_lost(at))?;
+        self.entity
             .shard(at.index)
             .health()
             .check_serves(cell.partition(), wait)?;
@@ -261,23 +261,23 @@ impl Receiver {
     }
 
     /// The bytes with `changes`, or `None` without changes.
-    fn changed(&self, cell: &Cell, at: SettleKey, changes: PropertyChanges<'_>) -> Result<Option<Record>> {
+    fn with_changes(&self, cell: &Cell, at: SettleKey, changes: PropertyChanges<'_>) -> Result<Option<Record>> {
         if changes.is_empty() {
             return Ok(None);
         }
-        let record = with_properties(&self.stored(cell, at)?, changes)?;
+        let record = with_properties(&self.load_locked(cell, at)?, changes)?;
         in_range(
             "the message with its new properties",
             record.len() as u64,
             0,
-            self.queue.settings().message_size_bytes_max as u64,
+            self.entity.settings().message_size_bytes_max as u64,
             "bytes",
         )?;
         Ok(Some(record))
     }
 
     /// The bytes of a message that the caller holds. Only its holder can change them, so they stay as read.
-    fn stored(&self, cell: &Cell, at: SettleKey) -> Result<Record> {
+    fn load_locked(&self, cell: &Cell, at: SettleKey) -> Result<Record> {
         let mut found: Vec<PeekedMessage> = Vec::new();
         cell.store(self.sub_queue).peek(at.key.counter, 1, &mut found);
         let message = found.pop().filter(|message| message.counter == at.key.counter);

@@ -40,7 +40,7 @@ enum TransactionProgress {
     New,
     Open(TransactionWork),
     /// Committed or rolled back.
-    Over,
+    Ended,
 }
 
 /// What was done in a transaction.
@@ -53,7 +53,7 @@ pub(super) struct TransactionWork {
     key: Option<String>,
     /// The entity that it settles messages of.
     settles: Option<Arc<Entity>>,
-    pub(super) sends: Vec<TransactionSends>,
+    pub(super) sends: Vec<TransactionSend>,
     pub(super) settled: Vec<TransactionSettlement>,
     pub(super) states: Vec<SessionStateChange>,
     /// The most that one of its sends asks for.
@@ -61,14 +61,14 @@ pub(super) struct TransactionWork {
 }
 
 /// Where the numbers of scheduled messages are once they are known. Set in one step: whole after a panic.
-pub type ScheduledNumbers = Arc<Mutex<Vec<SequenceNumber>>>;
+pub type PendingNumbers = Arc<Mutex<Vec<SequenceNumber>>>;
 
 /// Messages to one entity.
-pub(super) struct TransactionSends {
+pub(super) struct TransactionSend {
     pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
     pub(super) messages: Vec<EncodedMessage>,
-    pub(super) numbers: ScheduledNumbers,
+    pub(super) numbers: PendingNumbers,
 }
 
 /// A message whose hold ends.
@@ -89,7 +89,7 @@ pub(super) struct SessionStateChange {
     pub(super) state: Option<SessionState>,
 }
 
-fn not_allowed() -> Error {
+fn spans_error() -> Error {
     let detail = "Local transactions cannot span multiple entities or partitions. Use one entity and one key, or \
                   transaction(cross_entity=True) for several entities with the same key.";
     Error::new(ErrorKind::InvalidOperation, detail)
@@ -126,14 +126,14 @@ impl Transaction {
         self.progress.lock().unwrap_or_else(|poisoned| {
             self.progress.clear_poison();
             let mut progress = poisoned.into_inner();
-            *progress = TransactionProgress::Over;
+            *progress = TransactionProgress::Ended;
             progress
         })
     }
 
     /// True until it is committed or rolled back.
     pub fn is_open(&self) -> bool {
-        !matches!(&*self.progress(), TransactionProgress::Over)
+        !matches!(&*self.progress(), TransactionProgress::Ended)
     }
 
     /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
@@ -152,15 +152,15 @@ impl Transaction {
         let ticks = entity.core().clock().ticks();
         let mut progress = self.progress();
         match &mut *progress {
-            TransactionProgress::Over => Err(is_over()),
+            TransactionProgress::Ended => Err(ended_error()),
             TransactionProgress::Open(work) if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) => {
-                *progress = TransactionProgress::Over;
-                Err(timed_out())
+                *progress = TransactionProgress::Ended;
+                Err(timeout_error())
             }
             TransactionProgress::Open(work) => {
                 let is_same = Arc::ptr_eq(&work.entity, entity) || self.cross_entity;
                 if !is_same || work.partition != partition {
-                    return Err(not_allowed());
+                    return Err(spans_error());
                 }
                 step(work)
             }
@@ -174,27 +174,27 @@ impl Transaction {
     }
 
     /// Sends a batch when the transaction is committed. The numbers are there from then on.
-    pub fn send(&self, sender: &Sender, mut batch: Batch, durability: Option<Durability>) -> Result<ScheduledNumbers> {
+    pub fn send(&self, sender: &Sender, mut batch: Batch, durability: Option<Durability>) -> Result<PendingNumbers> {
         sender.check_sends()?;
-        let queue = &sender.queue;
+        let entity = &sender.entity;
         if batch.is_empty() {
-            return Ok(ScheduledNumbers::default());
+            return Ok(PendingNumbers::default());
         }
         sender.check_size(batch.largest_message_bytes())?;
         sender.check_batch_size(&batch)?;
-        Self::check_sessions(queue, &batch)?;
-        let route = sender.place(&mut batch)?;
+        Self::check_sessions(entity, &batch)?;
+        let route = sender.route_batch(&mut batch)?;
         let (index, key) = match route {
-            PartitionRoute::Keyed(partition) => (usize::from(partition.0), Self::key_of(queue, &batch)?),
-            PartitionRoute::Keyless if queue.is_partitioned() => {
+            PartitionRoute::Keyed(partition) => (usize::from(partition.0), Self::key_of(entity, &batch)?),
+            PartitionRoute::Keyless if entity.is_partitioned() => {
                 let detail = "A transactional send to a partitioned entity needs a partition key. Set partition_key or session_id.";
                 return Err(Error::new(ErrorKind::InvalidOperation, detail));
             }
             PartitionRoute::Keyless => (0, None),
         };
-        let index = if queue.is_partitioned() { index } else { 0 };
-        let numbers = ScheduledNumbers::default();
-        self.with(queue, index, |work| {
+        let index = if entity.is_partitioned() { index } else { 0 };
+        let numbers = PendingNumbers::default();
+        self.with(entity, index, |work| {
             let messages: usize = work.sends.iter().map(|sent| sent.messages.len()).sum();
             if messages + batch.len() > TRANSACTION_MESSAGES_MAX {
                 let detail = format!(
@@ -213,8 +213,8 @@ impl Transaction {
             }
             work.key = work.key.take().or(key);
             work.durability = work.durability.max(durability.unwrap_or(Durability::Memory));
-            work.sends.push(TransactionSends {
-                entity: Arc::clone(queue),
+            work.sends.push(TransactionSend {
+                entity: Arc::clone(entity),
                 index,
                 messages: batch.messages,
                 numbers: Arc::clone(&numbers),
@@ -226,8 +226,8 @@ impl Transaction {
 
     /// A message for a topic needs a session id when one of its subscriptions is received by session (B-312): what a plain
     /// send lets a subscription bury, a transaction refuses.
-    fn check_sessions(queue: &Arc<Entity>, batch: &Batch) -> Result<()> {
-        if queue.subscriptions().iter().any(|it| it.requires_session()) {
+    fn check_sessions(entity: &Arc<Entity>, batch: &Batch) -> Result<()> {
+        if entity.subscriptions().iter().any(|it| it.requires_session()) {
             for message in &batch.messages {
                 Entity::check_session_id(Fields::decode(&message.record)?.session_id)?;
             }
@@ -236,15 +236,15 @@ impl Transaction {
     }
 
     /// The key of a batch to a partitioned entity.
-    fn key_of(queue: &Arc<Entity>, batch: &Batch) -> Result<Option<String>> {
-        if !queue.is_partitioned() {
+    fn key_of(entity: &Arc<Entity>, batch: &Batch) -> Result<Option<String>> {
+        if !entity.is_partitioned() {
             return Ok(None);
         }
         let Some(first) = batch.messages.first() else {
             return Ok(None);
         };
         let fields = Fields::decode(&first.record)?;
-        Ok(queue.key_of(&fields)?.map(ToOwned::to_owned))
+        Ok(entity.key_of(&fields)?.map(ToOwned::to_owned))
     }
 
     /// Settles messages when the transaction is committed, all or, on an error, none of them. Their locks must hold now and
@@ -260,15 +260,15 @@ impl Transaction {
         let settles = at.iter().map(|at| receiver.prepare(*at, settlement, wait));
         let settles: Vec<LockEnd> = settles.collect::<Result<_>>()?;
         if at.iter().any(|at| at.index != first.index) {
-            return Err(not_allowed());
+            return Err(spans_error());
         }
-        let queue = receiver.queue();
-        self.with(queue, first.index, |work| {
+        let entity = receiver.entity();
+        self.with(entity, first.index, |work| {
             let is_known = |at: &SettleKey| {
                 let mut settled = work.settled.iter();
                 // A dead letter keeps the number that it had before.
                 let sub_queue = receiver.sub_queue();
-                settled.any(|it| it.at == *at && it.sub_queue == sub_queue && Arc::ptr_eq(&it.entity, queue))
+                settled.any(|it| it.at == *at && it.sub_queue == sub_queue && Arc::ptr_eq(&it.entity, entity))
             };
             let is_twice = |(position, it): (usize, &SettleKey)| is_known(it) || at[..position].contains(it);
             if at.iter().enumerate().any(is_twice) {
@@ -277,13 +277,13 @@ impl Transaction {
                 return Err(Error::new(ErrorKind::MessageAlreadySettled, detail));
             }
             // One entity to receive from, however many to send to (B-324).
-            if work.settles.as_ref().is_some_and(|known| !Arc::ptr_eq(known, queue)) {
-                return Err(not_allowed());
+            if work.settles.as_ref().is_some_and(|known| !Arc::ptr_eq(known, entity)) {
+                return Err(spans_error());
             }
-            work.settles = Some(Arc::clone(queue));
+            work.settles = Some(Arc::clone(entity));
             work.settled
                 .extend(at.iter().zip(settles).map(|(at, settle)| TransactionSettlement {
-                    entity: Arc::clone(queue),
+                    entity: Arc::clone(entity),
                     sub_queue: receiver.sub_queue(),
                     at: *at,
                     settle,
@@ -296,10 +296,10 @@ impl Transaction {
     /// Sets the state of the receiver's session when the transaction is committed (B-213).
     pub fn set_session_state(&self, receiver: &Receiver, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
         let (index, accepted, state) = receiver.prepare_state(state, wait)?;
-        let queue = receiver.queue();
-        self.with(queue, index, |work| {
+        let entity = receiver.entity();
+        self.with(entity, index, |work| {
             work.states.push(SessionStateChange {
-                entity: Arc::clone(queue),
+                entity: Arc::clone(entity),
                 index,
                 accepted,
                 state,
@@ -310,15 +310,15 @@ impl Transaction {
 
     /// Lets everything happen, or nothing: then the error says why, and every lock is as it was.
     pub fn commit(&self, wait: &Wait<'_>) -> Result<()> {
-        let progress = std::mem::replace(&mut *self.progress(), TransactionProgress::Over);
+        let progress = std::mem::replace(&mut *self.progress(), TransactionProgress::Ended);
         match progress {
-            TransactionProgress::Over => Err(is_over()),
+            TransactionProgress::Ended => Err(ended_error()),
             TransactionProgress::New => Ok(()),
             TransactionProgress::Open(work) => {
                 work.entity.core().check_open()?;
                 let ticks = work.entity.core().clock().ticks();
                 if ticks >= work.began_at.plus_ms(TRANSACTION_MS_MAX) {
-                    return Err(timed_out());
+                    return Err(timeout_error());
                 }
                 commit(work, None, wait)
             }
@@ -327,19 +327,19 @@ impl Transaction {
 
     /// Forgets everything (B-316).
     pub fn rollback(&self) -> Result<()> {
-        match std::mem::replace(&mut *self.progress(), TransactionProgress::Over) {
-            TransactionProgress::Over => Err(is_over()),
+        match std::mem::replace(&mut *self.progress(), TransactionProgress::Ended) {
+            TransactionProgress::Ended => Err(ended_error()),
             TransactionProgress::New | TransactionProgress::Open(_) => Ok(()),
         }
     }
 }
 
-fn is_over() -> Error {
+fn ended_error() -> Error {
     let detail = "Transaction hasn't been declared yet, or has already been discharged. Begin another one.";
     Error::new(ErrorKind::TransactionOver, detail)
 }
 
-fn timed_out() -> Error {
+fn timeout_error() -> Error {
     let detail = format!(
         "the transaction took longer than {} seconds and was rolled back; do the same again in less time",
         TRANSACTION_MS_MAX / 1000

@@ -25,64 +25,64 @@ pub struct WaitOptions<'a> {
     /// When this is over. Ending it notifies the waiters, or the wait asks now and then.
     pub cancellation: &'a Wait<'a>,
     /// How often to ask whether it is over; `None` when its end notifies.
-    pub ask_every: Option<Duration>,
+    pub poll_interval: Option<Duration>,
 }
 
 /// What brings work that may be waited for: messages, sessions.
 pub trait WaitSource {
     /// Where those who wait for it queue.
-    fn place(&self) -> WaitPlace;
+    fn wait_queue(&self) -> WaitQueueRef;
 
     /// How long to wait for a notification at most; `None` when one is sure to come.
-    fn look_again_after(&self) -> Option<Duration>;
+    fn recheck_after(&self) -> Option<Duration>;
 }
 
 /// A wait queue, kept alive.
-pub struct WaitPlace(WaitPlaceKind);
+pub struct WaitQueueRef(WaitQueueOwner);
 
-enum WaitPlaceKind {
-    Queue(Arc<Entity>, SubQueue),
+enum WaitQueueOwner {
+    Entity(Arc<Entity>, SubQueue),
     Session(Arc<AcceptedSession>),
 }
 
-impl WaitPlace {
+impl WaitQueueRef {
     /// With all who receive from a queue, or who accept its sessions.
-    pub(super) fn at_queue(queue: &Arc<Entity>, sub_queue: SubQueue) -> Self {
-        Self(WaitPlaceKind::Queue(Arc::clone(queue), sub_queue))
+    pub(super) fn of_entity(entity: &Arc<Entity>, sub_queue: SubQueue) -> Self {
+        Self(WaitQueueOwner::Entity(Arc::clone(entity), sub_queue))
     }
 
     /// With those who receive from a session.
-    pub(super) fn at_session(accepted: &Arc<AcceptedSession>) -> Self {
-        Self(WaitPlaceKind::Session(Arc::clone(accepted)))
+    pub(super) fn of_session(accepted: &Arc<AcceptedSession>) -> Self {
+        Self(WaitQueueOwner::Session(Arc::clone(accepted)))
     }
 }
 
-impl Deref for WaitPlace {
+impl Deref for WaitQueueRef {
     type Target = WaitQueue;
 
     fn deref(&self) -> &WaitQueue {
         match &self.0 {
-            WaitPlaceKind::Queue(queue, sub_queue) => &queue.receivable(*sub_queue).wait_queue,
-            WaitPlaceKind::Session(accepted) => accepted.wait_queue(),
+            WaitQueueOwner::Entity(entity, sub_queue) => &entity.receivable(*sub_queue).wait_queue,
+            WaitQueueOwner::Session(accepted) => accepted.wait_queue(),
         }
     }
 }
 
 /// A place in a wait queue between two steps. Dropped, it hands a notification that was not taken to the next one.
-pub struct PendingWait {
-    waiter: Waiter<WaitPlace>,
+pub struct WaitRegistration {
+    waiter: Waiter<WaitQueueRef>,
     /// How long to sleep at most; `None` until notified.
-    pub at_most: Option<Duration>,
+    pub sleep_max: Option<Duration>,
 }
 
 /// What a step brought.
-pub type WaitStep<T> = wait_queue::LookResult<T, PendingWait>;
+pub type WaitStep<T> = wait_queue::LookResult<T, WaitRegistration>;
 
 /// Takes one step of a wait: looks, joins those who wait, and looks again. `callback` is called once, by whichever thread
 /// notifies; it must be short and must not receive. Without one a thread sleeps.
 pub fn step<T>(
     source: &impl WaitSource,
-    earlier: Option<PendingWait>,
+    earlier: Option<WaitRegistration>,
     options: &WaitOptions<'_>,
     callback: Option<NotifyCallback>,
     look: impl FnMut() -> Result<Option<T>>,
@@ -92,16 +92,16 @@ pub fn step<T>(
     let stepped = look_or_register(
         earlier.map(|earlier| earlier.waiter),
         look,
-        || Waiter::register(source.place(), callback),
+        || Waiter::register(source.wait_queue(), callback),
         &options.cancellation.or_until(&is_late),
     )?;
     Ok(match stepped {
         wait_queue::LookResult::Found(found) => WaitStep::Found(found),
         wait_queue::LookResult::Over => WaitStep::Over,
         wait_queue::LookResult::Waiting(waiter) => {
-            let times = [deadline.remaining(), source.look_again_after(), options.ask_every];
-            let at_most = times.into_iter().flatten().min();
-            WaitStep::Waiting(PendingWait { waiter, at_most })
+            let times = [deadline.remaining(), source.recheck_after(), options.poll_interval];
+            let sleep_max = times.into_iter().flatten().min();
+            WaitStep::Waiting(WaitRegistration { waiter, sleep_max })
         }
     })
 }
@@ -118,7 +118,7 @@ pub(super) fn until_found<T>(
             WaitStep::Found(found) => return Ok(Some(found)),
             WaitStep::Over => return Ok(None),
             WaitStep::Waiting(mut waiting) => {
-                waiting.waiter.wait(waiting.at_most);
+                waiting.waiter.wait(waiting.sleep_max);
                 earlier = Some(waiting);
             }
         }
@@ -142,13 +142,13 @@ mod tests {
     const FOREVER: WaitOptions<'static> = WaitOptions {
         deadline: Deadline::Never,
         cancellation: &Wait::FOREVER,
-        ask_every: None,
+        poll_interval: None,
     };
 
     fn namespace() -> Namespace {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
-        let queue = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
-        queue.expect("a queue");
+        let entity = namespace.create_queue_with("q", Vec::new(), &Wait::FOREVER);
+        entity.expect("a queue");
         namespace
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let receiver = receiver(&namespace);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| receiver.receive_until(1, &FOREVER, &Wait::FOREVER));
-            while receiver.place().waiters() == 0 {
+            while receiver.wait_queue().waiters() == 0 {
                 std::thread::yield_now();
             }
             send(&namespace);
@@ -201,7 +201,7 @@ mod tests {
         let is_over = || asked.fetch_add(1, Ordering::Relaxed) > 4;
         let cancelled = WaitOptions {
             cancellation: &Wait::until(&is_over),
-            ask_every: Some(Duration::from_millis(1)),
+            poll_interval: Some(Duration::from_millis(1)),
             ..FOREVER
         };
         assert!(
@@ -210,7 +210,7 @@ mod tests {
                 .expect("no fault")
                 .is_none()
         );
-        assert_eq!(receiver.place().waiters(), 0);
+        assert_eq!(receiver.wait_queue().waiters(), 0);
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
                 }
             }
             done.store(true, Ordering::Relaxed);
-            receivers[0].place().notify_all();
+            receivers[0].wait_queue().notify_all();
         });
         assert_eq!(received.load(Ordering::Relaxed), MESSAGES);
     }
@@ -295,7 +295,7 @@ mod tests {
         let WaitStep::Waiting(waiting) = stepped else {
             panic!("there is nothing");
         };
-        assert!(waiting.at_most.is_some(), "a lock may end without a notification");
+        assert!(waiting.sleep_max.is_some(), "a lock may end without a notification");
         send(&namespace);
         let called = whole(called.1.wait_while(whole(called.0.lock()), |called| !*called));
         assert!(*called);

@@ -10,8 +10,8 @@ use crate::shard::Sessions;
 
 impl Entity {
     /// Ends the entity: every later call on a handle of it fails. Who waits learns it by [`Entity::wake_all`].
-    pub(crate) fn remove(&self) {
-        self.gone.store(true, Ordering::SeqCst);
+    pub(crate) fn mark_removed(&self) {
+        self.is_removed.store(true, Ordering::SeqCst);
     }
 
     /// Lets everyone who waits look again. Not under the queue map: it looks into the sessions, whose guard is held while a
@@ -19,7 +19,7 @@ impl Entity {
     pub fn wake_all(&self) {
         if self.idle_ms().is_some() && self.has_waiters() {
             // Who waits for a message uses the entity all the time.
-            self.use_now();
+            self.note_use();
         }
         self.main.wait_queue.notify_all();
         self.dead_letters.wait_queue.notify_all();
@@ -30,7 +30,7 @@ impl Entity {
     /// Refuses when the entity or its namespace is gone.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
-        if !self.gone.load(Ordering::Acquire) && !self.is_idle() {
+        if !self.is_removed.load(Ordering::Acquire) && !self.is_idle() {
             return Ok(());
         }
         self.core.check_open()?;

@@ -21,15 +21,15 @@ impl Entity {
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
         self.core().check_memory(bytes + messages * SLOT_BYTES)?;
-        self.make_room(index, bytes, wait)
+        self.check_capacity(index, bytes, wait)
     }
 
     /// The same for messages that are to come in whatever their entity says meanwhile: only a store that does not work refuses.
-    pub(crate) fn enter_decided(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<()> {
+    pub(crate) fn admit_decided(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_alive()?;
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
-        match self.make_room(index, bytes, wait) {
+        match self.check_capacity(index, bytes, wait) {
             Err(error) if error.kind() == ErrorKind::Timeout => Err(error),
             // There was room when it was decided.
             _ => Ok(()),
@@ -44,15 +44,15 @@ impl Entity {
         }
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
-        self.make_room(index, bytes, wait).map(|_| ())
+        self.check_capacity(index, bytes, wait).map(|_| ())
     }
 
     /// The same for a message that is moved here by the entity that has it, and so is in memory already; whether the
     /// partition takes any is known.
-    pub(super) fn make_room(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<&Cell> {
+    pub(super) fn check_capacity(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
         if cell.main().next() > NUMBERS_END {
-            return Err(self.is_out_of_numbers(index));
+            return Err(self.numbers_exhausted_error(index));
         }
         if cell.has_schedule() {
             // What became active before this message comes before it: by the exact time, which stamps this one.
@@ -66,7 +66,7 @@ impl Entity {
         if let Some(max) = self.settings().size_bytes_max() {
             let bytes = bytes as u64;
             if !cell.has_room(bytes, bytes * self.kind.copies(), max, || self.counted_bytes(index)) {
-                return Err(self.is_full(index, max));
+                return Err(self.full_error(index, max));
             }
         }
         Ok(cell)
@@ -74,7 +74,7 @@ impl Entity {
 
     /// Numbers are never used again, so what they name stays what it is (B-108).
     #[cold]
-    fn is_out_of_numbers(&self, index: usize) -> Error {
+    fn numbers_exhausted_error(&self, index: usize) -> Error {
         event!(
             QUOTA_EXCEEDED,
             entity = self.name().as_str(),
@@ -116,10 +116,13 @@ mod tests {
             .expect("it works")
             .map(|deliveries| deliveries.len());
         assert_eq!(received, Some(1));
-        let cell = sender.queue().cell(0).expect("it was used");
+        let cell = sender.entity().cell(0).expect("it was used");
         let given_out = NUMBERS_END.0 - cell.main().next().0;
         cell.main().reserve(given_out as usize);
-        sender.queue().make_room(0, 1, &Wait::FOREVER).expect("the last number");
+        sender
+            .entity()
+            .check_capacity(0, 1, &Wait::FOREVER)
+            .expect("the last number");
         cell.main().reserve(1);
         let refusal = sender
             .send(&Fields::default(), None, &Wait::FOREVER)

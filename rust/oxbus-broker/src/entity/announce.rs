@@ -8,14 +8,14 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Moment, PartitionId};
 
 use super::Entity;
-use super::receive_cache::send_back;
+use super::receive_cache::return_cached;
 use crate::shard::{Cell, ReadyCounts, Sessions};
 
 impl Entity {
     /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
     pub fn tick(&self, moment: Moment, wait: &Wait<'_>) {
         // Who has a handle of it keeps it, but what waited in it comes to nobody any more.
-        if self.gone.load(Ordering::Acquire) {
+        if self.is_removed.load(Ordering::Acquire) {
             return;
         }
         if let Some(topic) = self.topic() {
@@ -26,7 +26,7 @@ impl Entity {
             self.tick_sources(moment, wait);
             self.forwarding.is_ticking.store(false, Ordering::SeqCst);
         }
-        self.end_reservations(moment, wait);
+        self.expire_reservations(moment, wait);
         self.tick_cells(moment, wait);
     }
 
@@ -53,95 +53,95 @@ impl Entity {
     pub fn announce(&self, index: usize, ended: ReadyCounts, wait: &Wait<'_>) {
         for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
             if ready > 0 {
-                self.publish(sub_queue, index, ready, wait);
+                self.notify(sub_queue, index, ready, wait);
                 self.recall(sub_queue, index, wait);
             }
         }
         if ended.sessions > 0 {
-            self.publish_sessions(index, ended.sessions, wait);
+            self.notify_sessions(index, ended.sessions, wait);
         }
     }
 
     /// Tells that so many messages are ready in a cell.
     #[inline]
-    pub fn publish(&self, sub_queue: SubQueue, index: usize, ready: usize, wait: &Wait<'_>) {
+    pub fn notify(&self, sub_queue: SubQueue, index: usize, ready: usize, wait: &Wait<'_>) {
         if self.is_forwarding(sub_queue) {
             if self.features.requires_session && sub_queue == SubQueue::Main {
-                self.bury_without_session(index, wait);
+                self.dead_letter_without_session(index, wait);
             }
             self.forward(sub_queue, index, wait);
         } else if self.features.requires_session && sub_queue == SubQueue::Main {
             self.fill_sessions(index, wait);
         } else {
-            self.receivable(sub_queue).publish(index, ready);
+            self.receivable(sub_queue).notify(index, ready);
         }
     }
 
     /// Tells that a message is ready, behind a fence.
     #[inline]
-    pub(crate) fn publish_after_fence(&self, index: usize, wait: &Wait<'_>) {
+    pub(crate) fn notify_after_fence(&self, index: usize, wait: &Wait<'_>) {
         if self.requires_session() || self.is_forwarding(SubQueue::Main) {
-            self.publish(SubQueue::Main, index, 1, wait);
+            self.notify(SubQueue::Main, index, 1, wait);
         } else {
-            self.receivable(SubQueue::Main).publish_after_fence(index, 1);
+            self.receivable(SubQueue::Main).notify_after_fence(index, 1);
         }
     }
 
     /// Tells that so many sessions may be accepted in a cell. Sorted in by who began before the entity was set to forward, or
     /// by who let a session go since, their messages are moved on.
     #[inline]
-    fn publish_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
+    fn notify_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
         if self.is_forwarding(SubQueue::Main) {
             self.empty_sessions(index);
             self.forward(SubQueue::Main, index, wait);
         } else {
-            self.main.publish(index, available);
+            self.main.notify(index, available);
         }
     }
 
     #[cold]
     fn recall(&self, sub_queue: SubQueue, index: usize, wait: &Wait<'_>) {
         for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall_cell(index), wait);
+            return_cached(self, sub_queue, cache.recall_cell(index), wait);
         }
     }
 
     /// Takes what stands in the caches of receivers, prefetched or not, back to its cells.
     pub(super) fn recall_all(&self, sub_queue: SubQueue, wait: &Wait<'_>) {
         for cache in self.receivable(sub_queue).caches() {
-            send_back(self, sub_queue, cache.recall(usize::MAX), wait);
+            return_cached(self, sub_queue, cache.recall(usize::MAX), wait);
         }
     }
 
     /// Tells who waits of everything that is ready: it is not forwarded any more.
     pub(crate) fn announce_ready(&self, wait: &Wait<'_>) {
         for (index, cell) in self.cells() {
-            self.publish_all(index, cell, wait);
+            self.notify_ready(index, cell, wait);
         }
     }
 
     /// Tells that all that a cell has ready is ready.
-    fn publish_all(&self, index: usize, cell: &Cell, wait: &Wait<'_>) {
+    fn notify_ready(&self, index: usize, cell: &Cell, wait: &Wait<'_>) {
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             if cell.store(sub_queue).has_ready() {
-                self.publish(sub_queue, index, usize::from(u16::MAX), wait);
+                self.notify(sub_queue, index, usize::from(u16::MAX), wait);
             }
         }
     }
 
     /// Looks at every cell of a partition again: its shard was healed.
-    pub(crate) fn revive(&self, partition: PartitionId, wait: &Wait<'_>) {
+    pub(crate) fn resume_partition(&self, partition: PartitionId, wait: &Wait<'_>) {
         // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-            self.receivable(sub_queue).sweep_again();
+            self.receivable(sub_queue).force_sweep();
         }
         for (index, cell) in self.cells().filter(|(_, cell)| cell.partition() == partition) {
-            self.publish_all(index, cell, wait);
+            self.notify_ready(index, cell, wait);
             if cell.sessions().is_some_and(Sessions::has_available) {
-                self.main.publish(index, usize::from(u16::MAX));
+                self.main.notify(index, usize::from(u16::MAX));
             }
         }
-        self.forward_anew(wait);
+        self.restart_forwarding(wait);
         self.wake_all();
     }
 }

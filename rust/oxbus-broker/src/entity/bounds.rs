@@ -26,7 +26,7 @@ impl Entity {
     }
 
     /// By cell, the number that the next message gets.
-    pub(crate) fn ends(&self) -> Vec<Counter> {
+    pub(crate) fn next_counters(&self) -> Vec<Counter> {
         let cells = 0..usize::from(self.partitions());
         let end = |index| self.cell(index).map_or(Counter::FIRST, |cell| cell.main().next());
         cells.map(end).collect()

@@ -20,8 +20,8 @@ impl Entity {
         let newest = queues.main.iter().map(|(_, kept)| kept.enqueued_at).max();
         if let Some(newest) = newest {
             match self.topic() {
-                Some(topic) => topic.used_at(newest),
-                None => self.used_at(newest),
+                Some(topic) => topic.note_use_at(newest),
+                None => self.note_use_at(newest),
             }
         }
         let max_delivery_count = self.settings().max_delivery_count;
@@ -29,7 +29,7 @@ impl Entity {
         let (cell, exhausted) = Cell::restore(&self.shards[index], entity, queues, max_delivery_count, self.features);
         cell.dead_letter_removed(exhausted, DeadLetterReason::DeliveriesExhausted, &Wait::FOREVER);
         assert!(self.cells[index].set(cell).is_ok(), "messages are restored once");
-        self.forget_seen();
+        self.forget_expired_identities();
     }
 
     /// Number of cells it can have.
@@ -71,7 +71,7 @@ impl Entity {
     }
 
     /// The partition of the cell with that index as users see it: `None` when the entity is not partitioned.
-    pub fn shown_partition(&self, index: usize) -> Option<PartitionId> {
+    pub fn visible_partition(&self, index: usize) -> Option<PartitionId> {
         self.is_partitioned().then_some(PartitionId(index as u16))
     }
 

@@ -20,7 +20,7 @@ use crate::shard::journal::EntityId;
 use crate::write::UnconfirmedEntry;
 
 /// How late entries are fenced.
-type Fences = Box<dyn Fn(PartitionId, UnconfirmedEntry) -> Result<()> + Send + Sync>;
+type EntryFence = Box<dyn Fn(PartitionId, UnconfirmedEntry) -> Result<()> + Send + Sync>;
 
 /// What every queue of a namespace shares.
 pub struct Core {
@@ -36,7 +36,7 @@ pub struct Core {
     quota: Option<MemoryQuota>,
     /// The memory limit in a directory.
     pub(crate) memory: Arc<MemoryBudget>,
-    turns: AtomicU64,
+    round_robin_starts: AtomicU64,
     /// Bytes of all stages.
     staged_bytes: AtomicU64,
     /// When the oldest commit was decided that is not published yet.
@@ -47,10 +47,10 @@ pub struct Core {
     /// Calls may wait for a store: in a directory, and in memory once a test lets a store hang.
     waits: AtomicBool,
     /// Makes a late entry of a partition never count.
-    fences: OnceLock<Fences>,
+    fences: OnceLock<EntryFence>,
     open: AtomicBool,
     /// Whole after a panic: an entity is in it or not, as in the catalog, which is written first.
-    queues: RwLock<BTreeMap<String, Arc<Entity>>>,
+    entities: RwLock<BTreeMap<String, Arc<Entity>>>,
 }
 
 impl Core {
@@ -71,7 +71,7 @@ impl Core {
             plan,
             quota: memory_limit_bytes.map(MemoryQuota::new),
             memory: Arc::new(MemoryBudget::new(memory_limit_bytes).with_bodies_on_disk(keep_bodies_on_disk)),
-            turns: AtomicU64::new(0),
+            round_robin_starts: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
             unpublished_since: AtomicU64::new(u64::MAX),
             durable,
@@ -79,7 +79,7 @@ impl Core {
             waits: AtomicBool::new(durable),
             fences: OnceLock::new(),
             open: AtomicBool::new(true),
-            queues: RwLock::default(),
+            entities: RwLock::default(),
         })
     }
 
@@ -125,8 +125,8 @@ impl Core {
     }
 
     /// Where the next sender begins its turns.
-    pub fn next_turn(&self) -> u64 {
-        self.turns.fetch_add(1, Ordering::Relaxed)
+    pub fn next_round_robin_start(&self) -> u64 {
+        self.round_robin_starts.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Bytes of all stages; in memory they count towards its limit.
@@ -135,14 +135,14 @@ impl Core {
     }
 
     /// Notes when the oldest commit was decided that is not published yet; `None` when all are.
-    pub(crate) fn set_undone_since(&self, at: Option<Timestamp>) {
+    pub(crate) fn set_unpublished_since(&self, at: Option<Timestamp>) {
         self.unpublished_since
             .store(at.map_or(u64::MAX, |at| at.0), Ordering::SeqCst);
     }
 
     /// How long partitions remember at `now` what was attached to them: seven days, and all that belongs to a commit which is
     /// not published yet.
-    pub(crate) fn attached_ms(&self, now: Timestamp) -> u64 {
+    pub(crate) fn attached_window_ms(&self, now: Timestamp) -> u64 {
         ATTACHED_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }
 
@@ -153,7 +153,7 @@ impl Core {
     }
 
     /// Notes that other processes own partitions of it.
-    pub(crate) fn share(&self) {
+    pub(crate) fn mark_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
@@ -169,12 +169,12 @@ impl Core {
     }
 
     /// From now on calls may wait for a store.
-    pub(crate) fn let_wait(&self) {
+    pub(crate) fn enable_waits(&self) {
         self.waits.store(true, Ordering::SeqCst);
     }
 
     /// Takes over how late entries are fenced.
-    pub(crate) fn set_fences(&self, fences: Fences) {
+    pub(crate) fn set_fences(&self, fences: EntryFence) {
         let _ = self.fences.set(fences);
     }
 
@@ -207,12 +207,12 @@ impl Core {
     }
 
     fn sum_of_cells(&self, bytes: impl Fn(&Cell) -> u64) -> u64 {
-        let queues: Vec<Arc<Entity>> = self.queues().values().cloned().collect();
+        let entities: Vec<Arc<Entity>> = self.entities().values().cloned().collect();
         // What is over takes nobody's room.
-        for queue in &queues {
-            queue.forget_seen();
+        for entity in &entities {
+            entity.forget_expired_identities();
         }
-        let cells = queues.iter().flat_map(|queue| queue.cells());
+        let cells = entities.iter().flat_map(|entity| entity.cells());
         let stored: u64 = cells.map(|(_, cell)| bytes(cell)).sum();
         let staged = if self.durable {
             0
@@ -228,33 +228,33 @@ impl Core {
     }
 
     /// Refuses every later call; false when it did so before.
-    pub(crate) fn shut(&self) -> bool {
+    pub(crate) fn mark_closed(&self) -> bool {
         self.open.swap(false, Ordering::SeqCst)
     }
 
     fn wake_all(&self) {
-        let queues: Vec<Arc<Entity>> = self.queues().values().cloned().collect();
-        for queue in &queues {
-            queue.wake_all();
+        let entities: Vec<Arc<Entity>> = self.entities().values().cloned().collect();
+        for entity in &entities {
+            entity.wake_all();
         }
     }
 
     /// The entity of a path, if there is one.
     pub(crate) fn entity(&self, path: &str) -> Option<Arc<Entity>> {
-        self.queues().get(&EntityName::key_of(path)).cloned()
+        self.entities().get(&EntityName::key_of(path)).cloned()
     }
 
     /// The entity with that number, if it is still there.
-    pub(crate) fn entity_of(&self, id: EntityId) -> Option<Arc<Entity>> {
-        self.queues().values().find(|entity| entity.id() == id).cloned()
+    pub(crate) fn entity_by_id(&self, id: EntityId) -> Option<Arc<Entity>> {
+        self.entities().values().find(|entity| entity.id() == id).cloned()
     }
 
-    pub(crate) fn queues(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        whole(self.queues.read())
+    pub(crate) fn entities(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
+        whole(self.entities.read())
     }
 
-    pub(crate) fn queues_for_change(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        whole(self.queues.write())
+    pub(crate) fn entities_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
+        whole(self.entities.write())
     }
 }
 

@@ -30,7 +30,7 @@ pub struct PartitionCounts {
 
 /// Counts of a queue.
 #[derive(Debug, Clone)]
-pub struct QueueCounts {
+pub struct EntityCounts {
     /// Sums over the partitions that can be reached.
     pub total: PartitionCounts,
     /// Each partition: its id, whether it was reached, its counts.
@@ -39,7 +39,7 @@ pub struct QueueCounts {
 
 impl Entity {
     /// Counts the queue by walking its stores.
-    pub fn counts(&self, wait: &Wait<'_>) -> QueueCounts {
+    pub fn counts(&self, wait: &Wait<'_>) -> EntityCounts {
         let core = self.core();
         self.tick(core.clock().moment(), wait);
         let mut total = PartitionCounts::default();
@@ -62,12 +62,12 @@ impl Entity {
                 (shard.id(), reached, counts)
             })
             .collect();
-        QueueCounts { total, partitions }
+        EntityCounts { total, partitions }
     }
 
     /// Active messages, or those of the dead-letter queue, as [`Entity::counts`] counts them, but without a look at each: what
     /// is asked often must not cost more the more messages wait.
-    pub fn count_waiting(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
+    pub fn count_active(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
             return self.counts(wait).total.active;
         }
@@ -93,7 +93,7 @@ impl Entity {
 
     /// The error of an entity that is full in one partition (B-036).
     #[cold]
-    pub(crate) fn is_full(&self, index: usize, max: u64) -> Error {
+    pub(crate) fn full_error(&self, index: usize, max: u64) -> Error {
         event!(
             QUOTA_EXCEEDED,
             entity = self.name().as_str(),
@@ -119,7 +119,7 @@ impl Entity {
         let dead = cell.store(SubQueue::DeadLetter).counts();
         let active = main.ready + main.cached + main.locked + main.deferred;
         // What was deferred, and what a receiver has, stays.
-        let (cached, locked) = self.kept_aside(SubQueue::Main, index);
+        let (cached, locked) = self.count_blocked(SubQueue::Main, index);
         let ready = if self.is_forwarding(SubQueue::Main) {
             main.ready
         } else {

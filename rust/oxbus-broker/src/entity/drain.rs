@@ -17,11 +17,11 @@ use crate::shard::{Cell, ReadyCounts};
 use crate::write::{LockEnd, Removal, ShardWrite, WriteError, WriteOperation};
 
 /// Messages looked at in one call of a store.
-const LOOK_MESSAGES: usize = 256;
+const PAGE_MESSAGES: usize = 256;
 
 /// What becomes of messages that were drained.
 #[derive(Debug, Clone, Copy)]
-pub enum Drained<'a> {
+pub enum DrainOutcome<'a> {
     /// They are done with.
     Complete,
     /// They are fetched by number from now on.
@@ -37,7 +37,7 @@ pub enum Drained<'a> {
 
 /// Waiting messages of a partition.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct DrainPage {
     /// The messages, in order; their bytes wherever they are.
     pub messages: Vec<PeekedMessage>,
     /// Where to go on; `None` at the end.
@@ -47,77 +47,77 @@ pub struct Waiting {
 impl Entity {
     /// The messages of a partition that wait for a receiver, from a number on: as many as have `bytes_max` bytes together, and
     /// one at least.
-    pub fn waiting(
+    pub fn drain_page(
         &self,
         sub_queue: SubQueue,
         partition: PartitionId,
         from: Counter,
         bytes_max: usize,
         wait: &Wait<'_>,
-    ) -> Result<Waiting> {
+    ) -> Result<DrainPage> {
         let (_, cell) = self.cell_to_drain(sub_queue, partition, wait)?;
         let now = self.now();
-        let mut waiting = Waiting {
+        let mut drained = DrainPage {
             messages: Vec::new(),
             next: None,
         };
         let (mut from, mut bytes) = (from, 0);
         loop {
             let mut page: Vec<PeekedMessage> = Vec::new();
-            cell.store(sub_queue).peek(from, LOOK_MESSAGES, &mut page);
-            let Some(last) = page.last() else { return Ok(waiting) };
+            cell.store(sub_queue).peek(from, PAGE_MESSAGES, &mut page);
+            let Some(last) = page.last() else { return Ok(drained) };
             from = last.counter.next();
-            for message in page.into_iter().filter(|message| is_waiting(message.phase)) {
+            for message in page.into_iter().filter(|message| is_available(message.phase)) {
                 if sub_queue == SubQueue::Main && message.expires_at <= now {
                     continue;
                 }
                 bytes += message.record.len();
-                if bytes > bytes_max && !waiting.messages.is_empty() {
-                    waiting.next = Some(message.counter);
-                    return Ok(waiting);
+                if bytes > bytes_max && !drained.messages.is_empty() {
+                    drained.next = Some(message.counter);
+                    return Ok(drained);
                 }
-                waiting.messages.push(message);
+                drained.messages.push(message);
             }
         }
     }
 
     /// Shows each of those messages with its bytes, in order; those that stand side by side on disk are read in one go.
-    pub fn read_waiting(
+    pub fn read_records(
         &self,
         partition: PartitionId,
         messages: &[PeekedMessage],
         reader: &mut CoalescingReader,
-        mut show: impl FnMut(&PeekedMessage, &[u8]) -> Result<()>,
+        mut each: impl FnMut(&PeekedMessage, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let cell = self.cell_for_append(usize::from(partition.0));
-        let mut shown = messages.iter();
+        let mut next = messages.iter();
         let records = messages.iter().map(|message| &message.record);
         cell.load_each(records, reader, |bytes| {
-            let message = shown.next().expect("each message is shown once");
-            show(message, bytes)
+            let message = next.next().expect("each message is shown once");
+            each(message, bytes)
         })
     }
 
     /// Settles waiting messages of a partition; how many there were. `counters` rises. Those that are gone, or that
     /// somebody has, are left alone.
-    pub fn settle_waiting(
+    pub fn settle_drained(
         self: &Arc<Self>,
         sub_queue: SubQueue,
         partition: PartitionId,
         counters: &[Counter],
-        outcome: Drained<'_>,
+        outcome: DrainOutcome<'_>,
         wait: &Wait<'_>,
     ) -> Result<usize> {
-        if sub_queue == SubQueue::DeadLetter && matches!(outcome, Drained::DeadLetter { .. }) {
+        if sub_queue == SubQueue::DeadLetter && matches!(outcome, DrainOutcome::DeadLetter { .. }) {
             let detail = "a message of the dead-letter queue cannot be dead-lettered; complete or defer it";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         let (index, cell) = self.cell_to_drain(sub_queue, partition, wait)?;
         let mut settled = 0;
-        for counters in counters.chunks(LOOK_MESSAGES * 16) {
-            let held = self.hold_waiting((sub_queue, index, cell), counters, wait);
-            let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
-            let ended = self.end_all((sub_queue, index, cell), &held, outcome, wait);
+        for counters in counters.chunks(PAGE_MESSAGES * 16) {
+            let locked = self.lock_drainable((sub_queue, index, cell), counters, wait);
+            let keys: Vec<LockKey> = locked.iter().map(|claimed| claimed.key).collect();
+            let ended = self.settle_locked((sub_queue, index, cell), &locked, outcome, wait);
             // What could not be settled is as it was.
             self.release_all((sub_queue, index, cell), keys.into_iter(), wait);
             settled += ended?;
@@ -127,7 +127,7 @@ impl Entity {
 
     /// The cell of a partition whose messages may be taken, index and cell.
     fn cell_to_drain(&self, sub_queue: SubQueue, partition: PartitionId, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
-        self.check_takes_from(sub_queue, wait)?;
+        self.check_bulk_access(sub_queue, wait)?;
         let index = usize::from(partition.0);
         if partition.0 >= self.partitions() {
             let detail = format!("no such partition; use 0 to {}: {partition}", self.partitions() - 1);
@@ -138,51 +138,56 @@ impl Entity {
         Ok((index, self.cell_for_append(index)))
     }
 
-    fn hold_waiting(&self, at: (SubQueue, usize, &Cell), counters: &[Counter], wait: &Wait<'_>) -> Vec<ClaimedMessage> {
+    fn lock_drainable(
+        &self,
+        at: (SubQueue, usize, &Cell),
+        counters: &[Counter],
+        wait: &Wait<'_>,
+    ) -> Vec<ClaimedMessage> {
         let (sub_queue, _, cell) = at;
-        let mut held = Vec::with_capacity(counters.len());
+        let mut locked = Vec::with_capacity(counters.len());
         let mut wanted = counters.iter().copied().peekable();
         while let Some(&first) = wanted.peek() {
             let mut page: Vec<PeekedMessage> = Vec::new();
-            cell.store(sub_queue).peek(first, LOOK_MESSAGES, &mut page);
+            cell.store(sub_queue).peek(first, PAGE_MESSAGES, &mut page);
             let Some(last) = page.last().map(|message| message.counter) else {
                 break;
             };
             page.retain(|message| {
                 while wanted.next_if(|counter| *counter < message.counter).is_some() {}
-                wanted.next_if_eq(&message.counter).is_some() && is_waiting(message.phase)
+                wanted.next_if_eq(&message.counter).is_some() && is_available(message.phase)
             });
             while wanted.next_if(|counter| *counter <= last).is_some() {}
-            self.take_hold(at, page, &mut held, wait);
+            self.lock_available(at, page, &mut locked, wait);
         }
-        held
+        locked
     }
 
-    fn end_all(
+    fn settle_locked(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
-        held: &[ClaimedMessage],
-        outcome: Drained<'_>,
+        locked: &[ClaimedMessage],
+        outcome: DrainOutcome<'_>,
         wait: &Wait<'_>,
     ) -> Result<usize> {
         let moment = self.core().clock().moment();
-        let count = held.len();
-        let keys: Vec<LockKey> = held.iter().map(|claimed| claimed.key).collect();
+        let count = locked.len();
+        let keys: Vec<LockKey> = locked.iter().map(|claimed| claimed.key).collect();
         let writes: Vec<WriteOperation<'_>> = match outcome {
-            Drained::Complete => vec![WriteOperation::Remove {
+            DrainOutcome::Complete => vec![WriteOperation::Remove {
                 cell,
                 sub_queue,
                 removal: Removal::Completed(&keys),
             }],
-            Drained::Defer => {
+            DrainOutcome::Defer => {
                 let defer = || LockEnd::Outcome(Outcome::Defer { replacement: None });
                 let deferred = keys
                     .iter()
                     .map(|key| WriteOperation::settle(cell, sub_queue, *key, defer()));
                 deferred.collect()
             }
-            Drained::DeadLetter { reason, description } => {
-                let moved = held.iter().map(|claimed| {
+            DrainOutcome::DeadLetter { reason, description } => {
+                let moved = locked.iter().map(|claimed| {
                     let record = with_dead_letter(&cell.load(&claimed.record)?, reason, description, &[])?;
                     let dead_letter = LockEnd::DeadLetter(record);
                     Ok(WriteOperation::settle(cell, sub_queue, claimed.key, dead_letter))
@@ -206,7 +211,7 @@ impl Entity {
         for ticket in tickets.into_iter().rev() {
             ticket.finish(wait).map_err(failed)?;
         }
-        let dead_letters = if matches!(outcome, Drained::DeadLetter { .. }) {
+        let dead_letters = if matches!(outcome, DrainOutcome::DeadLetter { .. }) {
             count
         } else {
             0
@@ -221,6 +226,6 @@ impl Entity {
 }
 
 /// True for what a receiver could get.
-fn is_waiting(phase: MessagePhase) -> bool {
+fn is_available(phase: MessagePhase) -> bool {
     matches!(phase, MessagePhase::Ready | MessagePhase::Cached)
 }

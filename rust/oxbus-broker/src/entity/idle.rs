@@ -11,14 +11,14 @@ use crate::shard::Sessions;
 
 /// When an entity was created, updated and used.
 #[derive(Debug)]
-pub(super) struct Times {
+pub(super) struct EntityTimes {
     created: Timestamp,
     updated: AtomicU64,
     /// 0 before the first use.
     accessed: AtomicU64,
 }
 
-impl Times {
+impl EntityTimes {
     pub(super) fn new(created_at: Timestamp, updated_at: Timestamp) -> Self {
         Self {
             created: created_at,
@@ -54,12 +54,12 @@ impl Entity {
     }
 
     /// Notes a use in the past.
-    pub(crate) fn used_at(&self, at: Timestamp) {
+    pub(crate) fn note_use_at(&self, at: Timestamp) {
         self.times.accessed.fetch_max(at.0, Ordering::Relaxed);
     }
 
     /// Notes the opening of a receiver; on a subscription it is a use of the topic, too (B-388).
-    pub fn open_now(&self) {
+    pub fn note_open(&self) {
         let now = self.now();
         self.touch(now);
         if let Some(topic) = self.topic() {
@@ -69,7 +69,7 @@ impl Entity {
 
     /// Notes a receive, a settlement, a browse or a change; on a subscription it is a use of the topic, too (B-384).
     #[inline]
-    pub fn use_now(&self) {
+    pub fn note_use(&self) {
         let topic = self.topic();
         if topic.is_some() || self.settings().auto_delete_on_idle_ms.is_some() {
             self.touch(self.now());

@@ -47,7 +47,7 @@ impl Entity {
     }
 
     /// Notes what the copies of a message have in common of which only the bytes are known.
-    pub(crate) fn identify(&self, message: &mut EncodedMessage) -> Result<()> {
+    pub(crate) fn set_identity(&self, message: &mut EncodedMessage) -> Result<()> {
         if self.detects_duplicates() {
             let identity = self.identity_of(&Fields::decode(&message.record)?)?;
             message.identity = identity;
@@ -75,9 +75,10 @@ impl Entity {
     }
 
     /// Forgets the identities whose window is over.
-    pub(crate) fn forget_seen(&self) {
+    pub(crate) fn forget_expired_identities(&self) {
         for (_, cell) in self.cells() {
-            cell.attached().forget(self.now(), self.core().attached_ms(self.now()));
+            cell.attached()
+                .forget(self.now(), self.core().attached_window_ms(self.now()));
         }
         if !self.detects_duplicates() {
             return;

@@ -35,15 +35,15 @@ use oxbus_model::{EntityKind, Timestamp};
 use oxbus_store::Versions;
 
 pub use self::core::{Core, WakeHandle};
-pub use self::counts::{PartitionCounts, QueueCounts};
-pub use self::drain::{Drained, Waiting};
+pub use self::counts::{EntityCounts, PartitionCounts};
+pub use self::drain::{DrainOutcome, DrainPage};
 use self::forward::Forwarding;
-use self::idle::Times;
-use self::kind::Kind;
-pub use self::purge::Choice;
+use self::idle::EntityTimes;
+use self::kind::KindState;
+pub use self::purge::MessageSelector;
 pub use self::receivable::Receivable;
 use self::reservation::Consumers;
-pub use self::settings::Settings;
+pub use self::settings::EntitySettings;
 use crate::shard::journal::EntityId;
 use crate::shard::{Cell, CellFeatures, Shard};
 
@@ -52,8 +52,8 @@ pub struct Entity {
     core: Arc<Core>,
     name: EntityName,
     id: EntityId,
-    kind: Kind,
-    settings: Versions<Settings>,
+    kind: KindState,
+    settings: Versions<EntitySettings>,
     /// What of the settings never changes, and what follows from the kind.
     features: CellFeatures,
     /// The shard of each cell: all of the namespace, or the home shard alone.
@@ -64,8 +64,8 @@ pub struct Entity {
     forwarding: Forwarding,
     /// Who has reservations.
     consumers: Consumers,
-    gone: AtomicBool,
-    times: Times,
+    is_removed: AtomicBool,
+    times: EntityTimes,
 }
 
 impl Entity {
@@ -73,7 +73,7 @@ impl Entity {
         core: &Arc<Core>,
         name: EntityName,
         settings: QueueSettings,
-        kind: Kind,
+        kind: KindState,
         shards: Box<[Arc<Shard>]>,
         id: EntityId,
         (created_at, updated_at): (Timestamp, Timestamp),
@@ -87,7 +87,7 @@ impl Entity {
                 requires_session: settings.requires_session,
                 fans_out: kind.fans_out(),
             },
-            settings: Versions::new(Settings::new(settings, kind.plan(core.plan()))),
+            settings: Versions::new(EntitySettings::new(settings, kind.plan(core.plan()))),
             kind,
             cells: shards.iter().map(|_| OnceLock::new()).collect(),
             shards,
@@ -95,8 +95,8 @@ impl Entity {
             dead_letters: Receivable::default(),
             forwarding: Forwarding::default(),
             consumers: Consumers::default(),
-            gone: AtomicBool::new(false),
-            times: Times::new(created_at, updated_at),
+            is_removed: AtomicBool::new(false),
+            times: EntityTimes::new(created_at, updated_at),
         }
     }
 

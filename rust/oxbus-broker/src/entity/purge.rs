@@ -23,7 +23,7 @@ use crate::write::{LockEnd, Removal, ShardWrite, WriteOperation};
 
 /// Which messages.
 #[derive(Debug, Default)]
-pub struct Choice {
+pub struct MessageSelector {
     /// Only those that it selects.
     pub filter: Option<SqlFilter>,
     /// Only those that were accepted before.
@@ -32,9 +32,9 @@ pub struct Choice {
     pub limit: Option<usize>,
 }
 
-impl Choice {
+impl MessageSelector {
     /// True for a message that is wanted; of an entity that requires sessions only with a session, when `needs_session` says so.
-    fn takes(&self, cell: &Cell, message: &PeekedMessage, index: usize, needs_session: bool) -> Result<bool> {
+    fn matches(&self, cell: &Cell, message: &PeekedMessage, index: usize, needs_session: bool) -> Result<bool> {
         if self.before.is_some_and(|before| message.enqueued_at >= before) {
             return Ok(false);
         }
@@ -47,7 +47,7 @@ impl Choice {
             return Ok(false);
         }
         let Some(filter) = &self.filter else { return Ok(true) };
-        let subject = RuleInput {
+        let input = RuleInput {
             fields: &fields,
             enqueued_at: message.enqueued_at,
             enqueued_number: Some(Entity::sequence_number(index, message.counter)),
@@ -56,27 +56,27 @@ impl Choice {
             delivery_count: message.delivery_count,
         };
         // What cannot be evaluated is not selected.
-        Ok(filter.selects(&subject).unwrap_or(false))
+        Ok(filter.selects(&input).unwrap_or(false))
     }
 }
 
 impl Entity {
     /// Removes messages of a sub-queue that nobody has; how many. Locked, deferred and scheduled ones stay (B-402).
-    pub fn purge(&self, sub_queue: SubQueue, choice: &Choice, wait: &Wait<'_>) -> Result<usize> {
-        self.check_takes_from(sub_queue, wait)?;
+    pub fn purge(&self, sub_queue: SubQueue, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
+        self.check_bulk_access(sub_queue, wait)?;
         let mut removed = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
-            let left = choice.limit.map_or(usize::MAX, |limit| limit - removed);
+            let left = selector.limit.map_or(usize::MAX, |limit| limit - removed);
             if left == 0 {
                 break;
             }
-            let chosen = self.choose(
+            let locked = self.lock_selected(
                 (sub_queue, index, cell),
                 left,
-                |message| choice.takes(cell, message, index, false),
+                |message| selector.matches(cell, message, index, false),
                 wait,
             )?;
-            let keys: Vec<LockKey> = chosen.iter().map(|claimed| claimed.key).collect();
+            let keys: Vec<LockKey> = locked.iter().map(|claimed| claimed.key).collect();
             let removal = Removal::Completed(&keys);
             let operation = WriteOperation::Remove {
                 cell,
@@ -93,50 +93,50 @@ impl Entity {
 
     /// Puts dead-lettered messages back into the entity as new ones, without the reason; how many. One without a session
     /// stays where a session is required: it would come back at once (B-185).
-    pub fn resubmit(self: &Arc<Self>, choice: &Choice, wait: &Wait<'_>) -> Result<usize> {
-        self.check_takes_from(SubQueue::DeadLetter, wait)?;
+    pub fn resubmit(self: &Arc<Self>, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
+        self.check_bulk_access(SubQueue::DeadLetter, wait)?;
         self.check_sends()?;
         let mut sent = 0;
         for (index, cell) in self.cells().filter(|(index, _)| self.shard(*index).health().serves()) {
-            let left = choice.limit.map_or(usize::MAX, |limit| limit - sent);
+            let left = selector.limit.map_or(usize::MAX, |limit| limit - sent);
             if left == 0 {
                 break;
             }
-            let chosen = self.choose(
+            let locked = self.lock_selected(
                 (SubQueue::DeadLetter, index, cell),
                 left,
-                |message| choice.takes(cell, message, index, self.requires_session()),
+                |message| selector.matches(cell, message, index, self.requires_session()),
                 wait,
             )?;
-            if !chosen.is_empty() {
-                let done = self.resubmit_all(index, cell, &chosen, wait);
+            if !locked.is_empty() {
+                let done = self.resubmit_all(index, cell, &locked, wait);
                 done.map_err(|error| error.after_a_part(sent > 0))?;
-                sent += chosen.len();
+                sent += locked.len();
             }
         }
         Ok(sent)
     }
 
     /// Refuses as a receive of the sub-queue does, and counts as one (B-383).
-    pub(super) fn check_takes_from(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Result<()> {
+    pub(super) fn check_bulk_access(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Result<()> {
         self.check_receivable()?;
         self.check_not_forwarding(sub_queue)?;
         self.check_receives()?;
-        self.use_now();
+        self.note_use();
         self.tick(self.core().clock().moment(), wait);
         Ok(())
     }
 
-    fn resubmit_all(&self, index: usize, cell: &Cell, chosen: &[ClaimedMessage], wait: &Wait<'_>) -> Result<()> {
+    fn resubmit_all(&self, index: usize, cell: &Cell, locked: &[ClaimedMessage], wait: &Wait<'_>) -> Result<()> {
         let moment = Moment {
             now: self.now(),
             ..self.core().clock().moment()
         };
-        let sent = self.send_again(index, cell, chosen, moment, wait);
+        let sent = self.resubmit_locked(index, cell, locked, moment, wait);
         if sent.is_err() {
             self.release_all(
                 (SubQueue::DeadLetter, index, cell),
-                chosen.iter().map(|claimed| claimed.key),
+                locked.iter().map(|claimed| claimed.key),
                 wait,
             );
         }
@@ -144,20 +144,20 @@ impl Entity {
     }
 
     /// Moves held messages of the dead-letter queue into the entity, all or none.
-    fn send_again(
+    fn resubmit_locked(
         &self,
         index: usize,
         cell: &Cell,
-        chosen: &[ClaimedMessage],
+        locked: &[ClaimedMessage],
         moment: Moment,
         wait: &Wait<'_>,
     ) -> Result<()> {
         // They are counted in its size as they are: no more room is taken.
-        self.admit(index, 0, chosen.len(), wait)?;
+        self.admit(index, 0, locked.len(), wait)?;
         let mut batch = WriteBatch::new(moment);
         let mut identities = Vec::new();
-        for claimed in chosen {
-            let record = as_new(&cell.load(&claimed.record)?, self.kind.renumbers())?;
+        for claimed in locked {
+            let record = as_resubmitted(&cell.load(&claimed.record)?, self.kind.renumbers())?;
             let fields = Fields::decode(&record)?;
             // What has no key is not remembered.
             identities.push(self.identity_of(&fields).unwrap_or_default());
@@ -169,12 +169,12 @@ impl Entity {
             .history()
             .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
             .transpose()?;
-        let (mut write, notices) = batch.finish(cell);
+        let (mut write, notifications) = batch.finish(cell);
         write.set_atomic();
         if let Some(admission) = &admission {
             write.push(WriteOperation::Seen(cell, admission));
         }
-        for claimed in chosen {
+        for claimed in locked {
             let complete = LockEnd::Outcome(Outcome::Complete);
             write.push(WriteOperation::settle(
                 cell,
@@ -191,23 +191,23 @@ impl Entity {
             })
         })?;
         self.touch(moment.now);
-        notices.announce(wait);
+        notifications.announce(wait);
         Ok(())
     }
 
     /// Takes hold of up to `max` messages that are wanted, in the order of their numbers; the others are left alone. Those
     /// that come in meanwhile are not looked at.
-    fn choose(
+    fn lock_selected(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
         max: usize,
-        wants: impl Fn(&PeekedMessage) -> Result<bool>,
+        is_selected: impl Fn(&PeekedMessage) -> Result<bool>,
         wait: &Wait<'_>,
     ) -> Result<Vec<ClaimedMessage>> {
         let end = cell.main().next();
-        let mut chosen = Vec::new();
+        let mut locked = Vec::new();
         let mut from = Counter(0);
-        while chosen.len() < max {
+        while locked.len() < max {
             let mut page: Vec<PeekedMessage> = Vec::new();
             cell.store(sub_queue).peek(from, PURGE_LOOK_MESSAGES, &mut page);
             let Some(last) = page.last().map(|message| message.counter) else {
@@ -218,53 +218,53 @@ impl Entity {
             page.retain(|message| {
                 message.counter < end && matches!(message.phase, MessagePhase::Ready | MessagePhase::Cached)
             });
-            let mut wanted = Vec::new();
+            let mut selected = Vec::new();
             for message in page {
-                if chosen.len() + wanted.len() == max {
+                if locked.len() + selected.len() == max {
                     // Some of the wanted ones may have expired.
                     (from, is_last) = (message.counter, false);
                     break;
                 }
-                match wants(&message) {
-                    Ok(true) => wanted.push(message),
+                match is_selected(&message) {
+                    Ok(true) => selected.push(message),
                     Ok(false) => {}
                     Err(error) => {
-                        let keys = chosen.iter().map(|claimed: &ClaimedMessage| claimed.key);
+                        let keys = locked.iter().map(|claimed: &ClaimedMessage| claimed.key);
                         self.release_all((sub_queue, index, cell), keys, wait);
                         return Err(error);
                     }
                 }
             }
-            self.take_hold((sub_queue, index, cell), wanted, &mut chosen, wait);
+            self.lock_available((sub_queue, index, cell), selected, &mut locked, wait);
             if is_last {
                 break;
             }
         }
-        Ok(chosen)
+        Ok(locked)
     }
 
     /// Takes hold of those of some messages that nobody has still: ready ones, and those that stand in a cache or in a
     /// session, handed out to nobody. One whose time went by there expires.
-    pub(super) fn take_hold(
+    pub(super) fn lock_available(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
-        wanted: Vec<PeekedMessage>,
-        chosen: &mut Vec<ClaimedMessage>,
+        selected: Vec<PeekedMessage>,
+        locked: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) {
-        let hold = ClaimMode::Lock { deadline: Ticks::NEVER };
-        let before = chosen.len();
-        let (ready, put_aside): (Vec<PeekedMessage>, Vec<PeekedMessage>) = wanted
+        let claim_mode = ClaimMode::Lock { deadline: Ticks::NEVER };
+        let before = locked.len();
+        let (ready, cached): (Vec<PeekedMessage>, Vec<PeekedMessage>) = selected
             .into_iter()
             .partition(|message| message.phase == MessagePhase::Ready);
         let ready: Vec<Counter> = ready.iter().map(|it| it.counter).collect();
         let now = self.now();
-        let mut buried = cell.claim_these_or_expire(
+        let mut dead_lettered = cell.claim_these_or_expire(
             sub_queue,
             &ready,
-            hold,
+            claim_mode,
             (now, self.settings().dead_lettering_on_message_expiration),
-            chosen,
+            locked,
             wait,
         );
         let key_of = |message: &PeekedMessage| LockKey {
@@ -272,11 +272,11 @@ impl Entity {
             generation: message.generation,
         };
         if sub_queue == SubQueue::Main {
-            cell.withdraw_from_sessions(put_aside.iter().map(key_of));
+            cell.withdraw_from_sessions(cached.iter().map(key_of));
         }
         let mut expired = Vec::new();
-        for message in put_aside {
-            let is_over = sub_queue == SubQueue::Main && message.expires_at <= now;
+        for message in cached {
+            let is_expired = sub_queue == SubQueue::Main && message.expires_at <= now;
             let mut claimed = ClaimedMessage {
                 key: key_of(&message),
                 record: message.record,
@@ -286,19 +286,19 @@ impl Entity {
                 deadline: Ticks::NEVER,
                 deferred: false,
             };
-            if is_over {
+            if is_expired {
                 expired.push(claimed);
-            } else if let Some(key) = cell.store(sub_queue).deliver_cached(claimed.key, hold) {
+            } else if let Some(key) = cell.store(sub_queue).deliver_cached(claimed.key, claim_mode) {
                 claimed.key = key;
-                chosen.push(claimed);
+                locked.push(claimed);
             }
         }
-        buried += cell.dispose_expired(expired, self.delivery_policy(), wait);
-        chosen[before..].sort_by_key(|claimed| claimed.key.counter);
+        dead_lettered += cell.dispose_expired(expired, self.delivery_policy(), wait);
+        locked[before..].sort_by_key(|claimed| claimed.key.counter);
         self.announce(
             index,
             ReadyCounts {
-                dead_letters: buried,
+                dead_letters: dead_lettered,
                 ..ReadyCounts::default()
             },
             wait,
@@ -318,14 +318,14 @@ impl Entity {
             ready += usize::from(cell.store(sub_queue).settle(key, Outcome::Release, ticks).is_ok());
         }
         if ready > 0 {
-            self.publish(sub_queue, index, ready, wait);
+            self.notify(sub_queue, index, ready, wait);
         }
     }
 }
 
 /// The same message as if it had never been here: without the reason and the description of its dead-lettering, and without
 /// its way through other entities. In a subscription it keeps the number that the topic gave it.
-fn as_new(record: &Record, forgets_number: bool) -> Result<Record> {
+fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut fields = Fields::decode(record)?;
     fields.hops = None;
     fields.dead_letter_source = None;

@@ -36,14 +36,14 @@ pub struct Receivable {
 impl Receivable {
     /// Announces `messages` ready in the cell with that index.
     #[inline]
-    pub fn publish(&self, index: usize, messages: usize) {
+    pub fn notify(&self, index: usize, messages: usize) {
         fence(Ordering::SeqCst);
-        self.publish_after_fence(index, messages);
+        self.notify_after_fence(index, messages);
     }
 
     /// The same for what [`append_one`](oxbus_store::MessageStore::append_one) has just stored, which needs no fence.
     #[inline]
-    pub fn publish_after_fence(&self, index: usize, messages: usize) {
+    pub fn notify_after_fence(&self, index: usize, messages: usize) {
         let bit = 1u64 << index;
         if self.ready.load(Ordering::SeqCst) & bit == 0 {
             self.ready.fetch_or(bit, Ordering::SeqCst);
@@ -60,7 +60,7 @@ impl Receivable {
 
     /// Notes that the cell with that index was found empty, unless `has_ready` says otherwise afterwards.
     #[inline]
-    pub fn exhausted(&self, index: usize, has_ready: impl FnOnce() -> bool) {
+    pub fn note_empty(&self, index: usize, has_ready: impl FnOnce() -> bool) {
         let bit = 1u64 << index;
         self.ready.fetch_and(!bit, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -80,23 +80,23 @@ impl Receivable {
     }
 
     /// Notes that a session of the cell with that index was accepted: the next one comes from another one, if it can.
-    pub fn accepted_from(&self, index: usize) {
+    pub fn note_accepted(&self, index: usize) {
         self.accept_rotation.store(index + 1, Ordering::Relaxed);
     }
 
     /// True when nobody has swept at this tick yet.
     #[inline]
-    pub fn wants_sweep(&self, ticks: Ticks) -> bool {
+    pub fn needs_sweep(&self, ticks: Ticks) -> bool {
         self.swept_at.load(Ordering::Acquire) != ticks.0
     }
 
     /// Has the next receive sweep, whenever that was done last.
-    pub fn sweep_again(&self) {
+    pub fn force_sweep(&self) {
         self.swept_at.store(u64::MAX, Ordering::Release);
     }
 
     /// Notes that a sweep at this tick is done.
-    pub fn swept(&self, ticks: Ticks) {
+    pub fn note_sweep(&self, ticks: Ticks) {
         self.swept_at.store(ticks.0, Ordering::Release);
     }
 

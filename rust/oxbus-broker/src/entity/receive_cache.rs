@@ -22,7 +22,7 @@ use super::Entity;
 
 /// A message in a cache.
 #[derive(Debug)]
-pub(crate) struct Cached {
+pub(crate) struct CachedMessage {
     /// Index of its cell.
     pub(crate) index: usize,
     pub(crate) claimed: ClaimedMessage,
@@ -32,16 +32,16 @@ pub(crate) struct Cached {
 #[derive(Debug)]
 pub struct ReceiveCache {
     /// Others may send messages back: the fresh policy.
-    recallable: bool,
+    is_recallable: bool,
     /// No prefetch was asked for: what stands here must not overtake a message that comes back.
-    keeps_order: bool,
+    preserves_order: bool,
     /// Whole after a panic: a message is in it or not. One that a panic left out of it is held in its cell, as one that was handed out.
-    content: Mutex<Content>,
+    content: Mutex<CacheContent>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Content {
-    pub(crate) messages: VecDeque<Cached>,
+pub(crate) struct CacheContent {
+    pub(crate) messages: VecDeque<CachedMessage>,
     /// When the last message was put in or taken out.
     pub(crate) used_at: Ticks,
     /// Set when the receiver closed: nothing may be put in any more.
@@ -51,36 +51,36 @@ pub(crate) struct Content {
 impl ReceiveCache {
     /// An empty cache under a policy.
     pub(crate) fn new(policy: LockPolicy, prefetch: usize) -> Self {
-        let recallable = policy == LockPolicy::Fresh;
+        let is_recallable = policy == LockPolicy::Fresh;
         Self {
-            recallable,
-            keeps_order: recallable && prefetch == 0,
+            is_recallable,
+            preserves_order: is_recallable && prefetch == 0,
             content: Mutex::default(),
         }
     }
 
     /// The content, for the owner and for those who send messages back.
-    pub(crate) fn guard(&self) -> MutexGuard<'_, Content> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CacheContent> {
         whole(self.content.lock())
     }
 
     /// Takes up to `max` messages from the back, for their return. Nothing comes out under the faithful policy.
-    pub(crate) fn recall(&self, max: usize) -> Vec<Cached> {
-        if !self.recallable {
+    pub(crate) fn recall(&self, max: usize) -> Vec<CachedMessage> {
+        if !self.is_recallable {
             return Vec::new();
         }
-        let mut content = self.guard();
+        let mut content = self.lock();
         let first = content.messages.len().saturating_sub(max);
         content.messages.split_off(first).into()
     }
 
     /// Takes the messages of a cell, for their return: an earlier one of that cell came back. With a prefetch they stay
     /// (B-145).
-    pub(crate) fn recall_cell(&self, index: usize) -> Vec<Cached> {
-        if !self.keeps_order {
+    pub(crate) fn recall_cell(&self, index: usize) -> Vec<CachedMessage> {
+        if !self.preserves_order {
             return Vec::new();
         }
-        let mut content = self.guard();
+        let mut content = self.lock();
         if content.messages.iter().all(|cached| cached.index != index) {
             return Vec::new();
         }
@@ -90,25 +90,34 @@ impl ReceiveCache {
     }
 
     /// Takes what is to go back, and lets nothing in any more.
-    pub(crate) fn close(&self) -> Vec<Cached> {
-        let mut content = self.guard();
+    pub(crate) fn close(&self) -> Vec<CachedMessage> {
+        let mut content = self.lock();
         content.closed = true;
         let messages = std::mem::take(&mut content.messages);
-        if self.recallable { messages.into() } else { Vec::new() }
+        if self.is_recallable {
+            messages.into()
+        } else {
+            Vec::new()
+        }
     }
 }
 
 /// Sends unlocked messages back to their places, in sequence order, nothing charged. Returns how many arrived.
-pub(crate) fn send_back(queue: &Entity, sub_queue: SubQueue, mut messages: Vec<Cached>, wait: &Wait<'_>) -> usize {
+pub(crate) fn return_cached(
+    entity: &Entity,
+    sub_queue: SubQueue,
+    mut messages: Vec<CachedMessage>,
+    wait: &Wait<'_>,
+) -> usize {
     messages.sort_unstable_by_key(|cached| (cached.index, cached.claimed.key.counter));
     let mut returned = 0;
     for run in messages.chunk_by(|a, b| a.index == b.index) {
         let index = run[0].index;
-        let Some(cell) = queue.cell(index) else { continue };
+        let Some(cell) = entity.cell(index) else { continue };
         let keys: Vec<LockKey> = run.iter().map(|cached| cached.claimed.key).collect();
         let ready = cell.store(sub_queue).release_cached(&keys);
         if ready > 0 {
-            queue.publish(sub_queue, index, ready, wait);
+            entity.notify(sub_queue, index, ready, wait);
         }
         returned += ready;
     }

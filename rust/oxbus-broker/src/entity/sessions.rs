@@ -43,7 +43,7 @@ impl Entity {
     }
 
     /// Dead-letters what became ready in a cell without a session, as sorting does, whether the rest may be moved on or not.
-    pub(super) fn bury_without_session(&self, index: usize, wait: &Wait<'_>) {
+    pub(super) fn dead_letter_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
             let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);
             cell.empty_sessions();
@@ -62,7 +62,7 @@ impl Entity {
     pub fn list_sessions(&self, wait: &Wait<'_>) -> Result<Vec<(usize, SessionInfo)>> {
         self.check_alive()?;
         if !self.requires_session() {
-            return Err(self.not_sessionful());
+            return Err(self.no_sessions_error());
         }
         self.tick(self.core().clock().moment(), wait);
         let reached = self.cells().filter(|(index, _)| self.shard(*index).health().serves());
@@ -78,7 +78,7 @@ impl Entity {
     }
 
     /// The error of a session receiver on an entity without sessions (B-188).
-    pub(crate) fn not_sessionful(&self) -> Error {
+    pub(crate) fn no_sessions_error(&self) -> Error {
         let detail = format!(
             "A sessionful message receiver cannot be created on an entity that does not require sessions. Ensure RequiresSession is set \
              to true when creating a Queue or Subscription to enable sessionful behavior: entity=`{}`",
@@ -88,7 +88,7 @@ impl Entity {
     }
 
     /// The error of a receiver without a session on an entity that requires them (B-187).
-    pub(crate) fn is_sessionful(&self) -> Error {
+    pub(crate) fn requires_session_error(&self) -> Error {
         let detail = format!(
             "It is not possible for an entity that requires sessions to create a non-sessionful message receiver. Give the receiver a \
              session_id, or NEXT_AVAILABLE_SESSION: entity=`{}`",

@@ -13,26 +13,26 @@ use crate::shard::DeliveryPolicy;
 
 /// The settings that hold, and what follows from them.
 #[derive(Debug, PartialEq)]
-pub struct Settings {
-    given: QueueSettings,
+pub struct EntitySettings {
+    configured: QueueSettings,
     /// Bytes one message may have.
     pub message_size_bytes_max: usize,
 }
 
-impl Deref for Settings {
+impl Deref for EntitySettings {
     type Target = QueueSettings;
 
     #[inline]
     fn deref(&self) -> &QueueSettings {
-        &self.given
+        &self.configured
     }
 }
 
-impl Settings {
-    pub(super) fn new(given: QueueSettings, plan: Plan) -> Self {
+impl EntitySettings {
+    pub(super) fn new(configured: QueueSettings, plan: Plan) -> Self {
         Self {
-            message_size_bytes_max: plan.message_size_bytes_max(&given),
-            given,
+            message_size_bytes_max: plan.message_size_bytes_max(&configured),
+            configured,
         }
     }
 
@@ -46,7 +46,7 @@ impl Settings {
 impl Entity {
     /// Its settings as they are now.
     #[inline]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EntitySettings {
         self.settings.current()
     }
 
@@ -55,7 +55,7 @@ impl Entity {
     pub(crate) fn apply(&self, settings: QueueSettings, role: &EntityRole, updated_at: Timestamp) {
         self.kind.apply(role);
         self.settings
-            .replace(Settings::new(settings, self.kind.plan(self.core.plan())));
+            .replace(EntitySettings::new(settings, self.kind.plan(self.core.plan())));
         self.set_updated_at(updated_at);
     }
 

@@ -10,7 +10,7 @@ use super::Entity;
 
 impl Entity {
     /// The token of a hold.
-    pub fn seal(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
+    pub fn seal_token(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
         let fields = TokenFields {
             partition: PartitionId(index as u16),
             counter: key.counter,
@@ -21,7 +21,7 @@ impl Entity {
     }
 
     /// The hold of a token, if it was made by this entity.
-    pub fn open(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
+    pub fn open_token(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
         let fields = token.open(self.core.token_key(), self.scope(sub_queue))?;
         let index = usize::from(fields.partition.0);
         (index < self.shards.len()).then_some((

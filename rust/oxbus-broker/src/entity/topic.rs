@@ -10,7 +10,7 @@ use oxbus_store::{MessageStore, NewMessage, Wait};
 
 use super::Entity;
 use super::kind::Subscribers;
-use super::write_batch::{Notices, WriteBatch};
+use super::write_batch::{Notifications, WriteBatch};
 use crate::filter::{MessageCopy, RuleInput, Selection};
 use crate::record::encode;
 use crate::shard::{Admission, Cell};
@@ -18,14 +18,14 @@ use crate::write::{EncodedMessage, WriteError, WriteOperation};
 
 /// When, how safe, and what is remembered of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct FanOutOptions<'a> {
     pub(crate) now: Timestamp,
     pub(crate) durability: Durability,
     pub(crate) admitted: Option<&'a Admission<'a>>,
 }
 
 /// A moment of wall time: what comes to a topic locks nothing.
-fn at(now: Timestamp) -> Moment {
+fn at_time(now: Timestamp) -> Moment {
     Moment { now, ticks: Ticks(0) }
 }
 
@@ -37,11 +37,11 @@ impl Entity {
         index: usize,
         cell: &Cell,
         messages: &[EncodedMessage],
-        terms: Terms<'_>,
+        options: FanOutOptions<'_>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Counter, WriteError> {
         let first = cell.take_numbers(messages.len());
-        match self.fan_out_all((index, cell), first, messages, terms, wait) {
+        match self.fan_out_all((index, cell), first, messages, options, wait) {
             Ok(active) => {
                 for counter in active {
                     cell.give_up_numbers(counter, 1);
@@ -82,7 +82,7 @@ impl Entity {
     ) -> Result<()> {
         let expires_at = self.expires_at(fields.time_to_live_ms, now);
         let record = encode(fields);
-        let subject = RuleInput {
+        let input = RuleInput {
             fields,
             enqueued_at: now,
             enqueued_number: fields.enqueued_number,
@@ -92,14 +92,14 @@ impl Entity {
         };
         let subscribers = self.subscribers();
         let mut selected = Vec::new();
-        subscribers.rules().select(&subject, &mut selected);
+        subscribers.rules().select(&input, &mut selected);
         if !selected.iter().all(|it| matches!(it.copy, MessageCopy::AsSent)) {
-            let mut batch = WriteBatch::new(at(now));
+            let mut batch = WriteBatch::new(at_time(now));
             let number = fields.enqueued_number.expect("set above");
-            batch.add_to_all(&subscribers, index, &record, expires_at, number)?;
-            let (mut write, notices) = batch.finish(cell);
+            batch.fan_out(&subscribers, index, &record, expires_at, number)?;
+            let (mut write, notifications) = batch.finish(cell);
             write.commit(cell, Durability::Memory, wait)?;
-            notices.announce(wait);
+            notifications.announce(wait);
             return Ok(());
         }
         for Selection { subscription, .. } in selected {
@@ -109,7 +109,7 @@ impl Entity {
                 expires_at: expires_at.min(entity.expires_at(None, now)),
             };
             entity.cell_for_append(index).main().append_one(message, now);
-            entity.publish_after_fence(index, wait);
+            entity.notify_after_fence(index, wait);
         }
         Ok(())
     }
@@ -120,30 +120,30 @@ impl Entity {
         (index, cell): (usize, &Cell),
         first: Counter,
         messages: &[EncodedMessage],
-        terms: Terms<'_>,
+        options: FanOutOptions<'_>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Vec<Counter>, WriteError> {
         let subscribers = self.subscribers();
-        let mut batch = WriteBatch::new(at(terms.now));
+        let mut batch = WriteBatch::new(at_time(options.now));
         let mut active = Vec::new();
         for (counter, message) in (first.0..).map(Counter).zip(messages) {
             let record = &message.record;
-            let expires_at = self.expires_at(message.time_to_live_ms, terms.now);
-            if let Some(due) = message.due.filter(|due| *due > terms.now) {
+            let expires_at = self.expires_at(message.time_to_live_ms, options.now);
+            if let Some(due) = message.due.filter(|due| *due > options.now) {
                 let record = record.clone().into();
                 batch.schedule((self, index), counter, due, NewMessage { record, expires_at });
             } else {
                 let number = Self::sequence_number(index, counter);
-                batch.add_to_all(&subscribers, index, record, expires_at, number)?;
+                batch.fan_out(&subscribers, index, record, expires_at, number)?;
                 active.push(counter);
             }
         }
-        let (mut write, notices) = batch.finish(cell);
-        if let Some(admitted) = terms.admitted {
+        let (mut write, notifications) = batch.finish(cell);
+        if let Some(admitted) = options.admitted {
             write.push(WriteOperation::Seen(cell, admitted));
         }
-        write.commit(cell, terms.durability, wait)?;
-        notices.announce(wait);
+        write.commit(cell, options.durability, wait)?;
+        notifications.announce(wait);
         Ok(active)
     }
 
@@ -153,14 +153,14 @@ impl Entity {
             return;
         }
         let subscribers = self.subscribers();
-        let mut notices = Notices::default();
+        let mut notifications = Notifications::default();
         cell.for_each_due(now, |due_at, counter| -> std::result::Result<(), WriteError> {
             if let Some(one) = activate(&subscribers, (index, cell), due_at, counter, wait)? {
-                notices.join(one);
+                notifications.join(one);
             }
             Ok(())
         });
-        notices.announce(wait);
+        notifications.announce(wait);
     }
 }
 
@@ -171,22 +171,22 @@ fn activate<'a>(
     due_at: Timestamp,
     counter: Counter,
     wait: &Wait<'_>,
-) -> std::result::Result<Option<Notices<'a>>, WriteError> {
+) -> std::result::Result<Option<Notifications<'a>>, WriteError> {
     let Some((record, lives)) = cell.scheduled(counter)? else {
         return Ok(None);
     };
     let expires_at = lives.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
     let number = cell.take_numbers(1);
-    let mut batch = WriteBatch::new(at(due_at));
+    let mut batch = WriteBatch::new(at_time(due_at));
     let shown = Entity::sequence_number(index, number);
     let sent = batch
-        .add_to_all(subscribers, index, &record, expires_at, shown)
+        .fan_out(subscribers, index, &record, expires_at, shown)
         .map_err(WriteError::from)
         .and_then(|()| {
-            let (mut write, notices) = batch.finish(cell);
+            let (mut write, notifications) = batch.finish(cell);
             let message = None;
             write.push(WriteOperation::Activate { cell, counter, message });
-            write.commit(cell, Durability::Os, wait).map(|_| notices)
+            write.commit(cell, Durability::Os, wait).map(|_| notifications)
         });
     cell.give_up_numbers(number, 1);
     sent.map(Some)

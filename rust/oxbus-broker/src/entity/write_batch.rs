@@ -20,7 +20,7 @@ use crate::shard::journal::EntityId;
 use crate::write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
 
 /// A message that waits for its time: the position of its cell, and the number that was taken for it.
-struct Scheduled {
+struct ScheduledMessage {
     to: usize,
     counter: Counter,
     due: Timestamp,
@@ -31,10 +31,10 @@ struct Scheduled {
 pub(crate) struct WriteBatch<'a> {
     moment: Moment,
     cells: Vec<&'a Cell>,
-    fans: Vec<FanOutRecord>,
+    fan_outs: Vec<FanOutRecord>,
     /// Copies that go to the dead-letter queue of their subscription, with their reason in them.
     failed: Vec<(usize, NewMessage)>,
-    scheduled: Vec<Scheduled>,
+    scheduled: Vec<ScheduledMessage>,
     /// The entity of each cell, and the index of the cell.
     targets: Vec<(&'a Entity, usize)>,
     positions: HashMap<EntityId, usize>,
@@ -45,11 +45,11 @@ pub(crate) struct WriteBatch<'a> {
 
 /// Who is told of what came.
 #[derive(Default)]
-pub(crate) struct Notices<'a> {
+pub(crate) struct Notifications<'a> {
     /// An entity, the index of its cell, its new messages and those of its dead-letter queue.
     targets: Vec<(&'a Entity, usize, usize, usize)>,
     /// Entities with messages that wait for their time.
-    waiting: Vec<&'a Entity>,
+    scheduled_entities: Vec<&'a Entity>,
 }
 
 /// Why a copy goes to the dead-letter queue that an action has made too large, in the service's words (B-267).
@@ -57,7 +57,7 @@ const HEADER_TOO_LARGE: &str = "HeaderSizeExceeded";
 const TOO_LARGE: &str = "The size quota for this stream has been exceeded.";
 
 /// Why a copy goes to the dead-letter queue, and more of it (B-358, B-381).
-fn words(failure: &RuleFailure) -> (&'static str, &str) {
+fn dead_letter_texts(failure: &RuleFailure) -> (&'static str, &str) {
     match failure {
         RuleFailure::Filter(description) => ("FilterException", description),
         RuleFailure::Action(description) => ("RuleActionException", description),
@@ -69,7 +69,7 @@ impl<'a> WriteBatch<'a> {
         Self {
             moment,
             cells: Vec::new(),
-            fans: Vec::new(),
+            fan_outs: Vec::new(),
             failed: Vec::new(),
             scheduled: Vec::new(),
             targets: Vec::new(),
@@ -96,14 +96,14 @@ impl<'a> WriteBatch<'a> {
     }
 
     /// Makes the cell of an entity one of those that take part, whether a message stays in it or not.
-    pub(crate) fn take_part(&mut self, entity: &'a Entity, index: usize) {
+    pub(crate) fn add_participant(&mut self, entity: &'a Entity, index: usize) {
         self.position(entity, index);
     }
 
     /// Adds a message for a queue.
-    pub(crate) fn add(&mut self, queue: &'a Entity, index: usize, record: Record, expires_at: Timestamp) {
-        let copies = smallvec![(self.position(queue, index), expires_at)];
-        self.fans.push(FanOutRecord { record, copies });
+    pub(crate) fn add(&mut self, entity: &'a Entity, index: usize, record: Record, expires_at: Timestamp) {
+        let copies = smallvec![(self.position(entity, index), expires_at)];
+        self.fan_outs.push(FanOutRecord { record, copies });
     }
 
     /// Adds a message that waits for its time, under a number that was taken for it.
@@ -115,7 +115,7 @@ impl<'a> WriteBatch<'a> {
         message: NewMessage,
     ) {
         let to = self.position(entity, index);
-        self.scheduled.push(Scheduled {
+        self.scheduled.push(ScheduledMessage {
             to,
             counter,
             due,
@@ -124,7 +124,7 @@ impl<'a> WriteBatch<'a> {
     }
 
     /// Adds a message of a topic for each subscription whose rules select it.
-    pub(crate) fn add_to_all(
+    pub(crate) fn fan_out(
         &mut self,
         subscribers: &'a Subscribers,
         index: usize,
@@ -134,7 +134,7 @@ impl<'a> WriteBatch<'a> {
     ) -> Result<()> {
         let mut fields = Fields::decode(record)?;
         fields.enqueued_number = Some(number);
-        let subject = RuleInput {
+        let input = RuleInput {
             fields: &fields,
             enqueued_at: self.moment.now,
             enqueued_number: Some(number),
@@ -144,33 +144,33 @@ impl<'a> WriteBatch<'a> {
         };
         let mut selected = std::mem::take(&mut self.selected);
         selected.clear();
-        subscribers.rules().select(&subject, &mut selected);
-        let mut same = smallvec![];
+        subscribers.rules().select(&input, &mut selected);
+        let mut unchanged = smallvec![];
         for Selection { subscription, copy } in selected.drain(..) {
             let entity = &*subscribers.entities[subscription];
             let expires_at = expires_at.min(entity.expires_at(None, self.moment.now));
             match copy {
-                MessageCopy::AsSent => same.push((self.position(entity, index), expires_at)),
+                MessageCopy::AsSent => unchanged.push((self.position(entity, index), expires_at)),
                 MessageCopy::Changed(record) if record.len() > entity.copy_bytes_max() => {
-                    self.bury((entity, index), &fields, expires_at, (HEADER_TOO_LARGE, TOO_LARGE))?;
+                    self.dead_letter((entity, index), &fields, expires_at, (HEADER_TOO_LARGE, TOO_LARGE))?;
                 }
                 MessageCopy::Changed(record) => self.add(entity, index, record, expires_at),
                 MessageCopy::Failed(failure) if entity.dead_letters_failed() => {
-                    self.bury((entity, index), &fields, expires_at, words(&failure))?;
+                    self.dead_letter((entity, index), &fields, expires_at, dead_letter_texts(&failure))?;
                 }
                 MessageCopy::Failed(_) => {}
             }
         }
         self.selected = selected;
-        if !same.is_empty() {
-            let (record, copies) = (encode(&fields), same);
-            self.fans.push(FanOutRecord { record, copies });
+        if !unchanged.is_empty() {
+            let (record, copies) = (encode(&fields), unchanged);
+            self.fan_outs.push(FanOutRecord { record, copies });
         }
         Ok(())
     }
 
     /// Adds a message as it was sent for the dead-letter queue of a subscription.
-    fn bury(
+    fn dead_letter(
         &mut self,
         (entity, index): (&'a Entity, usize),
         fields: &Fields<'_>,
@@ -199,7 +199,7 @@ impl<'a> WriteBatch<'a> {
     /// Copies that come into each cell: active ones, and failed ones.
     fn counts(&self) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); self.cells.len()];
-        for (to, _) in self.fans.iter().flat_map(|fan| &fan.copies) {
+        for (to, _) in self.fan_outs.iter().flat_map(|fan| &fan.copies) {
             counts[*to].0 += 1;
         }
         for (to, _) in &self.failed {
@@ -209,22 +209,22 @@ impl<'a> WriteBatch<'a> {
     }
 
     /// The write of a call on the cell `home`, and whom to tell afterwards.
-    pub(crate) fn finish(self, home: &'a Cell) -> (ShardWrite<'a>, Notices<'a>) {
+    pub(crate) fn finish(self, home: &'a Cell) -> (ShardWrite<'a>, Notifications<'a>) {
         let targets = self.targets.iter().zip(self.counts());
-        let notices = Notices {
-            waiting: self.scheduled.iter().map(|it| self.targets[it.to].0).collect(),
+        let notifications = Notifications {
+            scheduled_entities: self.scheduled.iter().map(|it| self.targets[it.to].0).collect(),
             targets: targets
                 .map(|(&(entity, index), (active, failed))| (entity, index, active, failed))
                 .collect(),
         };
         let mut write = ShardWrite::into_cells(self.cells, self.moment);
-        write.push_fans(home, self.fans);
+        write.push_fans(home, self.fan_outs);
         for (to, message) in self.failed {
             let cell = write.cell(to);
             let dead_letter = DeadLetterInput::New(to, message);
             write.push(WriteOperation::DeadLetter { cell, dead_letter });
         }
-        for Scheduled {
+        for ScheduledMessage {
             to,
             counter,
             due,
@@ -241,11 +241,11 @@ impl<'a> WriteBatch<'a> {
         }
         // Also the numbers that a topic took for what comes.
         write.add_cell(home);
-        (write, notices)
+        (write, notifications)
     }
 }
 
-impl<'a> Notices<'a> {
+impl<'a> Notifications<'a> {
     /// Adds what came later, of which others are told, or the same.
     pub(crate) fn join(&mut self, later: Self) {
         for (position, target) in later.targets.into_iter().enumerate() {
@@ -264,7 +264,7 @@ impl<'a> Notices<'a> {
                 None => self.targets.push(target),
             }
         }
-        self.waiting.extend(later.waiting);
+        self.scheduled_entities.extend(later.scheduled_entities);
     }
 
     /// Tells who waits: the messages are there.
@@ -272,12 +272,12 @@ impl<'a> Notices<'a> {
         for (entity, index, active, failed) in self.targets {
             for (sub_queue, ready) in [(SubQueue::Main, active), (SubQueue::DeadLetter, failed)] {
                 if ready > 0 {
-                    entity.publish(sub_queue, index, ready, wait);
+                    entity.notify(sub_queue, index, ready, wait);
                 }
             }
         }
         // When the sleepers must look again has changed.
-        for entity in self.waiting {
+        for entity in self.scheduled_entities {
             entity.receivable(SubQueue::Main).wait_queue.notify_all();
             for subscription in entity.subscriptions() {
                 subscription.receivable(SubQueue::Main).wait_queue.notify_all();

@@ -62,7 +62,7 @@ impl BulkLoad {
             let detail = "the namespace is in memory; open it with a path to load rows into it";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         };
-        sender.queue().check_loadable(queue)?;
+        sender.entity().check_loadable(queue)?;
         Ok(Self {
             sender,
             namespace: namespace.clone(),
@@ -78,7 +78,7 @@ impl BulkLoad {
     /// Waits up to `time` until some partition is free. The error names the process that owns one of them.
     pub fn check_free(&self, time: Duration, wait: &Wait<'_>) -> Result<()> {
         let any_free = || {
-            let tried = (0..self.sender.queue().partitions()).map(|partition| self.stores().own(partition));
+            let tried = (0..self.sender.entity().partitions()).map(|partition| self.stores().own(partition));
             let mut refused = None;
             for owned in tried {
                 match owned {
@@ -99,13 +99,13 @@ impl BulkLoad {
     /// Adds a row to the partition of its key, or to `keyless` if it has no key.
     pub fn push(&mut self, fields: &Fields<'_>, keyless: PartitionId) -> Result<()> {
         fields.check()?;
-        let partition = match self.sender.queue().route_of(fields)? {
+        let partition = match self.sender.entity().route_of(fields)? {
             PartitionRoute::Keyed(partition) => partition,
             PartitionRoute::Keyless => keyless,
         };
         let (len, max) = (
             fields.encoded_len(),
-            self.sender.queue().settings().message_size_bytes_max,
+            self.sender.entity().settings().message_size_bytes_max,
         );
         if len > max {
             let detail = format!("the message is too large; send less: size={len} bytes, limit={max} bytes");
@@ -125,19 +125,19 @@ impl BulkLoad {
 
     /// Creates the file of a partition.
     fn part(&self, partition: u16) -> Result<StageWriter> {
-        if partition >= self.sender.queue().partitions() {
+        if partition >= self.sender.entity().partitions() {
             let detail = format!(
                 "the partition is out of range; use 0 to {}: partition={partition}",
-                self.sender.queue().partitions() - 1
+                self.sender.entity().partitions() - 1
             );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         let dir = attached_dir(&self.dir, partition);
         let head = StageHeader {
             store: self.stores().id(),
-            entity: self.sender.queue().id().0,
+            entity: self.sender.entity().id().0,
             created_at_ms: self.now.0,
-            number: new_number(self.now, self.sender.queue().core().randomness())?,
+            number: new_number(self.now, self.sender.entity().core().randomness())?,
             id: self.name.clone(),
         };
         let begun = self
@@ -170,8 +170,8 @@ impl BulkLoad {
         let sealed = part.seal(self.is_synced).map_err(failed)?;
         let owner = wait_for(time, wait, || self.stores().own(partition))?;
         let dir = attached_dir(&self.dir, partition);
-        let entity = self.sender.queue().id().0;
-        let identity = self.sender.queue().core().identity_key().identity(None, &self.name);
+        let entity = self.sender.entity().id().0;
+        let identity = self.sender.entity().core().identity_key().identity(None, &self.name);
         let prefix = name_prefix(entity, identity);
         let names = self.disk.list(&dir).map_err(failed)?;
         let is_attached = !names.iter().any(|name| name.starts_with(&prefix));

@@ -45,7 +45,7 @@ impl Namespace {
         plan.check(kind, &settings, None)?;
         kind.check_status(settings.status)?;
         self.delete_idle();
-        let mut entities = inner.core.queues_for_change();
+        let mut entities = inner.core.entities_mut();
         let changed = inner.refresh(&mut entities);
         let created = self.create_among(&mut entities, name, settings, role);
         drop(entities);
@@ -129,7 +129,7 @@ impl Namespace {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
         self.delete_idle();
-        let found = self.inner.core.queues().get(&EntityName::key_of(path)).cloned();
+        let found = self.inner.core.entities().get(&EntityName::key_of(path)).cloned();
         found.filter(|entity| is_it(entity)).ok_or_else(|| {
             let kind = kind.name();
             Error::entity_not_found(
@@ -171,11 +171,11 @@ impl Namespace {
         // Pending expiry and activation use the old settings.
         entity.tick(self.inner.core.clock().moment(), wait);
         // Write access, so that concurrent updates do not overwrite each other.
-        let entities = self.inner.core.queues_for_change();
+        let entities = self.inner.core.entities_mut();
         entity.check_alive()?;
         let held = entity.settings();
         let mut next = QueueSettings::clone(held);
-        let mut role = entity.role_entry();
+        let mut role = entity.catalog_role();
         change(&mut next, &mut role)?;
         held.check_change(&next)?;
         let plan = self.inner.core.plan();
@@ -202,7 +202,7 @@ impl Namespace {
         drop(entities);
         entity.wake_all();
         // Forwards the messages that are there already, or makes them receivable if forwarding ended.
-        entity.forward_anew(wait);
+        entity.restart_forwarding(wait);
         entity.announce_ready(wait);
         // Senders that forward to it may succeed now.
         entity.tick(self.inner.core.clock().moment(), wait);
@@ -216,7 +216,7 @@ impl Namespace {
     }
 
     pub(super) fn delete_if(&self, entity: &Arc<Entity>, is_wanted: impl Fn(&Entity) -> bool) -> Result<()> {
-        let mut entities = self.inner.core.queues_for_change();
+        let mut entities = self.inner.core.entities_mut();
         let is_there = |it: &Arc<Entity>| Arc::ptr_eq(it, entity);
         if !entities.get(entity.name().key()).is_some_and(is_there) || !is_wanted(entity) {
             return Ok(());
@@ -231,7 +231,7 @@ impl Namespace {
         }
         for entity in &gone {
             entities.remove(entity.name().key());
-            entity.remove();
+            entity.mark_removed();
         }
         subscribe_all(&entities);
         drop(entities);
@@ -244,7 +244,7 @@ impl Namespace {
     /// Deletes entities that were idle for longer than their settings allow (B-382).
     pub(super) fn delete_idle(&self) {
         let idle: Vec<Arc<Entity>> = {
-            let entities = self.inner.core.queues();
+            let entities = self.inner.core.entities();
             entities.values().filter(|entity| entity.is_idle()).cloned().collect()
         };
         for entity in idle {
@@ -265,7 +265,7 @@ impl Namespace {
         self.inner.core.check_open()?;
         self.inner.refresh_shared();
         self.delete_idle();
-        let entities = self.inner.core.queues();
+        let entities = self.inner.core.entities();
         Ok(entities.values().cloned().collect())
     }
 }

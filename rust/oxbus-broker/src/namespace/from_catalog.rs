@@ -14,8 +14,8 @@ use super::inner::Inner;
 use crate::bulk_load;
 use crate::catalog::{CatalogContents, EntityEntry};
 use crate::entity::Entity;
-use crate::entity::forward::forget;
-use crate::entity::kind::Kind;
+use crate::entity::forward::forget_origins;
+use crate::entity::kind::KindState;
 use crate::parallel;
 use crate::shard::Shard;
 use crate::shard::journal::{EntityId, Origin, ShardState};
@@ -39,7 +39,7 @@ impl Inner {
             let detail = format!("the catalog names a partition that does not exist: `{}`", entry.name);
             return Err(Error::new(ErrorKind::Corrupt, detail));
         }
-        let kind = Kind::of(&entry.role, |topic| {
+        let kind = KindState::of(&entry.role, |topic| {
             let found = entities.values().find(|entity| entity.id().0 == topic);
             found.cloned().ok_or_else(|| {
                 let detail = format!("the catalog has a subscription without its topic: `{}`", entry.name);
@@ -56,7 +56,7 @@ impl Inner {
             (Timestamp(entry.created_at_ms), Timestamp(entry.updated_at_ms)),
         );
         if let Some(accessed_at_ms) = entry.accessed_at_ms {
-            entity.used_at(Timestamp(accessed_at_ms));
+            entity.note_use_at(Timestamp(accessed_at_ms));
         }
         Ok(Arc::new(entity))
     }
@@ -68,7 +68,7 @@ impl Inner {
         }
         // First: it extends how long cells remember the names of attached rows.
         self.registry.note_unpublished();
-        let mut queues = self.core.queues_for_change();
+        let mut queues = self.core.entities_mut();
         for entry in &contents.queues {
             let queue = self.entity_of(entry, &queues)?;
             for index in 0..usize::from(queue.partitions()) {
@@ -85,7 +85,7 @@ impl Inner {
         link_all(&queues);
         drop(queues);
         for entity in &entities {
-            entity.forward_anew(&Wait::FOREVER);
+            entity.restart_forwarding(&Wait::FOREVER);
             entity.announce_ready(&Wait::FOREVER);
         }
         forget_stale_origins(&entities);
@@ -95,7 +95,7 @@ impl Inner {
     /// Takes over the rows that bulk loads attached to the partitions of this process.
     pub(super) fn take_over_loads(&self) {
         let Some(stores) = &self.stores else { return };
-        let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.core.entities().values().cloned().collect();
         let entity = |id| queues.iter().find(|queue| queue.id().0 == id).cloned();
         let serving: Vec<_> = self.shards.iter().filter(|shard| shard.health().serves()).collect();
         let left = Mutex::new(BTreeMap::new());
@@ -114,7 +114,7 @@ impl Inner {
     /// Applies changes of the catalog by the process that owns it, if that is another one.
     pub(super) fn refresh_shared(&self) {
         if self.stores.as_ref().is_some_and(|stores| !stores.owns_all()) {
-            let changed = self.refresh(&mut self.core.queues_for_change());
+            let changed = self.refresh(&mut self.core.entities_mut());
             for queue in &changed {
                 queue.wake_all();
             }
@@ -134,7 +134,7 @@ impl Inner {
         queues.retain(|_, queue| {
             let lives = contents.has(queue.id());
             if !lives {
-                queue.remove();
+                queue.mark_removed();
             }
             lives
         });
@@ -187,7 +187,7 @@ fn forget_stale_origins(entities: &[Arc<Entity>]) {
     };
     for (_, cell) in entities.iter().flat_map(|entity| entity.cells()) {
         let gone = cell.origins().into_iter().filter(|origin| !is_there(origin));
-        forget(cell, gone.collect(), &Wait::FOREVER);
+        forget_origins(cell, gone.collect(), &Wait::FOREVER);
     }
 }
 

@@ -53,7 +53,7 @@ impl Namespace {
             }
             InjectedFault::Disk(DiskFault::Stall) if self.stores().is_none() => {
                 log();
-                self.inner.core.let_wait();
+                self.inner.core.enable_waits();
                 shard.health().inject(PartitionFault::Stalled, after);
             }
             InjectedFault::Disk(fault) => {
@@ -104,7 +104,7 @@ impl Namespace {
             store.injection().end();
             // A stalled disk call returns now. Until then the disk would still seem stalled.
             let deadline = Deadline::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
-            while store.log().is_at_disk() && !deadline.is_over() {
+            while store.log().is_disk_busy() && !deadline.is_over() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         }

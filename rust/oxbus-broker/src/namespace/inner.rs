@@ -118,7 +118,7 @@ impl Inner {
                 )?;
                 core.set_identity_key(opened.stores.identity_key());
                 if !opened.stores.owns_all() {
-                    core.share();
+                    core.mark_shared();
                 }
                 found = Some((opened.contents, opened.states));
                 let journals = opened.shards.iter().filter_map(|shard| shard.journal());
@@ -204,15 +204,15 @@ impl Inner {
     }
 
     /// Removes expired identities, so that snapshots do not contain them.
-    pub(super) fn forget_seen(&self) {
-        for queue in self.core.queues().values() {
-            queue.forget_seen();
+    pub(super) fn forget_expired_identities(&self) {
+        for queue in self.core.entities().values() {
+            queue.forget_expired_identities();
         }
     }
 
     /// The cells of a shard. Call it under the append guard of the shard's journal: a cell created later has no entry yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
-        let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.core.entities().values().cloned().collect();
         let cells = queues.iter().flat_map(|queue| {
             let here = queue
                 .cells()
@@ -233,7 +233,7 @@ impl Inner {
     }
 
     pub(super) fn heal(&self, shard: &Arc<Shard>, wait: &Wait<'_>) -> Result<()> {
-        self.forget_seen();
+        self.forget_expired_identities();
         let partition = shard.id();
         let store = self.stores.as_ref().and_then(|stores| stores.shard(partition.0));
         // In this order: healing installs the new log first and ends the fault last.
@@ -249,9 +249,9 @@ impl Inner {
         if let Some(stores) = &self.stores {
             stores.forget_fenced(partition.0);
         }
-        let queues: Vec<Arc<Entity>> = self.core.queues().values().cloned().collect();
+        let queues: Vec<Arc<Entity>> = self.core.entities().values().cloned().collect();
         for queue in queues {
-            queue.revive(partition, wait);
+            queue.resume_partition(partition, wait);
         }
         self.registry.resume_after_heal();
         Ok(())
@@ -264,7 +264,7 @@ impl Inner {
         };
         let used: HashMap<u64, u64> = self
             .core
-            .queues()
+            .entities()
             .values()
             .filter(|entity| of(entity))
             .filter_map(|entity| Some((entity.id().0, entity.times().2?.0)))
@@ -288,17 +288,17 @@ impl Inner {
             };
             if self.cells_of(shard).iter().all(|cell| cell.cell().is_empty()) {
                 // The next owner uses or removes a reserve that stays.
-                let _ = store.log().give_up_reserve();
+                let _ = store.log().release_reserve();
             }
         }
     }
 
     /// Closes the namespace. Writes snapshots unless `without_snapshots`.
     pub(super) fn close(&self, without_snapshots: bool) {
-        if !self.core.shut() {
+        if !self.core.mark_closed() {
             return;
         }
-        self.forget_seen();
+        self.forget_expired_identities();
         if let Some(stores) = &self.stores {
             for shard in &*self.shards {
                 if let Some(store) = stores.shard(shard.id().0) {
@@ -326,9 +326,9 @@ impl Inner {
             }
             stores.close();
         }
-        let queues = std::mem::take(&mut *self.core.queues_for_change());
+        let queues = std::mem::take(&mut *self.core.entities_mut());
         for queue in queues.values() {
-            queue.remove();
+            queue.mark_removed();
             queue.wake_all();
         }
         event!(NAMESPACE_CLOSED, path = %self.display_path());
@@ -341,7 +341,7 @@ impl durable::UpkeepTarget for Inner {
     }
 
     fn save(&self, shard: &Arc<Shard>) -> bool {
-        self.forget_seen();
+        self.forget_expired_identities();
         // A failure is retried; until then the journal grows.
         let saved = shard.write_snapshot(|| self.cells_of(shard), false).is_ok();
         if let Some(stores) = self.stores.as_ref().filter(|_| saved) {

@@ -29,7 +29,7 @@ pub use self::topics::{DEFAULT_RULE, SubscriptionOptions, TopicOptions};
 use crate::client::{Acceptor, Receiver, ReceiverOptions, Reservations, Sender, SessionSelector, Transaction};
 use crate::clock::{ManualClock, Randomness};
 use crate::durable::{Recovery, StoreOptions, Stores};
-use crate::entity::QueueCounts;
+use crate::entity::EntityCounts;
 pub use crate::entity::WakeHandle;
 use crate::shard::Shard;
 use crate::stage::Stages;
@@ -116,7 +116,7 @@ impl Namespace {
     /// The time of the open, and of the last change of an entity.
     pub fn times(&self) -> (Timestamp, Timestamp) {
         let opened = self.inner.opened_at;
-        let changed = self.inner.core.queues().values().map(|entity| entity.times().1).max();
+        let changed = self.inner.core.entities().values().map(|entity| entity.times().1).max();
         (opened, changed.map_or(opened, |changed| changed.max(opened)))
     }
 
@@ -155,7 +155,7 @@ impl Namespace {
     /// Writes a snapshot of every healthy partition and removes the journal before it.
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.core.check_open()?;
-        self.inner.forget_seen();
+        self.inner.forget_expired_identities();
         self.inner.record_uses(|_| true);
         let healthy = |shard: &&Arc<Shard>| shard.health().serves();
         self.inner
@@ -166,7 +166,7 @@ impl Namespace {
     }
 
     /// Counts of a queue.
-    pub fn queue_counts(&self, name: &str, wait: &Wait<'_>) -> Result<QueueCounts> {
+    pub fn queue_counts(&self, name: &str, wait: &Wait<'_>) -> Result<EntityCounts> {
         Ok(self.queue(name)?.counts(wait))
     }
 

@@ -191,7 +191,7 @@ impl Namespace {
         // Messages that are due already use the old rules (B-241).
         topic.tick(self.clock().moment(), wait);
         // Write access, so that concurrent changes do not overwrite each other.
-        let entities = self.inner.core.queues_for_change();
+        let entities = self.inner.core.entities_mut();
         entity.check_alive()?;
         check_all_in_service(&entity, "update")?;
         let before = entity.compiled_rules();

@@ -17,13 +17,13 @@ use super::{CellStateId, Shard};
 #[derive(Debug)]
 pub struct DeadLetters {
     pub(super) shard: Arc<Shard>,
-    pub(super) cell_state: CellStateId,
+    pub(super) state_id: CellStateId,
 }
 
 impl DeadLetters {
     fn with<R>(&self, step: impl FnOnce(&mut OrderedStore) -> R) -> R {
         self.shard
-            .with_cell_state(self.cell_state, |state| step(&mut state.dead_letters))
+            .with_cell_state(self.state_id, |state| step(&mut state.dead_letters))
     }
 }
 

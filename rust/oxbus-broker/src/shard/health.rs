@@ -191,7 +191,8 @@ impl ShardHealth {
         }
     }
 
-    /// Notes that a call waited for the store up to the limit. `is_watched` means that an answer of the store will be noticed.
+    /// Notes that a call waited for the store up to the limit. `is_watched` means that an answer of the store will be
+    /// noticed.
     pub(super) fn mark_unresponsive(&self, is_watched: bool) {
         let fault = self.fault();
         if fault == Some(PartitionFault::Stalled) || (fault.is_none() && is_watched) {

@@ -144,7 +144,7 @@ impl StageRegistry {
         let mut all: BTreeMap<(EntityId, u16), Vec<RunInfo>> = BTreeMap::new();
         let mut entities: BTreeMap<EntityId, Arc<Entity>> = BTreeMap::new();
         for stage in named {
-            let Some(queue) = self.core.entity_of(stage.entity) else {
+            let Some(queue) = self.core.entity_by_id(stage.entity) else {
                 let detail = format!(
                     "the queue or topic of the stage was deleted and nothing was published; create it and stage the rows again: id=`{}`",
                     stage.id
@@ -218,7 +218,11 @@ fn conflicting_query(sink: &str, query: &str, batch: u64, known: &Intent) -> Err
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-fn intent_of(sink: &str, intent: Intent, room: SpaceClass) -> WriteOperation<'_> {
+fn intent_of(sink: &str, intent: Intent, space_class: SpaceClass) -> WriteOperation<'_> {
     let intent = Box::new(intent);
-    WriteOperation::Intent { sink, intent, room }
+    WriteOperation::Intent {
+        sink,
+        intent,
+        space_class,
+    }
 }

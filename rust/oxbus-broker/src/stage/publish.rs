@@ -114,7 +114,7 @@ impl StageRegistry {
     /// The last journal entry of each shard to which the batch went.
     fn pending_of(&self, intent: &Intent) -> PendingSyncs {
         let shard_of = |target: &IntentTarget| {
-            let queue = self.core.entity_of(target.entity)?;
+            let queue = self.core.entity_by_id(target.entity)?;
             Some(Arc::clone(queue.shard(target.index.into())))
         };
         let shards = intent.targets.iter().filter_map(shard_of);
@@ -130,7 +130,7 @@ impl StageRegistry {
         let mut left: Vec<(Arc<Entity>, &IntentTarget)> = Vec::new();
         for target in &intent.targets {
             // The rows of a deleted entity are dropped.
-            let Some(queue) = self.core.entity_of(target.entity) else {
+            let Some(queue) = self.core.entity_by_id(target.entity) else {
                 continue;
             };
             let is_there = |piece: u32| is_attached(&queue, target.index.into(), &name(piece as usize));
@@ -264,7 +264,7 @@ impl StageRegistry {
     /// Sets in the namespace the time of its oldest unpublished batch.
     pub(crate) fn note_unpublished(&self) {
         let since = self.shards.iter().filter_map(|shard| shard.unpublished_since());
-        self.core.set_undone_since(since.min());
+        self.core.set_unpublished_since(since.min());
     }
 
     /// Publishes a batch without its unreadable stage.
@@ -290,7 +290,7 @@ impl StageRegistry {
             self.stages_of(&rest).unwrap_or_default()
         };
         intent.targets.retain_mut(|target| {
-            let Some(queue) = self.core.entity_of(target.entity) else {
+            let Some(queue) = self.core.entity_by_id(target.entity) else {
                 return false;
             };
             let is_there = |piece: u32| is_attached(&queue, target.index.into(), &name(piece as usize));

@@ -156,7 +156,7 @@ impl StageRegistry {
             return Ok(());
         };
         let dir = files.dir();
-        let names = StageNames::of(&*files.disk, &dir).map_err(|error| stage_storage_error(files, "read", error))?;
+        let names = StageNames::list(&*files.disk, &dir).map_err(|error| stage_storage_error(files, "read", error))?;
         for path in names.unfinished {
             // A file that stays is harmless; the next open tries again.
             let _ = files.disk.remove(&path);
@@ -336,7 +336,11 @@ impl StageRegistry {
     /// See [`Stages::list`](super::Stages::list).
     pub(super) fn list(&self) -> Vec<StageInfo> {
         self.remove_expired();
-        let path_of = |id: EntityId| self.core.entity_of(id).map(|entity| entity.name().as_str().to_owned());
+        let path_of = |id: EntityId| {
+            self.core
+                .entity_by_id(id)
+                .map(|entity| entity.name().as_str().to_owned())
+        };
         let known: Vec<(EntityId, StageInfo)> = {
             let table = self.table();
             table
@@ -401,8 +405,8 @@ fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage
     };
     let error = match StageFile::open(disk, &dir, number, files.store) {
         Ok(file) => {
-            let (entity, created_at) = (EntityId(file.head().entity), Timestamp(file.head().created_at_ms));
-            let id = file.head().id.clone();
+            let (entity, created_at) = (EntityId(file.header().entity), Timestamp(file.header().created_at_ms));
+            let id = file.header().id.clone();
             return (id, ready(entity, created_at, StageContent::File(file)));
         }
         Err(error) => error,
@@ -415,7 +419,7 @@ fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage
         source: Arc::new(error),
         number,
     };
-    match StageFile::head_of(disk, &dir, number, files.store) {
+    match StageFile::read_header(disk, &dir, number, files.store) {
         Ok(head) if !forever => (
             head.id,
             ready(EntityId(head.entity), Timestamp(head.created_at_ms), unreadable),

@@ -11,7 +11,7 @@ use oxbus_store::file::{StageHeader, StageWriter};
 
 use super::content::{MemoryRun, StageContent, encode};
 use super::registry::{Stage, StagePhase, StageRegistry, check_id, stage_storage_error};
-use crate::client::{KeylessPolicy, KeylessRoundRobin, Sender};
+use crate::client::{Keyless, KeylessRotation, Sender};
 use crate::entity::Entity;
 use crate::write::EncodedMessage;
 
@@ -94,7 +94,7 @@ impl Staging {
 
     /// The entity of the rows; it encodes them.
     pub fn entity(&self) -> &Entity {
-        self.sender.queue()
+        self.sender.entity()
     }
 
     /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the
@@ -125,9 +125,9 @@ impl Staging {
         }
         let bytes: usize = rows.iter().map(EncodedMessage::bytes).sum();
         self.count(bytes, rows.len())?;
-        let mut turn = KeylessRoundRobin::of(&self.sender, KeylessPolicy::Spread);
+        let mut rotation = KeylessRotation::of(&self.sender, Keyless::Spread);
         for row in rows {
-            let partition = turn.choose(&row, asked)?;
+            let partition = rotation.choose(&row, asked)?;
             self.add(usize::from(partition.0), row)?;
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Staging {
             RunOutput::File(writer) => {
                 let put = writer
                     .as_mut()
-                    .map_or(Ok(()), |writer| writer.put(partition, run.count, &run.payload));
+                    .map_or(Ok(()), |writer| writer.push_run(partition, run.count, &run.payload));
                 put.map_err(|error| failed(&self.registry, "written", error))?;
                 run.payload.clear();
             }
@@ -247,7 +247,7 @@ fn reserve_id(registry: &StageRegistry, id: &str, sender: &Sender, created_at: T
         return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
     }
     let stage = Stage {
-        entity: sender.queue().id(),
+        entity: sender.entity().id(),
         created_at,
         phase: StagePhase::Open,
         undecided: None,

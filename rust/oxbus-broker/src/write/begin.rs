@@ -22,7 +22,7 @@ const MARK_BYTES: usize = 32;
 /// Appends an entry that uses no numbers. `None` in memory.
 pub(super) fn append(
     shard: &Shard,
-    room: SpaceClass,
+    space_class: SpaceClass,
     entry: &[u8],
     wait: &Wait<'_>,
 ) -> Result<Option<PendingEntry>, AppendError> {
@@ -30,14 +30,14 @@ pub(super) fn append(
         return Ok(None);
     };
     journal
-        .lock_with_space(shard.health(), room, entry.len(), wait)?
-        .append(room, entry, wait)
+        .lock_with_space(shard.health(), space_class, entry.len(), wait)?
+        .append(space_class, entry, wait)
         .map(Some)
 }
 
 impl Shard {
-    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A call over
-    /// several shards begins all writes before it finishes the first, so that their syncs run in parallel.
+    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A
+    /// call over several shards begins all writes before it finishes the first, so that their syncs run in parallel.
     ///
     /// After an error arriving messages are still in the write.
     pub fn begin<'w, 'a>(
@@ -90,7 +90,7 @@ impl<'a> Ticket<'_, 'a> {
     fn start_later(&mut self, journal: &'a Journal, wait: &Wait<'_>) -> Result<(), WriteError> {
         let (shard, is_atomic) = (self.shard, self.write.is_atomic);
         let arrives = self.write.arrives() || is_atomic;
-        if arrives || self.write.room() == SpaceClass::Adds {
+        if arrives || self.write.space_class() == SpaceClass::Adds {
             self.in_flight = Some(shard.health().enter(shard.id())?);
         }
         if is_atomic {
@@ -116,7 +116,7 @@ impl<'a> Ticket<'_, 'a> {
         if entry.is_empty() {
             return Ok(());
         }
-        let appended = append(self.shard, self.write.room(), entry, wait);
+        let appended = append(self.shard, self.write.space_class(), entry, wait);
         self.pending = appended.map_err(|error| self.shard.fail_call(&error, self.write.call_kind()))?;
         Ok(())
     }
@@ -177,8 +177,8 @@ impl<'a> Ticket<'_, 'a> {
         }
         write.encode_states(&mut others);
         let bytes = write.arriving_bytes() + others.len() + MARK_BYTES * write.cells.len();
-        let room = write.room();
-        let append_guard = journal.lock_with_space(shard.health(), room, bytes, wait);
+        let space_class = write.space_class();
+        let append_guard = journal.lock_with_space(shard.health(), space_class, bytes, wait);
         let append_guard = append_guard.map_err(|error| shard.fail_call(&error, CallKind::Send))?;
         let mut entry = Vec::with_capacity(bytes);
         let reserve = if write.exact_numbers {
@@ -201,7 +201,7 @@ impl<'a> Ticket<'_, 'a> {
             // No subscription selects the messages (B-344).
             return Ok(());
         }
-        let appended = append_guard.append(room, &entry, wait);
+        let appended = append_guard.append(space_class, &entry, wait);
         let pending = appended.map_err(|error| shard.fail_call(&error, CallKind::Send))?;
         for (cell, numbers) in write.cells.iter().zip(&numbers) {
             // Each number has its event, so `next` is now after all of them.
@@ -221,10 +221,12 @@ impl<'a> Ticket<'_, 'a> {
 
 impl ShardWrite<'_> {
     /// Whether its entry adds messages, which a full disk rejects.
-    fn room(&self) -> SpaceClass {
+    fn space_class(&self) -> SpaceClass {
         let adds = self.operations.iter().any(|operation| match operation {
             WriteOperation::SessionState { state, .. } => state.is_some(),
-            WriteOperation::Consumer { room, .. } | WriteOperation::Intent { room, .. } => *room == SpaceClass::Adds,
+            WriteOperation::Consumer { space_class, .. } | WriteOperation::Intent { space_class, .. } => {
+                *space_class == SpaceClass::Adds
+            }
             // The same entry removes the message from its cell.
             WriteOperation::Activate { message: None, .. } => false,
             other => other.arrives(),
@@ -285,8 +287,12 @@ impl WriteOperation<'_> {
             WriteOperation::SessionState { cell, accepted, state } => {
                 return cell_records::set_state(cell, accepted, state.take(), moment, wait);
             }
-            WriteOperation::Intent { sink, intent, room } => {
-                if *room == SpaceClass::Frees {
+            WriteOperation::Intent {
+                sink,
+                intent,
+                space_class,
+            } => {
+                if *space_class == SpaceClass::Frees {
                     shard.set_intent(sink, Intent::clone(intent));
                 }
                 if let Some(entry) = entry {

@@ -42,7 +42,7 @@ pub(super) fn set_state(
     if cell.shard.journal().is_some() {
         state_event(cell, accepted, state.as_ref(), moment.now, &mut entry);
     }
-    let room = if state.is_some() {
+    let space_class = if state.is_some() {
         SpaceClass::Adds
     } else {
         SpaceClass::Frees
@@ -51,7 +51,7 @@ pub(super) fn set_state(
     let mut index = sessions.index();
     index.state(accepted, moment.ticks)?;
     let pending =
-        append(&cell.shard, room, &entry, wait).map_err(|error| cell.shard.fail_call(&error, CallKind::Send))?;
+        append(&cell.shard, space_class, &entry, wait).map_err(|error| cell.shard.fail_call(&error, CallKind::Send))?;
     index.set_state(accepted, state, moment.ticks)?;
     Ok(pending)
 }

@@ -175,7 +175,7 @@ pub enum WriteOperation<'a> {
         /// The new record.
         record: Box<ConsumerRecord>,
         /// Whether the record adds data.
-        room: SpaceClass,
+        space_class: SpaceClass,
     },
     /// An intent is decided or changes.
     Intent {
@@ -184,7 +184,7 @@ pub enum WriteOperation<'a> {
         /// The new intent.
         intent: Box<Intent>,
         /// `Adds` decides the batch, which counts once the journal has it.
-        room: SpaceClass,
+        space_class: SpaceClass,
     },
 }
 
@@ -220,7 +220,8 @@ impl<'a> WriteOperation<'a> {
                 ..
             }
             | Self::Intent {
-                room: SpaceClass::Adds, ..
+                space_class: SpaceClass::Adds,
+                ..
             } => true,
             Self::HandOut {
                 then: DeliveryEffect::Delivered(fetched),
@@ -258,8 +259,8 @@ pub struct ShardWrite<'a> {
     pub(super) takes_effect_later: bool,
     /// Nothing happens unless all locks and sessions hold.
     pub(super) is_atomic: bool,
-    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns no more
-    /// numbers, or has not opened the namespace yet.
+    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns
+    /// no more numbers, or has not opened the namespace yet.
     pub(super) exact_numbers: bool,
 }
 

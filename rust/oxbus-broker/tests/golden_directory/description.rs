@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use oxbus_broker::client::BrowsedMessage;
+use oxbus_broker::client::BrowseItem;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Namespace, ReceiverOptions};
 use oxbus_model::message::{Body, Fields, MessageId};
@@ -87,7 +87,7 @@ fn describe_entity(namespace: &Namespace, entity: &Entity, text: &mut String) {
     }
 }
 
-fn describe_message(browsed: &BrowsedMessage, sub_queue: SubQueue, text: &mut String) {
+fn describe_message(browsed: &BrowseItem, sub_queue: SubQueue, text: &mut String) {
     let message = &browsed.message;
     let number = Entity::sequence_number(browsed.index, message.counter).0;
     let place = match sub_queue {
@@ -158,7 +158,7 @@ fn describe_sessions(namespace: &Namespace, entity: &Entity, text: &mut String) 
     use oxbus_broker::client::SessionSelector;
     let path = entity.name().as_str();
     for (partition, session) in entity.list_sessions(&WAIT).expect("it has sessions") {
-        let wanted = SessionSelector::Named(session.id.to_string());
+        let wanted = SessionSelector::Id(session.id.to_string());
         let acceptor = namespace.acceptor(path, wanted, ReceiverOptions::default(), "golden".to_owned());
         let receiver = acceptor.expect("valid").accept_now(&WAIT).expect("open");
         let receiver = receiver.expect("it is free");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use oxbus_broker::ReceiverOptions;
-use oxbus_broker::client::{Batch, SessionSelector, Settlement, Start, Wish};
+use oxbus_broker::client::{Batch, ReserveOptions, SessionSelector, Settlement, StartPosition};
 use oxbus_model::message::{Fields, PropertiesBuilder, Value};
 use oxbus_model::name::SubQueue;
 
@@ -42,7 +42,7 @@ fn sessions(bus: &Bus, name: &str) {
         );
         let acceptor = bus.namespace.acceptor(
             "talks",
-            SessionSelector::Named(session),
+            SessionSelector::Id(session),
             ReceiverOptions::default(),
             "golden".to_owned(),
         );
@@ -154,9 +154,11 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
         }
     }
     let reservations = bus.namespace.reservations("reserved").expect("it is there");
-    let acquired = reservations.acquire("consumer", Start::Earliest, &WAIT).expect("valid");
+    let acquired = reservations
+        .acquire("consumer", StartPosition::Earliest, &WAIT)
+        .expect("valid");
     bus.settle();
-    let wish = |messages| Wish {
+    let options = |messages| ReserveOptions {
         messages,
         bytes: 1 << 20,
         upto: None,
@@ -167,7 +169,7 @@ fn reservations(bus: &Bus, name: &str, number: u64) {
     assert_eq!(first, 2 * number + 1, "each round completes what is reserved");
     for (n, messages) in [(first, 2), (first + 1, 3)] {
         let plan = reservations
-            .reserve("consumer", acquired.epoch, n, &wish(messages), &WAIT)
+            .reserve("consumer", acquired.epoch, n, &options(messages), &WAIT)
             .expect("there are messages");
         assert_eq!(plan.messages(), messages as u64);
         bus.settle();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Removing many messages, and sending dead-lettered ones again.
 
-use oxbus_broker::entity::Choice;
+use oxbus_broker::entity::MessageSelector;
 use oxbus_broker::filter::SqlFilter;
 use oxbus_model::{Error, ErrorKind};
 use pyo3::prelude::*;
@@ -12,18 +12,18 @@ use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{convert, options, waiting};
 
-fn choice(
+fn selector(
     expression: Option<&str>,
     parameters: &Bound<'_, PyDict>,
     before: Option<&Bound<'_, PyAny>>,
     limit: Option<usize>,
-) -> PyResult<Choice> {
+) -> PyResult<MessageSelector> {
     let parameters = typed(parameters.as_any())?;
     let filter = expression.map(|expression| {
         let filter = SqlFilter::parse(expression, &parameters);
         filter.map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))
     });
-    Ok(Choice {
+    Ok(MessageSelector {
         filter: filter.transpose().or_raise()?,
         before: before.map(convert::timestamp).transpose()?,
         limit,
@@ -44,10 +44,10 @@ impl Namespace {
         before: Option<&Bound<'_, PyAny>>,
         limit: Option<usize>,
     ) -> PyResult<usize> {
-        let choice = choice(expression, parameters, before, limit)?;
+        let selector = selector(expression, parameters, before, limit)?;
         let sub_queue = options::sub_queue(sub_queue)?;
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.purge(sub_queue, &choice, wait))?.or_raise()
+        waiting::outside(py, |wait| entity.purge(sub_queue, &selector, wait))?.or_raise()
     }
 
     /// Milliseconds of the namespace's clock, from some moment on.
@@ -69,8 +69,8 @@ impl Namespace {
         parameters: &Bound<'_, PyDict>,
         limit: Option<usize>,
     ) -> PyResult<usize> {
-        let choice = choice(expression, parameters, None, limit)?;
+        let selector = selector(expression, parameters, None, limit)?;
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.resubmit(&choice, wait))?.or_raise()
+        waiting::outside(py, |wait| entity.resubmit(&selector, wait))?.or_raise()
     }
 }

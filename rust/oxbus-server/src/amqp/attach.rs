@@ -154,7 +154,7 @@ impl AmqpConnection {
             (Ok(LinkEndpoint::Sender(sender)), LinkKind::Attaching(pending)) => {
                 let attach = pending.attach.clone();
                 let address = pending.address.clone();
-                let message_max = sender.queue().settings().message_size_bytes_max as u64;
+                let message_max = sender.entity().settings().message_size_bytes_max as u64;
                 let tier = self.context.namespace().plan().tier;
                 let batch_max = tier.map_or(message_max, |tier| Tier::batch_size_bytes_max(tier) as u64);
                 link.kind = LinkKind::Send(Box::new(SendLink {
@@ -378,7 +378,7 @@ fn requested_session(attach: &Attach) -> Result<Option<SessionSelector>, Fault> 
     };
     match value.undescribed() {
         Value::Null => Ok(Some(SessionSelector::Next)),
-        Value::String(id) => Ok(Some(SessionSelector::Named(id.to_string()))),
+        Value::String(id) => Ok(Some(SessionSelector::Id(id.to_string()))),
         _ => Err(attach_fault(
             "com.microsoft:argument-error",
             "the session filter must be a string, or null for the next session",

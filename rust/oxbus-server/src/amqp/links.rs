@@ -8,7 +8,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use oxbus_amqp::engine::{Incoming, Settle};
 use oxbus_amqp::performative::Attach;
-use oxbus_broker::client::{Acceptor, Delivery, PendingWait};
+use oxbus_broker::client::{Acceptor, Delivery, WaitRegistration};
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::authorization::AccessRight;
@@ -52,7 +52,7 @@ pub(super) struct PendingAttach {
 pub(super) struct WaitingForSession {
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) deadline: Deadline,
-    pub(super) waiting: Option<PendingWait>,
+    pub(super) waiting: Option<WaitRegistration>,
     pub(super) is_attempting: bool,
     /// A notification arrived during an attempt: try again.
     pub(super) retry: bool,
@@ -74,7 +74,7 @@ pub(super) struct ReceiveLink {
     pub(super) receiver: Arc<Receiver>,
     pub(super) address: EntityAddress,
     /// The registration in the wait queue of the entity.
-    pub(super) waiting: Option<PendingWait>,
+    pub(super) waiting: Option<WaitRegistration>,
     pub(super) is_attempting: bool,
     /// A notification or credit arrived during an attempt: try again.
     pub(super) retry: bool,

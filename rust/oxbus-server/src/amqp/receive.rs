@@ -76,7 +76,7 @@ impl AmqpConnection {
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::FOREVER,
-                ask_every: None,
+                poll_interval: None,
             };
             let attempt = || PendingDeliveries::receive_now(&receiver, max, store);
             JobResult::ReceiveStep(id, step(&*receiver, registration, &options, Some(callback), attempt))

@@ -36,7 +36,7 @@ impl AmqpConnection {
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move |wait| {
             let bytes = queued.iter().map(|it| it.message.len()).sum();
-            let answers = if sender.queue().may_wait() {
+            let answers = if sender.entity().may_wait() {
                 send_groups::store(&sender, &coordinator, queued, wait)
             } else {
                 let answer = |it: Incoming| {

@@ -9,7 +9,7 @@ use oxbus_amqp::engine::{Incoming, IncomingId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
-use oxbus_broker::client::{KeylessPolicy, Partitioner};
+use oxbus_broker::client::{Keyless, Partitioner};
 use oxbus_store::Wait;
 
 use super::transactions::Coordinator;
@@ -60,12 +60,12 @@ fn answer(answers: &mut SendOutcomes, state: DeliveryState, id: Option<IncomingI
 impl<'a> SendGroup<'a> {
     fn push(&mut self, sender: &'a Sender, coordinator: &Coordinator, incoming: &Incoming) -> oxbus_model::Result<()> {
         let message = message::read_new(&incoming.message, coordinator.new_id(), |fields| {
-            sender.queue().encode(fields)
+            sender.entity().encode(fields)
         })?;
         let partitioner = match &mut self.partitioner {
             Some(partitioner) => partitioner,
             // Messages without a key go to one partition together, the next in turn.
-            none => none.insert(Partitioner::new(sender, KeylessPolicy::Together)?),
+            none => none.insert(Partitioner::new(sender, Keyless::Together)?),
         };
         partitioner.push(message, None)
     }

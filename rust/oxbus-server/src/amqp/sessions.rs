@@ -94,7 +94,7 @@ impl AmqpConnection {
             let options = WaitOptions {
                 deadline,
                 cancellation: &Wait::FOREVER,
-                ask_every: None,
+                poll_interval: None,
             };
             let accept = || Ok(acceptor.accept_now(store)?.map(Box::new));
             JobResult::AcceptStep(id, step(&*acceptor, registration, &options, Some(callback), accept))
@@ -115,7 +115,7 @@ impl AmqpConnection {
                 self.refuse_session(id, &error);
             }
             Ok(WaitStep::Waiting(registration)) => {
-                let next = registration.at_most.map(|time| Instant::now() + time);
+                let next = registration.sleep_max.map(|time| Instant::now() + time);
                 waiting.waiting = Some(registration);
                 if waiting.retry {
                     return self.try_accept_session(id);
@@ -147,7 +147,7 @@ impl AmqpConnection {
         let retry = receive_link
             .waiting
             .as_ref()
-            .and_then(|_| receive_link.receiver.look_again_after())
+            .and_then(|_| receive_link.receiver.recheck_after())
             .map(|wait| now + wait);
         let next = [lost.or(lock_end), retry].into_iter().flatten().min();
         self.timers.set(id, next);

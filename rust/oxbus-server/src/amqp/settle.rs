@@ -10,7 +10,7 @@ use oxbus_amqp::codec::{Map, Value as AmqpValue};
 use oxbus_amqp::engine::{DeliveryId, LinkId, SessionId, Settle};
 use oxbus_amqp::performative::{DeliveryState, Fault, Modified};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::{PartialSettlement, SettleKey, Settlement};
+use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
 use oxbus_model::caps::AMQP_UNSETTLED_MAX;
 use oxbus_model::message::Value;
 use oxbus_model::{Error, ErrorKind, LockToken};
@@ -130,10 +130,10 @@ fn complete(
         let Some(id) = reply_to else { continue };
         let contains = |positions: &[usize]| positions.binary_search(&position).is_ok();
         let state = match &settled {
-            Ok(lost) | Err(PartialSettlement { lost, .. }) if contains(lost) => {
+            Ok(lost) | Err(SettleListError { lost, .. }) if contains(lost) => {
                 fault::of(&receiver.lock_lost(key)).into()
             }
-            Err(PartialSettlement { error, positions, .. }) if contains(positions) => fault::of(error).into(),
+            Err(SettleListError { error, positions, .. }) if contains(positions) => fault::of(error).into(),
             Ok(_) | Err(_) => DeliveryState::Accepted,
         };
         answers.push((id, state));

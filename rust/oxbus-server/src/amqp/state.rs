@@ -93,7 +93,7 @@ impl ConnectionState {
     /// The receiver of this connection that holds the session.
     pub(super) fn session(&self, entity_key: &str, id: &str) -> Option<Arc<Receiver>> {
         let receivers = lock(&self.receivers);
-        let is_match = |it: &&Arc<Receiver>| it.session_id() == Some(id) && it.queue().name().key() == entity_key;
+        let is_match = |it: &&Arc<Receiver>| it.session_id() == Some(id) && it.entity().name().key() == entity_key;
         receivers.values().find(is_match).cloned()
     }
 

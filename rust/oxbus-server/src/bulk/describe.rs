@@ -49,7 +49,7 @@ pub(super) async fn describe(
             let bounds = entity.number_bounds(sub_queue, wait);
             description["starts"] = bounds.iter().map(|(start, _)| start.0).collect();
             description["ends"] = bounds.iter().map(|(_, end)| end.0).collect();
-            description["active_messages"] = entity.count_waiting(sub_queue, wait).into();
+            description["active_messages"] = entity.count_active(sub_queue, wait).into();
         }
         Ok(description)
     });

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use oxbus_arrow::{PropertiesAs, TableBuilder};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::BrowsedMessage;
+use oxbus_broker::client::BrowseItem;
 use oxbus_broker::entity::Entity;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, PEEK_MESSAGES_MAX};
@@ -69,7 +69,7 @@ pub(super) async fn peek(
         };
         let mut builder = TableBuilder::new(found.len(), bytes).with_properties(parameters.application_properties);
         for browsed in &found {
-            builder.push_browsed(receiver.queue(), browsed, parameters.include_body)?;
+            builder.push_browsed(receiver.entity(), browsed, parameters.include_body)?;
         }
         page(&builder.finish()?, next.map(|next| next.0))
     });
@@ -77,15 +77,12 @@ pub(super) async fn peek(
 }
 
 /// Browses the messages of a page; returns them and the number of the next message.
-fn browse_page(
-    receiver: &Receiver,
-    parameters: &PeekParameters,
-) -> Result<(Vec<BrowsedMessage>, Option<SequenceNumber>)> {
+fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<BrowseItem>, Option<SequenceNumber>)> {
     let index = usize::from(parameters.partition);
     let first = Entity::sequence_number(index, Counter::FIRST);
     let last = parameters.to.unwrap_or(u64::MAX);
     let mut from = SequenceNumber(parameters.from.max(first.0));
-    let mut found: Vec<BrowsedMessage> = Vec::new();
+    let mut found: Vec<BrowseItem> = Vec::new();
     let mut bytes = 0;
     loop {
         if from.partition().0 != parameters.partition {

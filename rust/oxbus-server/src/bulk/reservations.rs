@@ -10,7 +10,9 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use oxbus_arrow::{PropertiesAs, TableBuilder};
-use oxbus_broker::client::{Plan, ReservationInfo, Reservations, Standing, Start, Wish};
+use oxbus_broker::client::{
+    ReservationInfo, ReservationPlan, ReservationStatus, Reservations, ReserveOptions, StartPosition,
+};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_WAIT_MS_MAX};
@@ -65,8 +67,8 @@ async fn acquire(
     JsonBody(request): JsonBody<AcquireRequest>,
 ) -> JsonResult {
     let start = match request.start.as_str() {
-        "earliest" => Start::Earliest,
-        "latest" => Start::Latest,
+        "earliest" => StartPosition::Earliest,
+        "latest" => StartPosition::Latest,
         other => {
             let detail = format!("unknown start; use `earliest` or `latest`: `{other}`");
             return Err(Error::new(ErrorKind::InvalidArgument, detail).into());
@@ -103,7 +105,7 @@ async fn reserve(
     in_range("max_wait_time_ms", request.max_wait_time_ms, 0, BULK_WAIT_MS_MAX, "ms")?;
     let wait = Duration::from_millis(request.max_wait_time_ms);
     let deadline = Deadline::after(Some(wait));
-    let wish = Wish {
+    let options = ReserveOptions {
         messages: request.max_messages,
         bytes: request.max_bytes,
         upto: request.upto,
@@ -117,7 +119,7 @@ async fn reserve(
     };
     let (consumer, number) = (request.consumer, (request.epoch, request.n));
     let found = wait_until_found(&reservations, deadline, state.stopped(), move |it, store| {
-        it.reserve_now(&consumer, number, &wish, store)
+        it.reserve_now(&consumer, number, &options, store)
     });
     let plan = found.await?;
     Ok(Json(plan_json(
@@ -148,7 +150,7 @@ async fn plan(
     Ok(Json(plan_json(&plan.await?)))
 }
 
-fn plan_json(plan: &Plan) -> Value {
+fn plan_json(plan: &ReservationPlan) -> Value {
     let partitions: Vec<Value> = plan
         .partitions
         .iter()
@@ -214,7 +216,7 @@ async fn read(
         let mut builder =
             TableBuilder::new(found.messages.len(), bytes).with_properties(parameters.application_properties);
         for message in &found.messages {
-            builder.push_reserved(it.queue(), message, parameters.include_body)?;
+            builder.push_reserved(it.entity(), message, parameters.include_body)?;
         }
         page(&builder.finish()?, found.next)
     });
@@ -311,8 +313,8 @@ fn info_json(info: &ReservationInfo) -> Value {
         "done": info.done,
         "messages": info.messages,
         "state": match info.standing {
-            Standing::Live => "live",
-            Standing::Lapsed => "lapsed",
+            ReservationStatus::Live => "live",
+            ReservationStatus::Expired => "lapsed",
         },
         "expires_at_ms": info.expires_at.map(|time| time.0),
     })

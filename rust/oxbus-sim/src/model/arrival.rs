@@ -28,7 +28,7 @@ pub struct Arrival {
 
 /// The identifying properties of a browsed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelBrowsed {
+pub struct BrowsedMessage {
     /// Its body.
     pub body: u64,
     /// The rule that made it.
@@ -50,7 +50,7 @@ pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
 /// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come first,
 /// and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its forwards.
-fn shown(it: &Content, sight: &ModelBrowsed, dropped: &Dropped) -> Option<Content> {
+fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
         return Some(it.clone());
     }
@@ -71,7 +71,7 @@ fn shown(it: &Content, sight: &ModelBrowsed, dropped: &Dropped) -> Option<Conten
 /// The content of an arrival if a browsed message can be that arrival.
 fn recognize(
     it: &Arrival,
-    (number, sight, is_dead): (u64, &ModelBrowsed, bool),
+    (number, sight, is_dead): (u64, &BrowsedMessage, bool),
     now: u64,
     settings: &QueueSettings,
     dropped: &Dropped,
@@ -87,7 +87,7 @@ fn recognize(
         return None;
     }
     let reason = if expired { &it.content.reason } else { &sight.reason };
-    let sight_before = ModelBrowsed {
+    let sight_before = BrowsedMessage {
         reason: reason.clone(),
         ..sight.clone()
     };
@@ -113,8 +113,8 @@ impl World {
     pub fn learn_from_browse(
         &mut self,
         entity: usize,
-        main: &BTreeMap<u64, ModelBrowsed>,
-        dead: &BTreeMap<u64, ModelBrowsed>,
+        main: &BTreeMap<u64, BrowsedMessage>,
+        dead: &BTreeMap<u64, BrowsedMessage>,
     ) -> Option<String> {
         self.learn_removals(entity, main);
         self.entities[entity].has_unseen_change = false;
@@ -180,7 +180,7 @@ impl World {
         unexplained
     }
 
-    fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, ModelBrowsed>) {
+    fn learn_removals(&mut self, entity: usize, main: &BTreeMap<u64, BrowsedMessage>) {
         let now = self.now;
         let target = &mut self.entities[entity];
         let overdue = target
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    fn learn_number(&mut self, entity: usize, number: u64, sight: &ModelBrowsed, is_dead: bool) -> Option<String> {
+    fn learn_number(&mut self, entity: usize, number: u64, sight: &BrowsedMessage, is_dead: bool) -> Option<String> {
         let (now, born) = (self.now, self.serial());
         let target = &mut self.entities[entity];
         let shown = (number, sight, is_dead);

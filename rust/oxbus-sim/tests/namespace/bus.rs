@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oxbus_broker::client::{BrowsedMessage, Delivery, ScheduledNumbers, SettleKey, Transaction};
+use oxbus_broker::client::{BrowseItem, Delivery, PendingNumbers, SettleKey, Transaction};
 use oxbus_broker::durable::StoreOptions;
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{ManualClock, Namespace, NamespaceOptions, Receiver, ReceiverOptions};
@@ -16,7 +16,7 @@ use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{Result, SequenceNumber, Timestamp};
 use oxbus_sim::World;
 use oxbus_sim::model::Refusals;
-use oxbus_sim::model::arrival::ModelBrowsed;
+use oxbus_sim::model::arrival::BrowsedMessage;
 use oxbus_sim::model::delivery::{DeliveredMessage, StreamAt};
 use oxbus_sim::model::message::{FirstNumber, Message, MessagePhase, NEVER};
 use oxbus_sim::model::transaction::TransactionState;
@@ -63,7 +63,7 @@ pub(crate) struct OpenTransaction {
     pub(crate) transaction: Transaction,
     pub(crate) work: TransactionState,
     /// Filled with the numbers of its scheduled messages at commit.
-    pub(crate) numbers: Vec<ScheduledNumbers>,
+    pub(crate) numbers: Vec<PendingNumbers>,
 }
 
 pub(crate) struct Bus {
@@ -204,9 +204,9 @@ impl Bus {
     }
 
     /// All messages of a sub-queue, page by page.
-    fn browse(&self, at: StreamAt) -> Vec<BrowsedMessage> {
+    fn browse(&self, at: StreamAt) -> Vec<BrowseItem> {
         let browser = self.receiver(at);
-        let mut shown: Vec<BrowsedMessage> = Vec::new();
+        let mut shown: Vec<BrowseItem> = Vec::new();
         loop {
             let page = browser.browse(250, None, &Wait::FOREVER).expect("it is open");
             if page.is_empty() {
@@ -216,7 +216,7 @@ impl Bus {
         }
     }
 
-    fn see(&self, at: StreamAt) -> BTreeMap<u64, ModelBrowsed> {
+    fn see(&self, at: StreamAt) -> BTreeMap<u64, BrowsedMessage> {
         let shown = self.browse(at);
         shown
             .iter()
@@ -256,11 +256,11 @@ impl Bus {
         let it = &self.world.entities[entity];
         let queue = self.namespace.entity(&it.name).expect("it exists");
         let total = queue.counts(&Wait::FOREVER).total;
-        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| queue.count_waiting(it, &Wait::FOREVER));
+        let waiting = [SubQueue::Main, SubQueue::DeadLetter].map(|it| queue.count_active(it, &Wait::FOREVER));
         assert_eq!(
             waiting,
             [total.active, total.dead_letter],
-            "{}: `count_waiting` matches the counts",
+            "{}: `count_active` matches the counts",
             it.name
         );
         let count = |is: fn(&Message) -> bool| it.main.messages.values().filter(|it| is(it)).count() as u64;
@@ -304,18 +304,18 @@ impl Bus {
     }
 }
 
-pub(crate) fn number_of(browsed: &BrowsedMessage) -> u64 {
+pub(crate) fn number_of(browsed: &BrowseItem) -> u64 {
     Entity::sequence_number(browsed.index, browsed.message.counter).0
 }
 
-fn sight(browsed: &BrowsedMessage) -> ModelBrowsed {
+fn sight(browsed: &BrowseItem) -> BrowsedMessage {
     let record = browsed.message.record.in_memory().expect("shown");
     let fields = Fields::decode(record).expect("stored by the sender");
     let property = |name: &str| match fields.application_properties.and_then(|all| all.get(name)) {
         Some(Value::Text(text)) => Some(text.to_owned()),
         _ => None,
     };
-    ModelBrowsed {
+    BrowsedMessage {
         body: body_of(&fields),
         rule: property("RuleName"),
         reason: property("DeadLetterReason"),
@@ -328,8 +328,8 @@ fn body_of(fields: &Fields<'_>) -> u64 {
     u64::from_be_bytes(fields.body.bytes().try_into().expect("eight bytes"))
 }
 
-fn describe_browsed(browsed: &BrowsedMessage) -> String {
-    let ModelBrowsed {
+fn describe_browsed(browsed: &BrowseItem) -> String {
+    let BrowsedMessage {
         body,
         rule,
         reason,
@@ -390,7 +390,7 @@ fn describe(message: &Message) -> String {
 }
 
 /// Compares the number at the first entity (B-113, B-338).
-fn compare_first_number(browsed: &BrowsedMessage, expected: FirstNumber) {
+fn compare_first_number(browsed: &BrowseItem, expected: FirstNumber) {
     let record = browsed.message.record.in_memory().expect("shown");
     let shown = Fields::decode(record).expect("stored by the sender").enqueued_number;
     match expected {

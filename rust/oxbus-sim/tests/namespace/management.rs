@@ -4,7 +4,7 @@
 use oxbus_store::Wait;
 use std::sync::Arc;
 
-use oxbus_broker::entity::{Choice, Entity};
+use oxbus_broker::entity::{Entity, MessageSelector};
 use oxbus_broker::namespace::{SubscriptionOptions, TopicOptions};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::QueueSettings;
@@ -210,16 +210,16 @@ impl Bus {
 
     pub(crate) fn purge(&mut self, entity: usize, dead: bool, limit: usize) {
         let sub_queue = if dead { SubQueue::DeadLetter } else { SubQueue::Main };
-        let choice = Choice {
+        let selector = MessageSelector {
             limit: Some(limit),
-            ..Choice::default()
+            ..MessageSelector::default()
         };
         let queue = self
             .namespace
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
         let refusals = self.world.purge_refusals(entity, sub_queue);
-        let Some(removed) = check_result("purge", &refusals, queue.purge(sub_queue, &choice, &Wait::FOREVER)) else {
+        let Some(removed) = check_result("purge", &refusals, queue.purge(sub_queue, &selector, &Wait::FOREVER)) else {
             return;
         };
         let left = self.numbers((entity, sub_queue));
@@ -227,16 +227,16 @@ impl Bus {
     }
 
     pub(crate) fn resubmit(&mut self, entity: usize, limit: usize) {
-        let choice = Choice {
+        let selector = MessageSelector {
             limit: Some(limit),
-            ..Choice::default()
+            ..MessageSelector::default()
         };
         let queue = self
             .namespace
             .entity(&self.world.entities[entity].name)
             .expect("it exists");
         let refusals = self.world.resubmit_refusals(entity);
-        let Some(sent) = check_result("resubmit", &refusals, queue.resubmit(&choice, &Wait::FOREVER)) else {
+        let Some(sent) = check_result("resubmit", &refusals, queue.resubmit(&selector, &Wait::FOREVER)) else {
             return;
         };
         let left = self.numbers((entity, SubQueue::DeadLetter));

@@ -70,7 +70,7 @@ impl Bus {
             refusals.push(ErrorKind::SessionCannotBeLocked);
         }
         let path = self.world.entities[entity].name.clone();
-        let wanted = named.clone().map_or(SessionSelector::Next, SessionSelector::Named);
+        let wanted = named.clone().map_or(SessionSelector::Next, SessionSelector::Id);
         let acceptor = self
             .namespace
             .acceptor(&path, wanted, options(SubQueue::Main, deletes, 0), "sim".to_owned());

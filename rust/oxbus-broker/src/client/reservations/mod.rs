@@ -21,12 +21,14 @@ use oxbus_store::Wait;
 
 pub use self::read::ReadPage;
 use super::receiver::{Receiver, ReceiverOptions};
-use super::settle_list::PartialSettlement;
+use super::settle_list::SettleListError;
 use super::settlement::{SettleKey, Settlement};
-use super::wait::{WaitOptions, WaitPlace, WaitSource, until_found};
+use super::wait::{WaitOptions, WaitQueueRef, WaitSource, until_found};
 use crate::clock::Deadline;
 use crate::entity::Entity;
-use crate::entity::reservation::{Acquired, Completed, HeldIn, Plan, ReservationInfo, Start, Wish};
+use crate::entity::reservation::{
+    AcquiredConsumer, Completion, LockedMessages, ReservationInfo, ReservationPlan, ReserveOptions, StartPosition,
+};
 use crate::shard::ReservedMessage;
 use crate::write::{ShardWrite, finish_all};
 
@@ -37,19 +39,19 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    pub(crate) fn new(queue: Arc<Entity>, sub_queue: SubQueue) -> Result<Self> {
+    pub(crate) fn new(entity: Arc<Entity>, sub_queue: SubQueue) -> Result<Self> {
         let options = ReceiverOptions {
             sub_queue,
             ..ReceiverOptions::default()
         };
         Ok(Self {
-            receiver: Receiver::new(queue, options, None)?,
+            receiver: Receiver::new(entity, options, None)?,
         })
     }
 
     /// The entity.
-    pub fn queue(&self) -> &Arc<Entity> {
-        self.receiver.queue()
+    pub fn entity(&self) -> &Arc<Entity> {
+        self.receiver.entity()
     }
 
     /// The entity itself or its dead-letter queue.
@@ -58,21 +60,28 @@ impl Reservations {
     }
 
     /// Makes the caller the one who speaks for a consumer. `start` counts when it was never here.
-    pub fn acquire(&self, consumer: &str, start: Start, wait: &Wait<'_>) -> Result<Acquired> {
+    pub fn acquire(&self, consumer: &str, start: StartPosition, wait: &Wait<'_>) -> Result<AcquiredConsumer> {
         self.check_reserves()?;
         check_consumer(consumer)?;
-        self.queue().acquire(self.sub_queue(), consumer, start, wait)
+        self.entity().acquire(self.sub_queue(), consumer, start, wait)
     }
 
     /// Reserves messages under the number behind the last one, or returns what that number has. Waits for a first message as
     /// long as the wish says; a plan without messages stores nothing, and the number stays free.
-    pub fn reserve(&self, consumer: &str, epoch: u64, n: u64, wish: &Wish, wait: &Wait<'_>) -> Result<Plan> {
-        let options = WaitOptions {
-            deadline: Deadline::after(Some(wish.wait)),
+    pub fn reserve(
+        &self,
+        consumer: &str,
+        epoch: u64,
+        n: u64,
+        options: &ReserveOptions,
+        wait: &Wait<'_>,
+    ) -> Result<ReservationPlan> {
+        let until = WaitOptions {
+            deadline: Deadline::after(Some(options.wait)),
             cancellation: &Wait::FOREVER,
-            ask_every: None,
+            poll_interval: None,
         };
-        let found = self.reserve_until(consumer, (epoch, n), wish, &options, wait)?;
+        let found = self.reserve_until(consumer, (epoch, n), options, &until, wait)?;
         Ok(found.unwrap_or_else(|| self.empty_plan(epoch, n)))
     }
 
@@ -81,11 +90,11 @@ impl Reservations {
         &self,
         consumer: &str,
         number: (u64, u64),
-        wish: &Wish,
-        options: &WaitOptions<'_>,
+        options: &ReserveOptions,
+        until: &WaitOptions<'_>,
         wait: &Wait<'_>,
-    ) -> Result<Option<Plan>> {
-        until_found(self, options, || self.reserve_now(consumer, number, wish, wait))
+    ) -> Result<Option<ReservationPlan>> {
+        until_found(self, until, || self.reserve_now(consumer, number, options, wait))
     }
 
     /// The same without waiting; `None` when there is nothing to reserve.
@@ -93,17 +102,17 @@ impl Reservations {
         &self,
         consumer: &str,
         (epoch, n): (u64, u64),
-        wish: &Wish,
+        options: &ReserveOptions,
         wait: &Wait<'_>,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Option<ReservationPlan>> {
         check_number(n)?;
-        self.check_wish(wish)?;
+        self.check_options(options)?;
         self.check_reserves()?;
-        let (queue, sub_queue) = (self.queue(), self.sub_queue());
-        let found = queue.reserve(sub_queue, consumer, (epoch, n), wish, wait)?;
+        let (entity, sub_queue) = (self.entity(), self.sub_queue());
+        let found = entity.reserve(sub_queue, consumer, (epoch, n), options, wait)?;
         // Others may want what it left; it may have been woken for a message that is not for it.
-        let wait_queue = &queue.receivable(sub_queue).wait_queue;
-        if wait_queue.waiters() > 0 && queue.has_ready(sub_queue) {
+        let wait_queue = &entity.receivable(sub_queue).wait_queue;
+        if wait_queue.waiters() > 0 && entity.has_ready(sub_queue) {
             wait_queue.notify(1);
             return Ok(Some(found.unwrap_or_else(|| self.empty_plan(epoch, n))));
         }
@@ -111,38 +120,38 @@ impl Reservations {
     }
 
     /// The plan of who found nothing.
-    pub fn empty_plan(&self, epoch: u64, n: u64) -> Plan {
-        Plan {
+    pub fn empty_plan(&self, epoch: u64, n: u64) -> ReservationPlan {
+        ReservationPlan {
             id: String::new(),
             epoch,
             n,
             partitions: Vec::new(),
             missing: 0,
-            expires_at: self.queue().now(),
+            expires_at: self.entity().now(),
         }
     }
 
     /// What a number has. It may have less than before, never more.
-    pub fn plan(&self, consumer: &str, epoch: u64, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<Plan> {
+    pub fn plan(&self, consumer: &str, epoch: u64, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<ReservationPlan> {
         self.check_reserves()?;
         check_number(n)?;
         check_lock(lock)?;
-        self.queue().plan(self.sub_queue(), consumer, (epoch, n), lock, wait)
+        self.entity().plan(self.sub_queue(), consumer, (epoch, n), lock, wait)
     }
 
     /// Moves the end of all that a consumer has to `lock` from now.
     pub fn renew(&self, consumer: &str, epoch: u64, lock: Duration, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_alive()?;
         check_lock(lock)?;
-        self.queue()
+        self.entity()
             .renew_reservations(self.sub_queue(), consumer, epoch, lock, wait)
     }
 
     /// Completes all that a consumer has up to a number. Doing it again does nothing.
-    pub fn complete_up_to(&self, consumer: &str, epoch: u64, n: u64, wait: &Wait<'_>) -> Result<Completed> {
+    pub fn complete_up_to(&self, consumer: &str, epoch: u64, n: u64, wait: &Wait<'_>) -> Result<Completion> {
         self.check_alive()?;
         in_range("n", n, 0, RESERVATION_NUMBER_MAX, "")?;
-        self.queue()
+        self.entity()
             .complete_up_to(self.sub_queue(), consumer, (epoch, n), wait)
     }
 
@@ -156,12 +165,12 @@ impl Reservations {
         wait: &Wait<'_>,
     ) -> Result<u64> {
         self.check_alive()?;
-        self.queue().settle_reserved(
+        self.entity().settle_reserved(
             self.sub_queue(),
             (id, epoch),
             sequence_numbers,
-            |held| {
-                let keys: Vec<SettleKey> = held
+            |locked| {
+                let keys: Vec<SettleKey> = locked
                     .iter()
                     .map(|(index, reserved)| SettleKey {
                         index: *index,
@@ -171,10 +180,10 @@ impl Reservations {
                 // Messages of a partition that refused stay with the reservation; the error is raised once the rest is noted.
                 let (left, refused) = match self.receiver.settle_many(&keys, how, wait) {
                     Ok(lost) => (lost, None),
-                    Err(PartialSettlement { error, positions, .. }) => (positions, Some(error)),
+                    Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
                 };
                 if matches!(how, Settlement::Abandon(_)) {
-                    self.note_abandoned(held, &left, wait)?;
+                    self.note_abandoned(locked, &left, wait)?;
                 }
                 Ok((left, refused))
             },
@@ -184,35 +193,35 @@ impl Reservations {
 
     /// All reservations, by consumer and number.
     pub fn list(&self, wait: &Wait<'_>) -> Vec<ReservationInfo> {
-        self.queue().list_reservations(self.sub_queue(), wait)
+        self.entity().list_reservations(self.sub_queue(), wait)
     }
 
     /// Gives back all that a consumer has, nothing charged; how many messages. Its epoch and what it completed stay.
     pub fn cancel(&self, consumer: &str, wait: &Wait<'_>) -> Result<u64> {
         self.check_alive()?;
-        self.queue().cancel_reservations(self.sub_queue(), consumer, wait)
+        self.entity().cancel_reservations(self.sub_queue(), consumer, wait)
     }
 
     /// By partition, the counter that the next message gets.
     pub fn ends(&self) -> Result<Vec<u64>> {
         self.check_alive()?;
-        Ok(self.queue().ends().into_iter().map(|end| end.0).collect())
+        Ok(self.entity().next_counters().into_iter().map(|end| end.0).collect())
     }
 
     /// Writes that abandoned messages are charged: no hand-out says so.
-    fn note_abandoned(&self, held: &HeldIn, lost: &[usize], wait: &Wait<'_>) -> Result<()> {
-        let moment = self.queue().core().clock().moment();
-        let settled = held
+    fn note_abandoned(&self, locked: &LockedMessages, lost: &[usize], wait: &Wait<'_>) -> Result<()> {
+        let moment = self.entity().core().clock().moment();
+        let settled = locked
             .iter()
             .enumerate()
             .filter(|(at, _)| lost.binary_search(at).is_err());
         let settled: Vec<_> = settled.map(|(_, one)| *one).collect();
         let runs = settled.chunk_by(|a, b| a.0 == b.0).filter_map(|run| {
-            let cell = self.queue().cell(run[0].0)?;
-            let held: Vec<ReservedMessage> = run.iter().map(|(_, reserved)| *reserved).collect();
+            let cell = self.entity().cell(run[0].0)?;
+            let locked: Vec<ReservedMessage> = run.iter().map(|(_, reserved)| *reserved).collect();
             Some((
                 cell,
-                ShardWrite::of(cell.charge_operation(self.sub_queue(), &held), moment),
+                ShardWrite::of(cell.charge_operation(self.sub_queue(), &locked), moment),
             ))
         });
         let mut writes: Vec<_> = runs.collect();
@@ -227,8 +236,8 @@ impl Reservations {
     }
 
     fn check_alive(&self) -> Result<()> {
-        self.queue().check_alive()?;
-        self.queue().use_now();
+        self.entity().check_alive()?;
+        self.entity().note_use();
         self.receiver.check_has_session()
     }
 
@@ -238,13 +247,13 @@ impl Reservations {
         self.receiver.check_receives()
     }
 
-    fn check_wish(&self, wish: &Wish) -> Result<()> {
+    fn check_options(&self, options: &ReserveOptions) -> Result<()> {
         let max = RESERVATION_MESSAGES_MAX as u64;
-        in_range("max_messages", wish.messages as u64, 1, max, "messages")?;
-        in_range("max_bytes", wish.bytes, 1, u64::MAX, "bytes")?;
-        check_lock(wish.lock)?;
-        let partitions = usize::from(self.queue().partitions());
-        match &wish.upto {
+        in_range("max_messages", options.messages as u64, 1, max, "messages")?;
+        in_range("max_bytes", options.bytes, 1, u64::MAX, "bytes")?;
+        check_lock(options.lock)?;
+        let partitions = usize::from(self.entity().partitions());
+        match &options.upto {
             Some(upto) if upto.len() != partitions => {
                 let detail = format!(
                     "upto has a number for each partition of the entity; use those of its ends: {} numbers, {partitions} partitions",
@@ -259,12 +268,12 @@ impl Reservations {
 
 /// It waits with all who receive from the entity.
 impl WaitSource for Reservations {
-    fn place(&self) -> WaitPlace {
-        WaitPlace::at_queue(self.queue(), self.sub_queue())
+    fn wait_queue(&self) -> WaitQueueRef {
+        WaitQueueRef::of_entity(self.entity(), self.sub_queue())
     }
 
-    fn look_again_after(&self) -> Option<Duration> {
-        self.receiver.look_again_after()
+    fn recheck_after(&self) -> Option<Duration> {
+        self.receiver.recheck_after()
     }
 }
 

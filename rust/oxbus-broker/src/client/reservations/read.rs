@@ -38,19 +38,19 @@ impl Reservations {
         let index = usize::from(partition);
         let mut next = Some(self.counter_of(partition, from)?);
         let to = self.counter_of(partition, to)?;
-        let shard = self.queue().shard(index);
+        let shard = self.entity().shard(index);
         shard.health().check_serves(shard.id(), wait)?;
         let mut left = bytes_max.min(RESERVATION_READ_BYTES_MAX);
         let mut messages = Deliveries::new();
         while let Some(from) = next {
-            let (held, until) =
-                self.queue()
-                    .look_at_reservation(self.sub_queue(), (id, epoch), index, (from, to), wait)?;
-            let Some(cell) = self.queue().cell(index).filter(|_| !held.is_empty()) else {
+            let (locked, until) =
+                self.entity()
+                    .read_reservation(self.sub_queue(), (id, epoch), index, (from, to), wait)?;
+            let Some(cell) = self.entity().cell(index).filter(|_| !locked.is_empty()) else {
                 next = None;
                 break;
             };
-            next = self.load(cell, index, (&held, until), &mut left, &mut messages)?;
+            next = self.load(cell, index, (&locked, until), &mut left, &mut messages)?;
             if left == 0 && !messages.is_empty() {
                 break;
             }
@@ -65,7 +65,7 @@ impl Reservations {
     /// The counter of a bound, which is a number of the partition.
     fn counter_of(&self, partition: u16, number: u64) -> Result<Counter> {
         let number = SequenceNumber(number);
-        if partition < self.queue().partitions() && number.partition().0 == partition {
+        if partition < self.entity().partitions() && number.partition().0 == partition {
             return Ok(number.counter());
         }
         let detail = format!(
@@ -79,12 +79,12 @@ impl Reservations {
         &self,
         cell: &Cell,
         index: usize,
-        (held, until): (&[ReservedMessage], Timestamp),
+        (locked, until): (&[ReservedMessage], Timestamp),
         left: &mut usize,
         messages: &mut Deliveries,
     ) -> Result<Option<Counter>> {
         let follows = |a: &ReservedMessage, b: &ReservedMessage| a.key.counter.next() == b.key.counter;
-        for run in held.chunk_by(follows) {
+        for run in locked.chunk_by(follows) {
             let mut page: Vec<PeekedMessage> = Vec::with_capacity(run.len());
             cell.store(self.sub_queue())
                 .peek(run[0].key.counter, run.len(), &mut page);
@@ -118,6 +118,6 @@ impl Reservations {
                 });
             }
         }
-        Ok(held.last().map(|last| last.key.counter.next()))
+        Ok(locked.last().map(|last| last.key.counter.next()))
     }
 }

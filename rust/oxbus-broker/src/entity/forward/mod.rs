@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Auto-forwarding: what is ready in an entity, or in its dead-letter queue, is moved to another entity (B-331 … B-342, B-269).
 //!
-//! One thread at a time moves the messages of an entity (`turn`). Each is moved, dead-lettered or put aside (`fate`); what is
+//! One thread at a time moves the messages of an entity (`turn`). Each is moved, dead-lettered or put aside (`forward_outcome`); what is
 //! put aside is looked at again when its obstacle may be gone (`aside`). Within a shard a message moves in one entry of the
 //! journal; into another shard it is stored with its origin, then removed, then the origin is forgotten (`moving`,
 //! `shard::arrived`).
 
-mod aside;
-mod fate;
-mod moving;
-mod turn;
+mod blocked;
+mod outcome;
+mod transfer;
+mod worker;
 
 use oxbus_store::Wait;
 use std::collections::HashSet;
@@ -20,8 +20,8 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 
-pub(crate) use self::moving::forget;
-pub(super) use self::turn::Forwarding;
+pub(crate) use self::transfer::forget_origins;
+pub(super) use self::worker::Forwarding;
 use super::Entity;
 use crate::shard::journal::EntityId;
 

@@ -3,7 +3,7 @@
 //!
 //! A topic has a store only for messages that wait for their time; a subscription is received from like a queue.
 
-mod arriving;
+mod append;
 mod subscription;
 mod topic;
 
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use oxbus_model::tier::Plan;
 use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
 
-pub(crate) use self::arriving::Outgoing;
+pub(crate) use self::append::PendingSend;
 pub(crate) use self::subscription::{CompiledRule, Subscription};
 pub(crate) use self::topic::{Subscribers, Topic, count_filters};
 use super::Entity;
@@ -22,13 +22,13 @@ use crate::catalog::EntityRole;
 use crate::shard::Cell;
 
 /// What an entity is, with what only that kind has.
-pub(crate) enum Kind {
+pub(crate) enum KindState {
     Queue,
     Topic(Topic),
     Subscription(Subscription),
 }
 
-impl Kind {
+impl KindState {
     /// The kind that the catalog says; `topic_of` finds the topic of a subscription.
     pub(crate) fn of(role: &EntityRole, topic_of: impl FnOnce(u64) -> Result<Arc<Entity>>) -> Result<Self> {
         Ok(match role {
@@ -116,13 +116,13 @@ impl Entity {
     }
 
     /// Its kind as the catalog keeps it.
-    pub(crate) fn role_entry(&self) -> EntityRole {
+    pub(crate) fn catalog_role(&self) -> EntityRole {
         match &self.kind {
-            Kind::Queue => EntityRole::Queue,
-            Kind::Topic(_) => EntityRole::Topic {
+            KindState::Queue => EntityRole::Queue,
+            KindState::Topic(_) => EntityRole::Topic {
                 support_ordering: self.supports_ordering(),
             },
-            Kind::Subscription(subscription) => EntityRole::Subscription {
+            KindState::Subscription(subscription) => EntityRole::Subscription {
                 topic: subscription.topic.upgrade().map_or(0, |topic| topic.id().0),
                 dead_letter_failed: self.dead_letters_failed(),
                 rules: self.rule_settings(),
@@ -139,7 +139,7 @@ impl Entity {
 
     /// Refuses to load rows into what has no partitions of its own to keep them in.
     pub(crate) fn check_loadable(&self, path: &str) -> Result<()> {
-        if self.is_partitioned() && matches!(self.kind, Kind::Queue) {
+        if self.is_partitioned() && matches!(self.kind, KindState::Queue) {
             return Ok(());
         }
         let detail = format!(

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use oxbus_model::rules::FilterSettings;
 use oxbus_model::sync::whole;
 
-use super::{CompiledRule, Entity, Kind};
+use super::{CompiledRule, Entity, KindState};
 use crate::filter::{Rule, TopicRules};
 
 /// The subscriptions of a topic as one send sees them.
@@ -63,7 +63,7 @@ impl Entity {
 
     /// Takes over the subscriptions of a topic with their rules; later sends go by them.
     pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
-        let Kind::Topic(topic) = &self.kind else { return };
+        let KindState::Topic(topic) = &self.kind else { return };
         let rules = OnceLock::new();
         *whole(topic.subscribers.write()) = Arc::new(Subscribers { entities, rules });
     }

@@ -9,14 +9,14 @@ use oxbus_model::{Result, Timestamp};
 use oxbus_store::shard_log::SpaceClass;
 use oxbus_store::{LockKey, Wait};
 
-use super::consumer::{Consumer, Phase, State};
-use super::terms::Completed;
+use super::consumer::{Consumer, ConsumerState, ReservationPhase};
+use super::plan::Completion;
 use crate::entity::Entity;
 use crate::shard::{CallKind, Cell};
 use crate::write::{Removal, ShardWrite, WriteOperation, finish_all};
 
 /// Messages of one cell that are to be completed.
-struct Completing<'a> {
+struct CellCompletion<'a> {
     cell: &'a Cell,
     keys: Vec<LockKey>,
     /// How many the reservation had there.
@@ -25,10 +25,10 @@ struct Completing<'a> {
 
 /// What a call completes.
 #[derive(Default)]
-struct AllCompleting<'a> {
-    parts: Vec<Completing<'a>>,
+struct CompletionBatch<'a> {
+    parts: Vec<CellCompletion<'a>>,
     /// Cells where an earlier call completed messages and did not wait.
-    before: Vec<&'a Cell>,
+    already_completed: Vec<&'a Cell>,
 }
 
 impl Entity {
@@ -40,34 +40,34 @@ impl Entity {
         name: &str,
         (epoch, n): (u64, u64),
         wait: &Wait<'_>,
-    ) -> Result<Completed> {
+    ) -> Result<Completion> {
         let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn(wait)?;
+        let guard = consumer.lock_exclusive(wait)?;
         self.tick(self.core().clock().moment(), wait);
-        if consumer.has_lapsed(n) {
+        if consumer.has_expired(n) {
             // What stands in a cache is nobody's yet.
             self.recall_all(sub_queue, wait);
         }
-        let completing = {
+        let batch = {
             let mut state = consumer.state();
             state.check_epoch(name, epoch)?;
             if n > state.done {
                 self.take_reservations(&consumer, &mut state, n, wait)?
             } else {
-                AllCompleting::default()
+                CompletionBatch::default()
             }
         };
-        let completed = self.complete_all(sub_queue, &completing, wait)?;
+        let completed = self.complete_all(sub_queue, &batch, wait)?;
         {
             let mut state = consumer.state();
             if n > state.done {
                 state.done = n;
                 state.reservations.retain(|number, _| *number > n);
-                state.change();
+                state.note_change();
             }
         }
-        self.keep(&consumer, SpaceClass::Frees, wait)?;
-        drop(turn);
+        self.persist(&consumer, SpaceClass::Frees, wait)?;
+        drop(guard);
         Ok(completed)
     }
 
@@ -75,10 +75,10 @@ impl Entity {
     fn take_reservations(
         &self,
         consumer: &Consumer,
-        state: &mut State,
+        state: &mut ConsumerState,
         n: u64,
         wait: &Wait<'_>,
-    ) -> Result<AllCompleting<'_>> {
+    ) -> Result<CompletionBatch<'_>> {
         let concerned = || {
             state
                 .reservations
@@ -89,52 +89,52 @@ impl Entity {
             let shard = self.shard(index);
             shard.health().check_serves(shard.id(), wait)?;
         }
-        let mut all = AllCompleting::default();
+        let mut batch = CompletionBatch::default();
         for (_, reservation) in state.reservations.range_mut(..=n) {
-            if reservation.phase == Phase::Completed {
+            if reservation.phase == ReservationPhase::Completed {
                 // By a call that failed at another partition, and did not wait for this one.
                 let cells = reservation.parts.iter().filter_map(|part| self.cell(part.index));
-                all.before.extend(cells);
+                batch.already_completed.extend(cells);
                 continue;
             }
-            let is_lapsed = reservation.phase == Phase::Lapsed;
-            reservation.phase = Phase::Completed;
+            let is_expired = reservation.phase == ReservationPhase::Expired;
+            reservation.phase = ReservationPhase::Completed;
             for part in &mut reservation.parts {
-                if is_lapsed {
+                if is_expired {
                     // It was handled, so that its time was over meanwhile does not matter.
                     self.lock_part(consumer.sub_queue, part, Timestamp(0), wait);
                 }
-                let held = std::mem::take(&mut part.held);
+                let locked = std::mem::take(&mut part.locked);
                 if let Some(cell) = self.cell(part.index) {
-                    all.parts.push(Completing {
+                    batch.parts.push(CellCompletion {
                         cell,
-                        keys: held.iter().map(|it| it.key).collect(),
+                        keys: locked.iter().map(|it| it.key).collect(),
                         reserved: part.ranges.len(),
                     });
                 }
             }
         }
-        Ok(all)
+        Ok(batch)
     }
 
     /// Completes all of them, side by side; the first error is that of the call.
-    fn complete_all(&self, sub_queue: SubQueue, all: &AllCompleting<'_>, wait: &Wait<'_>) -> Result<Completed> {
+    fn complete_all(&self, sub_queue: SubQueue, batch: &CompletionBatch<'_>, wait: &Wait<'_>) -> Result<Completion> {
         let moment = self.core().clock().moment();
-        let mut completed = Completed::default();
+        let mut completed = Completion::default();
         let mut failed = None;
-        let removals = all.parts.iter().map(|part| WriteOperation::Remove {
+        let removals = batch.parts.iter().map(|part| WriteOperation::Remove {
             cell: part.cell,
             sub_queue,
             removal: Removal::Completed(&part.keys),
         });
         let mut writes: Vec<ShardWrite<'_>> = removals.map(|it| ShardWrite::of(it, moment)).collect();
         let mut tickets = Vec::with_capacity(writes.len());
-        for (part, write) in all.parts.iter().zip(&mut writes) {
+        for (part, write) in batch.parts.iter().zip(&mut writes) {
             match write.begin(part.cell, part.cell.durability(None), wait) {
                 Ok(ticket) => {
-                    let gone = (part.keys.len() - ticket.done().lost.len()) as u64;
-                    completed.completed += gone;
-                    completed.late += part.reserved - gone;
+                    let removed = (part.keys.len() - ticket.done().lost.len()) as u64;
+                    completed.completed += removed;
+                    completed.late += part.reserved - removed;
                     tickets.push(ticket);
                 }
                 Err(error) => failed = failed.or(Some(error)),
@@ -143,7 +143,7 @@ impl Entity {
         for done in finish_all(tickets, wait) {
             done?;
         }
-        for cell in &all.before {
+        for cell in &batch.already_completed {
             let shard = &cell.shard;
             shard.await_all(shard.durability(None), CallKind::Change, wait)?;
         }

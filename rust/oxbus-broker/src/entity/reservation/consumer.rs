@@ -4,7 +4,7 @@
 //! Holds always
 //! - a message is in one live reservation at most: each of its messages is locked by it;
 //! - what a reservation has never grows: its runs only lose numbers, and only those can be locked for it again;
-//! - `held` is locked while the reservation is live, and empty otherwise.
+//! - `locked` is locked while the reservation is live, and empty otherwise.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, Ticks};
 use oxbus_store::shard_log::SpaceClass;
 
-use super::terms::{PartitionPlan, Plan, ReservationInfo, Standing};
-use super::turn::{Taken, Turn};
+use super::exclusive::{ExclusiveGuard, ExclusiveLock};
+use super::plan::{PartitionPlan, ReservationInfo, ReservationPlan, ReservationStatus};
 use crate::entity::Entity;
 use crate::shard::guarded::{Guarded, StateGuard};
 use crate::shard::journal::{ConsumerRecord, Ranges, ReservationRecord};
@@ -29,15 +29,15 @@ pub(crate) struct Consumer {
     pub(super) sub_queue: SubQueue,
     /// The cell that keeps it.
     pub(super) home: usize,
-    turn: Turn,
+    exclusive: ExclusiveLock,
     /// The shard of that cell.
     shard: Arc<Shard>,
-    state: Guarded<State>,
+    state: Guarded<ConsumerState>,
 }
 
 /// What a consumer has.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ConsumerState {
     pub(super) epoch: u64,
     pub(super) done: u64,
     /// The stamp of the next reservation.
@@ -48,7 +48,7 @@ pub(super) struct State {
     /// Changes so far.
     pub(super) changes: u64,
     /// Those that the journal has.
-    pub(super) kept: u64,
+    pub(super) persisted_changes: u64,
 }
 
 /// Messages under a number.
@@ -60,47 +60,47 @@ pub(super) struct Reservation {
     pub(super) lock_ms: u64,
     /// Messages it had when it was made, less those settled one by one.
     pub(super) reserved: u64,
-    pub(super) phase: Phase,
+    pub(super) phase: ReservationPhase,
     /// By cell, rising; those without messages are left out when it is made.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<PartitionReservation>,
 }
 
 /// Where a reservation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ReservationPhase {
     Live {
         deadline: Ticks,
     },
-    Lapsed,
+    Expired,
     /// Its messages are gone, and the journal does not say so yet.
     Completed,
 }
 
 /// What a reservation has in one cell.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct PartitionReservation {
     pub(super) index: usize,
     pub(super) ranges: Ranges,
     /// The holds of a live one, by rising number.
-    pub(super) held: Vec<ReservedMessage>,
+    pub(super) locked: Vec<ReservedMessage>,
 }
 
-impl Part {
+impl PartitionReservation {
     /// What was taken in a cell.
-    pub(super) fn of(index: usize, held: Vec<ReservedMessage>) -> Self {
+    pub(super) fn of(index: usize, locked: Vec<ReservedMessage>) -> Self {
         let mut part = Self {
             index,
-            held,
+            locked,
             ..Self::default()
         };
-        part.narrow();
+        part.drop_unlocked();
         part
     }
 
     /// Leaves what it does not hold to others for good. True when that is something.
-    pub(super) fn narrow(&mut self) -> bool {
+    pub(super) fn drop_unlocked(&mut self) -> bool {
         let before = self.ranges.len();
-        self.ranges = Ranges::of(self.held.iter().map(|it| it.key.counter));
+        self.ranges = Ranges::of(self.locked.iter().map(|it| it.key.counter));
         self.ranges.len() != before
     }
 }
@@ -111,21 +111,21 @@ impl Reservation {
     }
 
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.phase, Phase::Live { .. })
+        matches!(self.phase, ReservationPhase::Live { .. })
     }
 
     fn of_record(record: &ReservationRecord) -> Self {
-        let parts = record.parts.iter().map(|(partition, ranges)| Part {
+        let parts = record.parts.iter().map(|(partition, ranges)| PartitionReservation {
             index: usize::from(*partition),
             ranges: ranges.clone(),
-            held: Vec::new(),
+            locked: Vec::new(),
         });
         Self {
             stamp: record.stamp,
             epoch: record.epoch,
             lock_ms: record.lock_ms,
             reserved: record.reserved,
-            phase: Phase::Lapsed,
+            phase: ReservationPhase::Expired,
             parts: parts.collect(),
         }
     }
@@ -138,13 +138,13 @@ impl Reservation {
             epoch: self.epoch,
             lock_ms: self.lock_ms,
             reserved: self.reserved,
-            expired: self.phase == Phase::Lapsed,
+            expired: self.phase == ReservationPhase::Expired,
             parts: parts.map(|part| (part.index as u16, part.ranges.clone())).collect(),
         }
     }
 }
 
-impl State {
+impl ConsumerState {
     /// Refuses who does not speak for the consumer, or not any more.
     pub(super) fn check_epoch(&self, name: &str, epoch: u64) -> Result<()> {
         if epoch == self.epoch && epoch > 0 {
@@ -159,7 +159,7 @@ impl State {
     }
 
     /// Refuses a number that was completed.
-    pub(super) fn check_ahead(&self, name: &str, n: u64) -> Result<()> {
+    pub(super) fn check_not_completed(&self, name: &str, n: u64) -> Result<()> {
         if n > self.done {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl State {
     }
 
     /// Notes that the journal is to be told.
-    pub(super) fn change(&mut self) {
+    pub(super) fn note_change(&mut self) {
         self.changes += 1;
     }
 
@@ -198,7 +198,7 @@ impl Consumer {
             name,
             sub_queue,
             home,
-            turn: Turn::default(),
+            exclusive: ExclusiveLock::default(),
             shard: Arc::clone(shard),
             state: Guarded::default(),
         }
@@ -213,7 +213,7 @@ impl Consumer {
         record: &ConsumerRecord,
     ) -> (Self, Vec<u64>) {
         let consumer = Self::new(sub_queue, name, home, shard);
-        *consumer.state() = State {
+        *consumer.state() = ConsumerState {
             epoch: record.epoch,
             done: record.done,
             stamp: record.stamp,
@@ -223,36 +223,44 @@ impl Consumer {
                 .iter()
                 .map(|it| (it.n, Reservation::of_record(it)))
                 .collect(),
-            ..State::default()
+            ..ConsumerState::default()
         };
         let live = record.reservations.iter().filter(|it| !it.expired);
         (consumer, live.map(|it| it.n).collect())
     }
 
     /// The operation that keeps its record.
-    pub(super) fn keep<'a>(&self, cell: &'a Cell, record: ConsumerRecord, room: SpaceClass) -> WriteOperation<'a> {
+    pub(super) fn record_operation<'a>(
+        &self,
+        cell: &'a Cell,
+        record: ConsumerRecord,
+        space_class: SpaceClass,
+    ) -> WriteOperation<'a> {
         WriteOperation::Consumer {
             cell,
             sub_queue: self.sub_queue,
             name: Arc::clone(&self.name),
             record: Box::new(record),
-            room,
+            space_class,
         }
     }
 
-    pub(super) fn take_turn(&self, wait: &Wait<'_>) -> Result<Taken<'_>> {
-        self.turn.take(wait)
+    pub(super) fn lock_exclusive(&self, wait: &Wait<'_>) -> Result<ExclusiveGuard<'_>> {
+        self.exclusive.acquire(wait)
     }
 
     /// What it has. Held for a step on it, the journal's append included; never for a wait or a wake-up.
-    pub(super) fn state(&self) -> StateGuard<'_, State> {
+    pub(super) fn state(&self) -> StateGuard<'_, ConsumerState> {
         self.state.lock(self.shard.health())
     }
 
     /// True when a reservation up to a number lapsed.
-    pub(super) fn has_lapsed(&self, n: u64) -> bool {
+    pub(super) fn has_expired(&self, n: u64) -> bool {
         let state = self.state();
-        state.reservations.range(..=n).any(|(_, it)| it.phase == Phase::Lapsed)
+        state
+            .reservations
+            .range(..=n)
+            .any(|(_, it)| it.phase == ReservationPhase::Expired)
     }
 
     /// The name of a reservation for who reads it: number, stamp and consumer.
@@ -261,13 +269,13 @@ impl Consumer {
     }
 
     /// A reservation as its consumer sees it.
-    pub(super) fn plan(&self, state: &State, n: u64, moment: Moment) -> Option<Plan> {
+    pub(super) fn plan(&self, state: &ConsumerState, n: u64, moment: Moment) -> Option<ReservationPlan> {
         let reservation = state.reservations.get(&n)?;
-        let Phase::Live { deadline } = reservation.phase else {
+        let ReservationPhase::Live { deadline } = reservation.phase else {
             return None;
         };
-        let parts = reservation.parts.iter().filter(|part| !part.held.is_empty());
-        Some(Plan {
+        let parts = reservation.parts.iter().filter(|part| !part.locked.is_empty());
+        Some(ReservationPlan {
             id: self.id_of(n, reservation.stamp),
             epoch: state.epoch,
             n,
@@ -282,8 +290,10 @@ impl Consumer {
         let state = self.state();
         let shown = state.reservations.iter().map(|(n, reservation)| {
             let expires_at = match reservation.phase {
-                Phase::Live { deadline } => Some(moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0))),
-                Phase::Lapsed | Phase::Completed => None,
+                ReservationPhase::Live { deadline } => {
+                    Some(moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0)))
+                }
+                ReservationPhase::Expired | ReservationPhase::Completed => None,
             };
             ReservationInfo {
                 consumer: self.name.to_string(),
@@ -292,9 +302,9 @@ impl Consumer {
                 n: *n,
                 messages: reservation.messages(),
                 standing: if expires_at.is_some() {
-                    Standing::Live
+                    ReservationStatus::Live
                 } else {
-                    Standing::Lapsed
+                    ReservationStatus::Expired
                 },
                 expires_at,
             }
@@ -303,7 +313,7 @@ impl Consumer {
     }
 }
 
-fn plan_of(part: &Part) -> PartitionPlan {
+fn plan_of(part: &PartitionReservation) -> PartitionPlan {
     let number = |counter| Entity::sequence_number(part.index, counter).0;
     PartitionPlan {
         partition: part.index as u16,
@@ -312,8 +322,8 @@ fn plan_of(part: &Part) -> PartitionPlan {
             .runs()
             .map(|(first, last)| (number(first), number(last)))
             .collect(),
-        messages: part.held.len() as u64,
-        bytes: part.held.iter().map(|it| u64::from(it.bytes)).sum(),
+        messages: part.locked.len() as u64,
+        bytes: part.locked.iter().map(|it| u64::from(it.bytes)).sum(),
     }
 }
 

@@ -7,14 +7,14 @@
 //! no disk. What a consumer has is one record in the cell that its name chooses, written before a call is answered; the locks of
 //! its messages are in no journal, and taken again from the record when a directory is opened.
 
+mod claim;
 mod complete;
 mod consumer;
+mod exclusive;
 mod plan;
 mod read;
 mod release;
-mod take;
-mod terms;
-mod turn;
+mod reserve;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,20 +27,23 @@ use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::SpaceClass;
 
-use self::consumer::{Consumer, Phase, Reservation, State};
-pub(crate) use self::release::HeldIn;
-pub use self::terms::{Acquired, Completed, PartitionPlan, Plan, ReservationInfo, Standing, Start, Wish};
+use self::consumer::{Consumer, ConsumerState, Reservation, ReservationPhase};
+pub use self::plan::{
+    AcquiredConsumer, Completion, PartitionPlan, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions,
+    StartPosition,
+};
+pub(crate) use self::release::LockedMessages;
 use super::Entity;
 use crate::write::ShardWrite;
 
 /// By sub-queue and name.
-type Known = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
+type ConsumerMap = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
 
 /// The consumers of an entity.
 #[derive(Debug)]
 pub(crate) struct Consumers {
     /// Whole after a panic: each change is one call of the map.
-    known: Mutex<Known>,
+    known: Mutex<ConsumerMap>,
     /// No reservation lapses before this tick.
     earliest: AtomicU64,
 }
@@ -55,7 +58,7 @@ impl Default for Consumers {
 }
 
 impl Consumers {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ConsumerMap> {
         whole(self.known.lock())
     }
 
@@ -84,7 +87,13 @@ impl Entity {
     }
 
     /// Makes the caller the one who speaks for a consumer.
-    pub(crate) fn acquire(&self, sub_queue: SubQueue, name: &str, start: Start, wait: &Wait<'_>) -> Result<Acquired> {
+    pub(crate) fn acquire(
+        &self,
+        sub_queue: SubQueue,
+        name: &str,
+        start: StartPosition,
+        wait: &Wait<'_>,
+    ) -> Result<AcquiredConsumer> {
         let home = partition_of(name.as_bytes(), self.partitions().into()) as usize;
         self.shard(home).health().check_serves(self.shard(home).id(), wait)?;
         let consumer = {
@@ -92,39 +101,43 @@ impl Entity {
             let made = || Arc::new(Consumer::new(sub_queue, name.into(), home, self.shard(home)));
             Arc::clone(known.entry((sub_queue, name.into())).or_insert_with(made))
         };
-        let turn = consumer.take_turn(wait)?;
+        let guard = consumer.lock_exclusive(wait)?;
         let acquired = {
             let mut state = consumer.state();
             if state.epoch == 0 {
                 state.starts = match start {
-                    Start::Earliest => Vec::new(),
-                    Start::Latest => self.ends(),
+                    StartPosition::Earliest => Vec::new(),
+                    StartPosition::Latest => self.next_counters(),
                 };
             }
             state.epoch += 1;
-            state.change();
-            Acquired {
+            state.note_change();
+            AcquiredConsumer {
                 epoch: state.epoch,
                 done: state.done,
             }
         };
-        self.keep(&consumer, SpaceClass::Adds, wait)?;
-        drop(turn);
+        self.persist(&consumer, SpaceClass::Adds, wait)?;
+        drop(guard);
         Ok(acquired)
     }
 
     /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
-    fn keep(&self, consumer: &Consumer, room: SpaceClass, wait: &Wait<'_>) -> Result<()> {
+    fn persist(&self, consumer: &Consumer, room: SpaceClass, wait: &Wait<'_>) -> Result<()> {
         let cell = self.cell_for_append(consumer.home);
         let mut write;
         let (ticket, changes) = {
             let state = consumer.state();
-            if state.kept == state.changes {
+            if state.persisted_changes == state.changes {
                 return Ok(());
             }
             let record = cell.persists_consumers().then(|| state.to_record());
-            write =
-                record.map(|record| ShardWrite::of(consumer.keep(cell, record, room), self.core().clock().moment()));
+            write = record.map(|record| {
+                ShardWrite::of(
+                    consumer.record_operation(cell, record, room),
+                    self.core().clock().moment(),
+                )
+            });
             let write = write.as_mut();
             let begun = write.map(|write| write.begin(cell, cell.durability(None), wait));
             (begun.transpose()?, state.changes)
@@ -132,13 +145,13 @@ impl Entity {
         if let Some(ticket) = ticket {
             ticket.finish(wait)?;
         }
-        consumer.state().kept = changes;
+        consumer.state().persisted_changes = changes;
         Ok(())
     }
 
     /// Ends the reservations whose time is over: their messages are charged a delivery and are anybody's. What they had is
     /// kept.
-    pub(super) fn end_reservations(&self, moment: Moment, wait: &Wait<'_>) {
+    pub(super) fn expire_reservations(&self, moment: Moment, wait: &Wait<'_>) {
         if self.consumers.earliest() > moment.ticks {
             return;
         }
@@ -148,16 +161,16 @@ impl Entity {
             let mut state = consumer.state();
             for reservation in state.reservations.values_mut() {
                 match reservation.phase {
-                    Phase::Live { deadline } if deadline <= moment.ticks => {
-                        ended.extend(self.lapse(consumer.sub_queue, reservation, moment.ticks, wait));
+                    ReservationPhase::Live { deadline } if deadline <= moment.ticks => {
+                        ended.extend(self.expire(consumer.sub_queue, reservation, moment.ticks, wait));
                     }
-                    Phase::Live { deadline } => self.consumers.note_deadline(deadline),
-                    Phase::Lapsed | Phase::Completed => {}
+                    ReservationPhase::Live { deadline } => self.consumers.note_deadline(deadline),
+                    ReservationPhase::Expired | ReservationPhase::Completed => {}
                 }
             }
             if !ended.is_empty() {
-                state.change();
-                self.tell(&consumer, &state, wait);
+                state.note_change();
+                self.persist_unawaited(&consumer, &state, wait);
             }
             drop(state);
             for (index, ended) in ended {
@@ -167,12 +180,15 @@ impl Entity {
     }
 
     /// Brings what a consumer has into the journal without a wait: what is lost happens again.
-    fn tell(&self, consumer: &Consumer, state: &State, wait: &Wait<'_>) {
+    fn persist_unawaited(&self, consumer: &Consumer, state: &ConsumerState, wait: &Wait<'_>) {
         let Some(cell) = self.cell(consumer.home).filter(|cell| cell.persists_consumers()) else {
             return;
         };
         // Its changes stay unkept: whoever answers a call next waits for them.
-        let _ = cell.write_unawaited(consumer.keep(cell, state.to_record(), SpaceClass::Frees), wait);
+        let _ = cell.write_unawaited(
+            consumer.record_operation(cell, state.to_record(), SpaceClass::Frees),
+            wait,
+        );
     }
 
     /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody
@@ -203,11 +219,11 @@ impl Entity {
             if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
                 // A message that was reserved when its time was over does not expire.
                 self.lock_part(sub_queue, part, Timestamp(0), wait);
-                part.narrow();
+                part.drop_unlocked();
             }
         }
         let deadline = self.deadline(ticks, reservation.lock_ms);
-        reservation.phase = Phase::Live { deadline };
+        reservation.phase = ReservationPhase::Live { deadline };
         self.consumers.note_deadline(deadline);
     }
 

@@ -1,329 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making a reservation, and taking it up again.
-//!
-//! Its consumer comes back with the same number after a crash, at a retry, or because it wants the next batch. While the
-//! reservation is live it finds the same messages. When it lapsed it finds those that nobody else took; the others are not its
-//! any more, also when they come back: a batch that grew could be taken for one that was handled already.
-//! A consumer that was acquired anew begins the batch again: that is another delivery of each message.
+//! What a consumer asks for and what it gets.
 
 use std::time::Duration;
 
-use oxbus_log::event;
-use oxbus_model::caps::RESERVATIONS_MAX;
-use oxbus_model::name::SubQueue;
-use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks, Timestamp};
-use oxbus_store::Wait;
-use oxbus_store::shard_log::SpaceClass;
+use oxbus_model::Timestamp;
 
-use super::consumer::{Consumer, Part, Phase, Reservation, State};
-use super::take::Bounds;
-use super::terms::{Plan, Wish};
-use crate::entity::Entity;
-use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
-use crate::write::{ShardWrite, WriteOperation};
-
-/// What happened in cells.
-pub(super) type EndedIn = Vec<(usize, ReadyCounts)>;
-
-/// Whole milliseconds.
-pub(super) fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+/// Where a consumer begins that was never here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartPosition {
+    /// At the first message that is there.
+    Earliest,
+    /// Behind those that are there.
+    Latest,
 }
 
-impl Entity {
-    /// Reserves messages under a number, or takes up what that number has. `None` when nothing is there.
-    pub(crate) fn reserve(
-        &self,
-        sub_queue: SubQueue,
-        name: &str,
-        (epoch, n): (u64, u64),
-        wish: &Wish,
-        wait: &Wait<'_>,
-    ) -> Result<Option<Plan>> {
-        let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn(wait)?;
-        self.tick(self.core().clock().moment(), wait);
-        self.check_home_serves(&consumer, wait)?;
-        let is_known = {
-            let state = consumer.state();
-            state.check_epoch(name, epoch)?;
-            state.check_ahead(name, n)?;
-            let is_known = state.reservations.contains_key(&n);
-            if !is_known {
-                check_next(&state, name, n)?;
-            }
-            is_known
-        };
-        let plan = if is_known {
-            self.take_up(&consumer, n, wish.lock, wait).map(Some)
-        } else {
-            self.reserve_new(&consumer, n, wish, wait)
-        };
-        drop(turn);
-        plan
-    }
+/// A consumer in the hands of its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcquiredConsumer {
+    /// To be named in every later call; an earlier one is refused from now on.
+    pub epoch: u64,
+    /// The highest number that was completed; 0 before the first.
+    pub done: u64,
+}
 
-    /// Takes up what a number has.
-    pub(crate) fn plan(
-        &self,
-        sub_queue: SubQueue,
-        name: &str,
-        (epoch, n): (u64, u64),
-        lock: Duration,
-        wait: &Wait<'_>,
-    ) -> Result<Plan> {
-        let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn(wait)?;
-        self.tick(self.core().clock().moment(), wait);
-        self.check_home_serves(&consumer, wait)?;
-        {
-            let state = consumer.state();
-            state.check_epoch(name, epoch)?;
-            state.check_ahead(name, n)?;
-        }
-        let plan = self.take_up(&consumer, n, lock, wait);
-        drop(turn);
-        plan
-    }
+/// How much a new reservation may take.
+#[derive(Debug, Clone)]
+pub struct ReserveOptions {
+    /// At most so many messages.
+    pub messages: usize,
+    /// At most so many bytes; one message may have more.
+    pub bytes: u64,
+    /// By partition, no message whose counter is this or higher.
+    pub upto: Option<Vec<u64>>,
+    /// How long it holds unless it is renewed.
+    pub lock: Duration,
+    /// How long to wait for a first message.
+    pub wait: Duration,
+}
 
-    fn check_home_serves(&self, consumer: &Consumer, wait: &Wait<'_>) -> Result<()> {
-        let shard = self.shard(consumer.home);
-        shard.health().check_serves(shard.id(), wait)
-    }
+/// What a reservation has of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionPlan {
+    /// Which partition; 0 of an entity that is not partitioned.
+    pub partition: u16,
+    /// Sequence numbers, from and to, both included, rising.
+    pub ranges: Vec<(u64, u64)>,
+    /// Messages in these.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
 
-    /// When a reservation ends that is made, taken up or renewed now.
-    pub(super) fn deadline(&self, ticks: Ticks, lock_ms: u64) -> Ticks {
-        ticks.plus_ms(lock_ms + self.core().clock().lag_ms())
-    }
+/// What a reservation has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationPlan {
+    /// Names the reservation where its messages are read and settled; empty without messages.
+    pub id: String,
+    /// Whose it is.
+    pub epoch: u64,
+    /// Its number.
+    pub n: u64,
+    /// What it has, by partition; those without messages are left out.
+    pub partitions: Vec<PartitionPlan>,
+    /// Messages that it had and others took meanwhile, or that were buried.
+    pub missing: u64,
+    /// When it lapses unless it is renewed.
+    pub expires_at: Timestamp,
+}
 
-    fn reserve_new(&self, consumer: &Consumer, n: u64, wish: &Wish, wait: &Wait<'_>) -> Result<Option<Plan>> {
-        let starts = consumer.state().starts.clone();
-        let ends = wish.upto.iter().flatten();
-        let ends: Vec<Counter> = ends.map(|end| SequenceNumber(*end).counter()).collect();
-        let bounds = Bounds {
-            messages: wish.messages,
-            bytes: wish.bytes,
-            starts: &starts,
-            ends: &ends,
-        };
-        let parts = self.take_fairly(consumer.sub_queue, &bounds, wait);
-        if parts.is_empty() {
-            return Ok(None);
-        }
-        let lock_ms = ms(wish.lock);
-        let deadline = self.deadline(self.core().clock().ticks(), lock_ms);
-        {
-            let mut state = consumer.state();
-            let reservation = Reservation {
-                stamp: state.stamp,
-                epoch: state.epoch,
-                lock_ms,
-                reserved: parts.iter().map(|part| part.ranges.len()).sum(),
-                phase: Phase::Live { deadline },
-                parts,
-            };
-            state.stamp += 1;
-            state.reservations.insert(n, reservation);
-            state.change();
-        }
-        self.consumers.note_deadline(deadline);
-        self.keep(consumer, SpaceClass::Adds, wait)?;
-        self.planned(consumer, n).map(Some)
-    }
-
-    fn take_up(&self, consumer: &Consumer, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<Plan> {
-        if consumer.has_lapsed(n) {
-            // What stands in a cache is nobody's yet.
-            self.recall_all(consumer.sub_queue, wait);
-        }
-        let moment = self.core().clock().moment();
-        let mut charged = Vec::new();
-        let ended = {
-            let mut state = consumer.state();
-            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), &mut charged, wait)?;
-            state.change();
-            ended
-        };
-        for (index, ended) in ended {
-            self.announce(index, ended, wait);
-        }
-        let mut writes: Vec<_> = charged
-            .into_iter()
-            .map(|(cell, charged)| (cell, ShardWrite::of(charged, moment)))
-            .collect();
-        let begun = writes
-            .iter_mut()
-            .map(|(cell, write)| write.begin(cell, Durability::Os, wait));
-        for ticket in begun.collect::<std::result::Result<Vec<_>, _>>()? {
-            ticket.finish(wait)?;
-        }
-        self.keep(consumer, SpaceClass::Frees, wait)?;
-        self.planned(consumer, n)
-    }
-
-    /// Makes a reservation live, or live for longer.
-    fn make_live<'a>(
-        &'a self,
-        consumer: &Consumer,
-        state: &mut State,
-        n: u64,
-        (moment, lock_ms): (Moment, u64),
-        charged: &mut Vec<(&'a Cell, WriteOperation<'a>)>,
-        wait: &Wait<'_>,
-    ) -> Result<EndedIn> {
-        let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
-        let next = state.next_n();
-        let Some(reservation) = state.reservations.get_mut(&n) else {
-            let detail = format!(
-                "the consumer has no reservation of that number: it was cancelled, or never made; reserve the next one: consumer=`{}` \
-                 n={n} next={next}",
-                consumer.name
-            );
-            return Err(Error::new(ErrorKind::InvalidOperation, detail));
-        };
-        for part in &reservation.parts {
-            let shard = self.shard(part.index);
-            shard.health().check_serves(shard.id(), wait)?;
-        }
-        let mut ended = Vec::new();
-        let is_anew = reservation.epoch != epoch;
-        let deadline = self.deadline(moment.ticks, lock_ms);
-        let mut until = deadline;
-        match reservation.phase {
-            Phase::Completed => {
-                let detail = format!(
-                    "that number is completed but for a partition that failed; complete it again: consumer=`{}` n={n}",
-                    consumer.name
-                );
-                return Err(Error::new(ErrorKind::CheckpointBehind, detail));
-            }
-            Phase::Lapsed => ended = self.lock_again(sub_queue, reservation, moment.now, wait),
-            Phase::Live { deadline: before } => {
-                until = deadline.max(before);
-                let max = self.deliveries_max(sub_queue);
-                for part in reservation.parts.iter_mut().filter(|_| is_anew) {
-                    let Some(cell) = self.cell(part.index) else { continue };
-                    let (buried, operation) = cell.charge(sub_queue, &mut part.held, max, moment.ticks, wait);
-                    charged.extend(operation.map(|operation| (cell, operation)));
-                    ended.push((part.index, buried));
-                    part.narrow();
-                }
-            }
-        }
-        reservation.epoch = epoch;
-        reservation.lock_ms = lock_ms;
-        reservation.phase = Phase::Live { deadline: until };
-        self.consumers.note_deadline(until);
-        Ok(ended)
-    }
-
-    /// Takes hold of the messages of a reservation that are nobody's, and leaves the others for good.
-    pub(super) fn lock_again(
-        &self,
-        sub_queue: SubQueue,
-        reservation: &mut Reservation,
-        now: Timestamp,
-        wait: &Wait<'_>,
-    ) -> EndedIn {
-        let mut ended = Vec::new();
-        for part in &mut reservation.parts {
-            let buried = self.lock_part(sub_queue, part, now, wait);
-            ended.push((part.index, ReadyCounts::of(SubQueue::DeadLetter, buried)));
-            part.narrow();
-        }
-        ended
-    }
-
-    /// Takes hold of the messages of a part that are nobody's. Returns how many were buried because their time is over.
-    pub(super) fn lock_part(&self, sub_queue: SubQueue, part: &mut Part, now: Timestamp, wait: &Wait<'_>) -> usize {
-        let Some(cell) = self.cell(part.index) else { return 0 };
-        let counters: Vec<Counter> = part.ranges.counters().collect();
-        let mut claims = Vec::with_capacity(counters.len());
-        let buried = cell.claim_these_or_expire(
-            sub_queue,
-            &counters,
-            RESERVATION_LOCK,
-            (now, self.settings().dead_lettering_on_message_expiration),
-            &mut claims,
-            wait,
-        );
-        part.held = claims.iter().map(ReservedMessage::from).collect();
-        buried
-    }
-
-    /// Ends the holds of a reservation whose time is over.
-    pub(super) fn lapse(
-        &self,
-        sub_queue: SubQueue,
-        reservation: &mut Reservation,
-        ticks: Ticks,
-        wait: &Wait<'_>,
-    ) -> EndedIn {
-        reservation.phase = Phase::Lapsed;
-        let mut ended = Vec::new();
-        for part in &mut reservation.parts {
-            let held = std::mem::take(&mut part.held);
-            if let Some(cell) = self.cell(part.index) {
-                // Where nothing can be written, nothing is buried.
-                let serves = self.shard(part.index).health().serves();
-                let max = if serves {
-                    self.deliveries_max(sub_queue)
-                } else {
-                    u32::MAX
-                };
-                ended.push((part.index, cell.expire_reservation(sub_queue, &held, max, ticks, wait)));
-            }
-        }
-        ended
-    }
-
-    /// Deliveries that a message may have; those of a dead-letter queue are not counted out (B-179).
-    fn deliveries_max(&self, sub_queue: SubQueue) -> u32 {
-        match sub_queue {
-            SubQueue::Main => self.settings().max_delivery_count,
-            SubQueue::DeadLetter => u32::MAX,
-        }
-    }
-
-    /// What a live reservation has.
-    fn planned(&self, consumer: &Consumer, n: u64) -> Result<Plan> {
-        let moment = self.core().clock().moment();
-        let plan = consumer.plan(&consumer.state(), n, moment);
-        plan.ok_or_else(|| self.reservation_lost(n, &consumer.name))
-    }
-
-    /// The error of a reservation that is not live any more.
-    pub(super) fn reservation_lost(&self, n: u64, name: &str) -> Error {
-        event!(
-            LOCK_LOST,
-            entity = self.name().as_str(),
-            consumer = name,
-            reservation = n
-        );
-        let detail = format!(
-            "the reservation is not live any more: its time was over, or it was completed or cancelled; plan it again: entity=`{}` \
-             consumer=`{name}` n={n}",
-            self.name().as_str()
-        );
-        Error::new(ErrorKind::MessageLockLost, detail)
+impl ReservationPlan {
+    /// Messages of all partitions.
+    pub fn messages(&self) -> u64 {
+        self.partitions.iter().map(|it| it.messages).sum()
     }
 }
 
-/// Refuses a number that is not the next one, and more reservations than a consumer may have.
-fn check_next(state: &State, name: &str, n: u64) -> Result<()> {
-    let next = state.next_n();
-    if n != next {
-        let detail = format!(
-            "a new reservation has the number behind the last one; reserve that: consumer=`{name}` n={n} next={next}"
-        );
-        return Err(Error::new(ErrorKind::InvalidOperation, detail));
-    }
-    if state.reservations.len() >= RESERVATIONS_MAX {
-        let detail = format!(
-            "the consumer has as many reservations as it may; complete the first one: consumer=`{name}` n={n} limit={RESERVATIONS_MAX}"
-        );
-        return Err(Error::new(ErrorKind::InvalidOperation, detail));
-    }
-    Ok(())
+/// What a completion did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// Messages that are gone by it.
+    pub completed: u64,
+    /// Messages that others took after a lapse: those are handled twice.
+    pub late: u64,
+}
+
+/// Where a reservation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReservationStatus {
+    /// Its messages are locked.
+    Live,
+    /// Its time is over and its messages are anybody's.
+    Expired,
+}
+
+/// A reservation as management shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationInfo {
+    /// The consumer.
+    pub consumer: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The highest number that it completed.
+    pub done: u64,
+    /// The number of the reservation.
+    pub n: u64,
+    /// Its messages.
+    pub messages: u64,
+    /// Where it stands.
+    pub standing: ReservationStatus,
+    /// When it lapses; `None` when it has.
+    pub expires_at: Option<Timestamp>,
 }

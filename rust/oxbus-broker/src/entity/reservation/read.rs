@@ -7,18 +7,18 @@ use std::time::Duration;
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Result, Timestamp};
 
-use super::consumer::{Part, Phase, parse_id};
-use super::plan::ms;
+use super::consumer::{PartitionReservation, ReservationPhase, parse_id};
+use super::reserve::ms;
 use crate::entity::Entity;
 use crate::shard::ReservedMessage;
 
 /// Messages that a reader gets the holds of at once.
-const LOOK_MESSAGES: usize = 4096;
+const PAGE_MESSAGES: usize = 4096;
 
 impl Entity {
     /// The next messages that a live reservation holds of a cell, within bounds that both count; and until when, in wall time.
     /// Reading is use: the reservation lasts as long from now on as if it were renewed.
-    pub(crate) fn look_at_reservation(
+    pub(crate) fn read_reservation(
         &self,
         sub_queue: SubQueue,
         (id, epoch): (&str, u64),
@@ -35,15 +35,15 @@ impl Entity {
         let lost = || self.reservation_lost(n, name);
         let found = state.reservations.get_mut(&n).filter(|it| it.stamp == stamp);
         let reservation = found.ok_or_else(lost)?;
-        let Phase::Live { deadline } = reservation.phase else {
+        let ReservationPhase::Live { deadline } = reservation.phase else {
             return Err(lost());
         };
         let deadline = deadline.max(self.deadline(moment.ticks, reservation.lock_ms));
-        reservation.phase = Phase::Live { deadline };
+        reservation.phase = ReservationPhase::Live { deadline };
         let part = reservation.parts.iter().find(|part| part.index == index);
-        let held = part.map_or(&[][..], |part| within(part, from, to)).iter();
+        let locked = part.map_or(&[][..], |part| within(part, from, to)).iter();
         let until = moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0));
-        Ok((held.take(LOOK_MESSAGES).copied().collect(), until))
+        Ok((locked.take(PAGE_MESSAGES).copied().collect(), until))
     }
 
     /// Moves the end of all that a consumer has to `lock` from now. Refuses when it has nothing but what lapsed.
@@ -66,10 +66,10 @@ impl Entity {
         let mut is_live = false;
         for (n, reservation) in &mut state.reservations {
             if reservation.is_live() {
-                reservation.phase = Phase::Live { deadline };
+                reservation.phase = ReservationPhase::Live { deadline };
                 reservation.lock_ms = lock_ms;
                 is_live = true;
-            } else if reservation.phase == Phase::Lapsed {
+            } else if reservation.phase == ReservationPhase::Expired {
                 lapsed = lapsed.or(Some(*n));
             }
         }
@@ -84,8 +84,8 @@ impl Entity {
 }
 
 /// The holds of a part between two numbers.
-fn within(part: &Part, from: Counter, to: Counter) -> &[ReservedMessage] {
-    let first = part.held.partition_point(|it| it.key.counter < from);
-    let end = part.held.partition_point(|it| it.key.counter <= to);
-    &part.held[first..end.max(first)]
+fn within(part: &PartitionReservation, from: Counter, to: Counter) -> &[ReservedMessage] {
+    let first = part.locked.partition_point(|it| it.key.counter < from);
+    let end = part.locked.partition_point(|it| it.key.counter <= to);
+    &part.locked[first..end.max(first)]
 }

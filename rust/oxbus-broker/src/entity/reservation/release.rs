@@ -13,7 +13,7 @@ use crate::entity::Entity;
 use crate::shard::ReservedMessage;
 
 /// Holds, by their cell.
-pub(crate) type HeldIn = Vec<(usize, ReservedMessage)>;
+pub(crate) type LockedMessages = Vec<(usize, ReservedMessage)>;
 
 impl Entity {
     /// Lets `settle` end single holds of a live reservation; it returns the positions of those that it did not settle,
@@ -23,17 +23,17 @@ impl Entity {
         sub_queue: SubQueue,
         (id, epoch): (&str, u64),
         numbers: &[u64],
-        settle: impl FnOnce(&HeldIn) -> Result<(Vec<usize>, Option<Error>)>,
+        settle: impl FnOnce(&LockedMessages) -> Result<(Vec<usize>, Option<Error>)>,
         wait: &Wait<'_>,
     ) -> Result<u64> {
         let (n, stamp, name) = parse_id(id)?;
         let consumer = self.consumer(sub_queue, name)?;
-        let turn = consumer.take_turn(wait)?;
+        let guard = consumer.lock_exclusive(wait)?;
         self.tick(self.core().clock().moment(), wait);
         let mut numbers: Vec<SequenceNumber> = numbers.iter().copied().map(SequenceNumber).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let held: HeldIn = {
+        let locked: LockedMessages = {
             let state = consumer.state();
             state.check_epoch(name, epoch)?;
             let found = state
@@ -44,17 +44,17 @@ impl Entity {
             let hold_of = |number: &SequenceNumber| {
                 let index = usize::from(number.partition().0);
                 let part = reservation.parts.iter().find(|part| part.index == index)?;
-                let at = part.held.binary_search_by_key(&number.counter(), |it| it.key.counter);
-                Some((index, part.held[at.ok()?]))
+                let at = part.locked.binary_search_by_key(&number.counter(), |it| it.key.counter);
+                Some((index, part.locked[at.ok()?]))
             };
             numbers.iter().filter_map(hold_of).collect()
         };
-        if held.is_empty() {
+        if locked.is_empty() {
             return Ok(0);
         }
         let mut settled: BTreeMap<usize, Vec<Counter>> = BTreeMap::new();
-        let (left, refused) = settle(&held)?;
-        for (position, (index, reserved)) in held.iter().enumerate() {
+        let (left, refused) = settle(&locked)?;
+        for (position, (index, reserved)) in locked.iter().enumerate() {
             if left.binary_search(&position).is_err() {
                 settled.entry(*index).or_default().push(reserved.key.counter);
             }
@@ -65,15 +65,15 @@ impl Entity {
             if let Some(reservation) = state.reservations.get_mut(&n) {
                 for part in &mut reservation.parts {
                     let Some(gone) = settled.get(&part.index) else { continue };
-                    part.held.retain(|it| gone.binary_search(&it.key.counter).is_err());
+                    part.locked.retain(|it| gone.binary_search(&it.key.counter).is_err());
                     count += part.ranges.without(gone);
                 }
                 reservation.reserved -= count;
             }
-            state.change();
+            state.note_change();
         }
-        let kept = self.keep(&consumer, SpaceClass::Frees, wait);
-        drop(turn);
+        let kept = self.persist(&consumer, SpaceClass::Frees, wait);
+        drop(guard);
         refused.map_or(kept.map(|()| count), Err)
     }
 
@@ -86,7 +86,7 @@ impl Entity {
             );
             Error::new(ErrorKind::EntityNotFound, detail)
         })?;
-        let turn = consumer.take_turn(wait)?;
+        let guard = consumer.lock_exclusive(wait)?;
         let moment = self.core().clock().moment();
         self.tick(moment, wait);
         let mut ready: BTreeMap<usize, usize> = BTreeMap::new();
@@ -96,19 +96,19 @@ impl Entity {
             for (_, reservation) in std::mem::take(&mut state.reservations) {
                 for part in &reservation.parts {
                     if let Some(cell) = self.cell(part.index) {
-                        let here = cell.release_all(sub_queue, part.held.iter(), moment.ticks);
+                        let here = cell.release_all(sub_queue, part.locked.iter(), moment.ticks);
                         *ready.entry(part.index).or_default() += here;
                         count += here as u64;
                     }
                 }
             }
-            state.change();
+            state.note_change();
         }
         for (index, ready) in ready {
             self.announce(index, crate::shard::ReadyCounts::of(sub_queue, ready), wait);
         }
-        self.keep(&consumer, SpaceClass::Frees, wait)?;
-        drop(turn);
+        self.persist(&consumer, SpaceClass::Frees, wait)?;
+        drop(guard);
         Ok(count)
     }
 }

@@ -59,7 +59,7 @@ fn in_memory() -> Namespace {
 }
 
 fn queue(namespace: &Namespace) -> Arc<Entity> {
-    let queues = namespace.inner.core.queues();
+    let queues = namespace.inner.core.entities();
     queues.values().next().cloned().expect("there is one")
 }
 

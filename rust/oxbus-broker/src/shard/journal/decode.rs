@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint::Reader;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::extent::CHECK_BYTES;
+use oxbus_store::extent::CHECKSUM_BYTES;
 
 use super::consumer::ConsumerRecord;
 use super::encode::{APPEND, DEFERRED, FETCHED, READY, SCHEDULED};
@@ -199,7 +199,7 @@ fn arrived<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
 /// The bytes of a message. Their checksum is skipped: the frame around them has been checked.
 fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
     let bytes = from.bytes()?;
-    from.take(CHECK_BYTES as u64)?;
+    from.take(CHECKSUM_BYTES as u64)?;
     Some(bytes)
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Appends to the log of a shard, in the order of the message numbers.
 //!
-//! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No thread waits
-//! for a sync under this mutex; an append may write a full buffer or create the next file.
+//! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No thread
+//! waits for a sync under this mutex; an append may write a full buffer or create the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -134,8 +134,8 @@ impl Journal {
         self.snapshot_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if a snapshot of `snapshot_bytes` is due: about as many bytes of entries were written since the last one, so each byte
-    /// is written about twice.
+    /// True if a snapshot of `snapshot_bytes` is due: about as many bytes of entries were written since the last one, so
+    /// each byte is written about twice.
     pub fn is_due(&self, snapshot_bytes: u64) -> bool {
         self.unsaved_bytes() >= due_at(snapshot_bytes)
     }
@@ -187,30 +187,30 @@ impl Journal {
     pub fn lock_with_space<'a>(
         &'a self,
         health: &'a ShardHealth,
-        room: SpaceClass,
+        space_class: SpaceClass,
         bytes: usize,
         wait: &Wait<'_>,
     ) -> Result<AppendGuard<'a>, AppendError> {
         loop {
             let append_guard = self.lock_for_append(health);
-            if append_guard.log.has_room(bytes, room) {
+            if append_guard.log.has_room(bytes, space_class) {
                 return Ok(append_guard);
             }
             let log = append_guard.log();
             drop(append_guard);
-            log.make_room(bytes, room, wait)?;
+            log.make_room(bytes, space_class, wait)?;
         }
     }
 }
 
 impl AppendGuard<'_> {
     /// Appends an entry. After an error nothing was written.
-    pub fn append(&self, room: SpaceClass, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
+    pub fn append(&self, space_class: SpaceClass, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
         let lsn = self.log.next_lsn();
         // The caller waits for its level later; until then the entry is in the buffer.
-        let location = match self.log.append(lsn, entry, room, Level::Written, None, wait) {
-            Err(AppendError::Full) if room == SpaceClass::Frees && self.fold()? => {
-                return self.append(room, entry, wait);
+        let location = match self.log.append(lsn, entry, space_class, Level::Written, None, wait) {
+            Err(AppendError::Full) if space_class == SpaceClass::Frees && self.fold()? => {
+                return self.append(space_class, entry, wait);
             }
             Err(AppendError::Full) => {
                 self.journal.notify_growth();

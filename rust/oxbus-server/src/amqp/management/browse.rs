@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use oxbus_amqp::codec::{Map, Value};
 use oxbus_broker::Receiver;
-use oxbus_broker::client::BrowsedMessage;
+use oxbus_broker::client::BrowseItem;
 use oxbus_broker::entity::Entity;
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
 use oxbus_model::message::Fields;
@@ -39,7 +39,7 @@ pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
     Ok(OperationOutcome::of("messages", entries))
 }
 
-fn fields(browsed: &BrowsedMessage) -> Result<Fields<'_>> {
+fn fields(browsed: &BrowseItem) -> Result<Fields<'_>> {
     let record = browsed.message.record.in_memory().ok_or_else(|| {
         let detail = "a message is no longer in memory; peek again";
         Error::new(ErrorKind::ServerBusy, detail)
@@ -47,7 +47,7 @@ fn fields(browsed: &BrowsedMessage) -> Result<Fields<'_>> {
     Fields::decode(record)
 }
 
-fn number(browsed: &BrowsedMessage) -> SequenceNumber {
+fn number(browsed: &BrowseItem) -> SequenceNumber {
     Entity::sequence_number(browsed.index, browsed.message.counter)
 }
 
@@ -59,7 +59,7 @@ fn of_session(
     from: SequenceNumber,
     max: usize,
     wait: &Wait<'_>,
-) -> Result<Vec<BrowsedMessage>> {
+) -> Result<Vec<BrowseItem>> {
     let max = max.min(PEEK_MESSAGES_MAX);
     let mut from = from;
     let mut found = Vec::new();
@@ -84,7 +84,7 @@ fn of_session(
     }
 }
 
-fn to_entry(browsed: &BrowsedMessage) -> Result<Value> {
+fn to_entry(browsed: &BrowseItem) -> Result<Value> {
     let metadata = AmqpMessageMetadata {
         number: number(browsed),
         enqueued_at: browsed.message.enqueued_at,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `batch-delete-messages` (B-401 … B-406).
 
-use oxbus_broker::entity::purge::Choice;
+use oxbus_broker::entity::purge::MessageSelector;
 use oxbus_broker::filter::SqlFilter;
 use oxbus_model::caps::AMQP_BATCH_DELETE_MAX;
 use oxbus_model::options::in_range;
@@ -27,14 +27,14 @@ pub(super) fn delete(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result
         let parameters = [("@id".to_owned(), OwnedValue::Text(id.to_owned()))];
         SqlFilter::parse("sys.SessionId = @id", &parameters)
     });
-    let choice = Choice {
+    let selector = MessageSelector {
         filter: filter
             .transpose()
             .map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))?,
         before: Some(request.time("enqueued-time-utc")?),
         limit: Some(count),
     };
-    let removed = request.entity()?.purge(request.address.sub_queue, &choice, wait)?;
+    let removed = request.entity()?.purge(request.address.sub_queue, &selector, wait)?;
     if removed == 0 {
         return Ok(OperationOutcome::Nothing);
     }

@@ -177,7 +177,7 @@ impl<'a> ManagementRequest<'a> {
     fn link_receiver(&self) -> Option<Arc<Receiver>> {
         let receiver = self.amqp.state.receiver(self.link.as_deref()?)?;
         let address = self.address;
-        let is_same = receiver.queue().name().key() == EntityName::key_of(&address.path)
+        let is_same = receiver.entity().name().key() == EntityName::key_of(&address.path)
             && receiver.sub_queue() == address.sub_queue
             && receiver.is_of_transfer() == address.transfer
             && !receiver.is_closed();

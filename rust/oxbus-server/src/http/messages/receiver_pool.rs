@@ -32,7 +32,7 @@ impl ReceiverPool {
             .position(|(name, _)| *name == key)
             .map(|at| receivers.remove(at));
         // An entity that was deleted and created again needs a new receiver.
-        let alive = found.filter(|(_, receiver)| !receiver.is_closed() && receiver.queue().check_alive().is_ok());
+        let alive = found.filter(|(_, receiver)| !receiver.is_closed() && receiver.entity().check_alive().is_ok());
         let entry = match alive {
             Some(entry) => entry,
             None => (key, Arc::new(open(namespace, path, ReceiveMode::PeekLock)?)),

@@ -50,7 +50,8 @@ pub(super) async fn send(
         let context = context.clone();
         let sent = run_blocking(move |wait| {
             let sender = context.namespace().sender(&entity)?;
-            let mut batch = oxbus_broker::client::Batch::new(max.min(sender.queue().settings().message_size_bytes_max));
+            let mut batch =
+                oxbus_broker::client::Batch::new(max.min(sender.entity().settings().message_size_bytes_max));
             for (message, body) in &messages {
                 message.with(body, new_id, |fields| batch.push(fields))?;
             }

@@ -7,25 +7,25 @@ use oxbus_model::options::Durability;
 use oxbus_model::{Counter, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::{MessageStore, NewMessage, Record, Wait};
 
-use super::{Entity, Kind, Subscribers};
-use crate::entity::topic::Terms;
+use super::{Entity, KindState, Subscribers};
+use crate::entity::topic::FanOutOptions;
 use crate::entity::write_batch::WriteBatch;
 use crate::record::encode_sized;
 use crate::shard::{Admission, Cell};
 use crate::write::{EncodedMessage, ShardWrite, WriteError, WriteOperation};
 
 /// Messages on their way to one cell, whichever takes them.
-pub(crate) struct Outgoing<'a> {
-    messages: Messages<'a>,
+pub(crate) struct PendingSend<'a> {
+    messages: SendContent<'a>,
     /// How many there are.
     pub(crate) count: usize,
     now: Timestamp,
 }
 
-enum Messages<'a> {
-    Kept(ShardWrite<'a>),
+enum SendContent<'a> {
+    Store(ShardWrite<'a>),
     /// Which subscriptions get copies depends on the cell.
-    PassedOn(Vec<EncodedMessage>),
+    FanOut(Vec<EncodedMessage>),
 }
 
 impl Entity {
@@ -49,24 +49,24 @@ impl Entity {
         let record = encode_sized(len, fields).into();
         let counter = cell.main().append_one(NewMessage { record, expires_at }, now);
         self.touch(now);
-        self.publish_after_fence(index, wait);
+        self.notify_after_fence(index, wait);
         Ok(counter)
     }
 
     /// Messages that are to come into a cell of this entity.
-    pub(crate) fn outgoing<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> Outgoing<'a> {
-        Outgoing {
+    pub(crate) fn pending_send<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> PendingSend<'a> {
+        PendingSend {
             count: messages.len(),
             messages: match self.kind {
-                Kind::Topic(_) => Messages::PassedOn(messages),
-                Kind::Queue | Kind::Subscription(_) => Messages::Kept(self.write_of(messages, now)),
+                KindState::Topic(_) => SendContent::FanOut(messages),
+                KindState::Queue | KindState::Subscription(_) => SendContent::Store(self.queue_write(messages, now)),
             },
             now,
         }
     }
 
     /// The write of messages into one cell, which is named later.
-    fn write_of<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> ShardWrite<'a> {
+    fn queue_write<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> ShardWrite<'a> {
         let mut write = ShardWrite::into_cells([], Moment { now, ticks: Ticks(0) });
         let is_active = |message: &EncodedMessage| message.due.is_none_or(|due| due <= now);
         let new = |message: EncodedMessage| NewMessage {
@@ -92,28 +92,28 @@ impl Entity {
     }
 
     /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay
-    /// in `outgoing` when they are refused.
+    /// in `pending` when they are refused.
     pub(crate) fn append<'a>(
         &self,
         (index, cell): (usize, &'a Cell),
-        outgoing: &mut Outgoing<'a>,
+        pending: &mut PendingSend<'a>,
         durability: Durability,
         admitted: Option<&'a Admission<'a>>,
         wait: &Wait<'_>,
     ) -> std::result::Result<Counter, WriteError> {
-        let now = outgoing.now;
-        let write = match &mut outgoing.messages {
-            Messages::PassedOn(messages) => {
-                let terms = Terms {
+        let now = pending.now;
+        let write = match &mut pending.messages {
+            SendContent::FanOut(messages) => {
+                let options = FanOutOptions {
                     now,
                     durability,
                     admitted,
                 };
-                let first = self.append_to_topic(index, cell, messages, terms, wait)?;
+                let first = self.append_to_topic(index, cell, messages, options, wait)?;
                 self.touch(now);
                 return Ok(first);
             }
-            Messages::Kept(write) => write,
+            SendContent::Store(write) => write,
         };
         write.redirect(cell);
         if let Some(admitted) = admitted {
@@ -122,7 +122,7 @@ impl Entity {
         let committed = write.commit(cell, durability, wait)?;
         self.touch(now);
         if committed.ready > 0 {
-            self.publish(SubQueue::Main, index, committed.ready, wait);
+            self.notify(SubQueue::Main, index, committed.ready, wait);
         } else {
             // A schedule changes when the sleepers must look again.
             self.receivable(SubQueue::Main).wait_queue.notify_all();
@@ -132,29 +132,29 @@ impl Entity {
 
     /// Notes that messages come to this entity: the numbers that a topic takes and the identities that it remembers are
     /// journaled also when no subscription wants the messages.
-    pub(crate) fn take_part_in<'a>(&'a self, index: usize, batch: &mut WriteBatch<'a>) {
+    pub(crate) fn join_batch<'a>(&'a self, index: usize, batch: &mut WriteBatch<'a>) {
         if self.is_topic() {
-            batch.take_part(self, index);
+            batch.add_participant(self, index);
         }
     }
 
     /// Adds an active message to what comes into cells of one shard. A topic takes a number for it, which it shows to its
     /// subscriptions unless the message has one: the caller gives it up afterwards.
-    pub(crate) fn add_arriving<'a>(
+    pub(crate) fn add_message<'a>(
         &'a self,
         (index, cell): (usize, &Cell),
         subscribers: &'a Subscribers,
         batch: &mut WriteBatch<'a>,
         (record, expires_at): (Record, Timestamp),
-        shown: Option<SequenceNumber>,
+        number_at_source: Option<SequenceNumber>,
     ) -> Result<Option<Counter>> {
         if !self.is_topic() {
             batch.add(self, index, record, expires_at);
             return Ok(None);
         }
         let counter = cell.take_numbers(1);
-        let number = shown.unwrap_or(Self::sequence_number(index, counter));
-        match batch.add_to_all(subscribers, index, &record, expires_at, number) {
+        let number = number_at_source.unwrap_or(Self::sequence_number(index, counter));
+        match batch.fan_out(subscribers, index, &record, expires_at, number) {
             Ok(()) => Ok(Some(counter)),
             Err(error) => {
                 cell.give_up_numbers(counter, 1);

@@ -9,46 +9,46 @@ use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
 /// Between two looks whether to leave.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const CANCELLATION_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Taken by one call at a time.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct ExclusiveLock {
     /// One value, set in one step: it is whole after a panic.
-    is_taken: Mutex<bool>,
-    given_back: Condvar,
+    is_locked: Mutex<bool>,
+    released: Condvar,
 }
 
 /// The turn, until it is dropped.
 #[derive(Debug)]
 #[must_use = "the turn is over when it is dropped"]
-pub(super) struct Taken<'a>(&'a Turn);
+pub(super) struct ExclusiveGuard<'a>(&'a ExclusiveLock);
 
-impl Turn {
+impl ExclusiveLock {
     /// Takes the turn; waits for whoever has it, unless the caller is to leave.
-    pub(super) fn take(&self, wait: &Wait<'_>) -> Result<Taken<'_>> {
-        let mut is_taken = self.guard();
-        while *is_taken {
+    pub(super) fn acquire(&self, wait: &Wait<'_>) -> Result<ExclusiveGuard<'_>> {
+        let mut is_locked = self.flag();
+        while *is_locked {
             if wait.is_over() {
                 let detail =
                     "another call for the consumer waits for a store that does not answer; make the call again";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
-            let woken = self.given_back.wait_timeout(is_taken, LOOK_AGAIN);
-            is_taken = whole(woken).0;
+            let woken = self.released.wait_timeout(is_locked, CANCELLATION_CHECK_INTERVAL);
+            is_locked = whole(woken).0;
         }
-        *is_taken = true;
-        Ok(Taken(self))
+        *is_locked = true;
+        Ok(ExclusiveGuard(self))
     }
 
-    fn guard(&self) -> MutexGuard<'_, bool> {
-        whole(self.is_taken.lock())
+    fn flag(&self) -> MutexGuard<'_, bool> {
+        whole(self.is_locked.lock())
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
-        *self.0.guard() = false;
-        self.0.given_back.notify_one();
+        *self.0.flag() = false;
+        self.0.released.notify_one();
     }
 }

@@ -13,18 +13,18 @@ use oxbus_model::sync::whole;
 use oxbus_model::{Effect, Error, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
 
-use super::message_errors::with_messages;
+use super::numbered_error::with_sequence_numbers;
 use super::receiver::{Deliveries, Delivery, Receiver};
 use super::settlement::SettleKey;
 use crate::clock::with_timeout;
 use crate::entity::Entity;
-use crate::entity::receive_cache::Cached;
+use crate::entity::receive_cache::CachedMessage;
 use crate::shard::Cell;
 use crate::shard::journal::DeliveryRecord;
 use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
 
 /// Why messages that were taken were not handed out.
-pub(super) struct FailedDeliveries {
+pub(super) struct DeliveryFailure {
     /// Their cells, one bit each.
     pub(super) cells: u64,
     /// Of the first cell, or of the first one of which nobody knows.
@@ -32,10 +32,10 @@ pub(super) struct FailedDeliveries {
     numbers: Vec<SequenceNumber>,
 }
 
-impl FailedDeliveries {
+impl DeliveryFailure {
     /// Adds what another cell refused.
-    pub(super) fn and(self, other: Self) -> Self {
-        let (mut first, second) = if other.is_in_doubt() && !self.is_in_doubt() {
+    pub(super) fn merge(self, other: Self) -> Self {
+        let (mut first, second) = if other.has_unknown_effect() && !self.has_unknown_effect() {
             (other, self)
         } else {
             (self, other)
@@ -45,33 +45,33 @@ impl FailedDeliveries {
         first
     }
 
-    fn is_in_doubt(&self) -> bool {
+    fn has_unknown_effect(&self) -> bool {
         self.error.effect() == Some(Effect::Unknown)
     }
 
     /// For the caller.
     pub(super) fn into_error(self) -> Error {
         let effect = self.error.effect().unwrap_or(Effect::None);
-        with_messages(&self.error, &self.numbers, Some(effect))
+        with_sequence_numbers(&self.error, &self.numbers, Some(effect))
     }
 }
 
 impl Receiver {
     /// Brings deliveries into memory, journals them and waits for that. Those of a cell that failed are taken out again and
     /// back where they were; why.
-    pub(super) fn record(
+    pub(super) fn journal_deliveries(
         &self,
         deliveries: &mut Deliveries,
         ticks: Ticks,
         wait: &Wait<'_>,
-    ) -> Option<FailedDeliveries> {
+    ) -> Option<DeliveryFailure> {
         let mut failed: Vec<(usize, Error)> = Vec::new();
         let mut unreadable = 0u64;
         let mut left = 0u64;
         for delivery in deliveries.iter_mut() {
             let bit = 1 << delivery.index;
             left |= bit;
-            let cell = self.queue.cell(delivery.index).filter(|_| unreadable & bit == 0);
+            let cell = self.entity.cell(delivery.index).filter(|_| unreadable & bit == 0);
             if let Some(Err(error)) = cell.map(|cell| cell.load_in_place(&mut delivery.claimed.record)) {
                 unreadable |= bit;
                 failed.push((delivery.index, error));
@@ -87,8 +87,8 @@ impl Receiver {
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
-            if let Some(cell) = self.queue.cell(index) {
-                let operation = self.hand_out(cell, index, deliveries);
+            if let Some(cell) = self.entity.cell(index) {
+                let operation = self.delivery_operation(cell, index, deliveries);
                 writes.push((index, cell, ShardWrite::of(operation, moment)));
             }
         }
@@ -105,29 +105,29 @@ impl Receiver {
                 Err(error) => failed.push((*index, error.into())),
             }
         }
-        if self.leaves() {
+        if self.removes_on_receive() {
             for (_, ticket) in tickets.iter().skip(1) {
                 ticket.start_sync();
             }
         }
-        let mut refused = None;
+        let mut failure = None;
         for (index, error) in failed {
-            self.release_lock(deliveries, index, error, &mut refused, ticks, wait);
+            self.undo_deliveries(deliveries, index, error, &mut failure, ticks, wait);
         }
         for (index, ticket) in tickets {
             if let Err(error) = with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| ticket.finish(wait)) {
-                self.release_lock(deliveries, index, error.into(), &mut refused, ticks, wait);
+                self.undo_deliveries(deliveries, index, error.into(), &mut failure, ticks, wait);
             }
         }
-        refused
+        failure
     }
 
     /// The operation by which a cell hands out its deliveries.
-    fn hand_out<'a>(&self, cell: &'a Cell, index: usize, deliveries: &Deliveries) -> WriteOperation<'a> {
+    fn delivery_operation<'a>(&self, cell: &'a Cell, index: usize, deliveries: &Deliveries) -> WriteOperation<'a> {
         let sub_queue = self.sub_queue;
         let here = deliveries.iter().filter(|delivery| delivery.index == index);
         let here = here.map(|delivery| &delivery.claimed);
-        if self.leaves() {
+        if self.removes_on_receive() {
             let removal = Removal::Received(here.map(|claimed| claimed.key).collect());
             return WriteOperation::Remove {
                 cell,
@@ -146,12 +146,12 @@ impl Receiver {
     }
 
     /// Takes the deliveries of a cell that failed out, and puts them back where they were, nothing charged.
-    fn release_lock(
+    fn undo_deliveries(
         &self,
         deliveries: &mut Deliveries,
         index: usize,
         error: Error,
-        refused: &mut Option<FailedDeliveries>,
+        failure: &mut Option<DeliveryFailure>,
         ticks: Ticks,
         wait: &Wait<'_>,
     ) {
@@ -159,7 +159,7 @@ impl Receiver {
             .into_iter()
             .partition(|delivery| delivery.index == index);
         *deliveries = kept;
-        let this = FailedDeliveries {
+        let this = DeliveryFailure {
             cells: 1 << index,
             error,
             numbers: back
@@ -167,77 +167,77 @@ impl Receiver {
                 .map(|it| Entity::sequence_number(index, it.claimed.key.counter))
                 .collect(),
         };
-        *refused = Some(match refused.take() {
-            Some(before) => before.and(this),
+        *failure = Some(match failure.take() {
+            Some(before) => before.merge(this),
             None => this,
         });
-        let Some(cell) = self.queue.cell(index) else { return };
+        let Some(cell) = self.entity.cell(index) else { return };
         let mut from_cache = Vec::new();
         for Delivery { claimed, .. } in back {
             let key = claimed.key;
             match cell.release_lock(self.sub_queue, key, ticks) {
                 Ok(ended) => {
                     self.note_settled(&[SettleKey { index, key }]);
-                    self.queue.announce(index, ended, wait);
+                    self.entity.announce(index, ended, wait);
                 }
                 // A cache that gives nothing back has taken it out before.
-                Err(_) if self.leaves() && self.policy == LockPolicy::Faithful => {
-                    from_cache.push(Cached { index, claimed });
+                Err(_) if self.removes_on_receive() && self.policy == LockPolicy::Faithful => {
+                    from_cache.push(CachedMessage { index, claimed });
                 }
                 Err(_) => {}
             }
         }
-        let mut content = self.cache.guard();
+        let mut content = self.cache.lock();
         for cached in from_cache.into_iter().rev() {
             content.messages.push_front(cached);
         }
     }
 
     /// True when what it receives is gone then.
-    pub(super) fn leaves(&self) -> bool {
+    pub(super) fn removes_on_receive(&self) -> bool {
         self.mode == ReceiveMode::ReceiveAndDelete
     }
 
     /// Tells what a receive could not hand out: at once when it brought nothing else. A partition that is out of service is
     /// passed over, and its messages wait. Of what may be gone the next call tells, unless the partition is healed by then.
-    pub(super) fn tell(&self, refused: Option<FailedDeliveries>, brought: bool) -> Result<()> {
-        let Some(refused) = refused else { return Ok(()) };
+    pub(super) fn report_failure(&self, failure: Option<DeliveryFailure>, brought: bool) -> Result<()> {
+        let Some(failure) = failure else { return Ok(()) };
         if brought {
-            if self.leaves() && refused.is_in_doubt() {
-                *whole(self.doubt.lock()) = Some(refused);
+            if self.removes_on_receive() && failure.has_unknown_effect() {
+                *whole(self.unreported.lock()) = Some(failure);
             }
             return Ok(());
         }
-        if self.leaves() || self.session.is_some() || self.any_serves(refused.cells) {
-            return Err(refused.into_error());
+        if self.removes_on_receive() || self.session.is_some() || self.any_serves(failure.cells) {
+            return Err(failure.into_error());
         }
         Ok(())
     }
 
     /// Tells what an earlier receive could not tell. Healing decides that the messages stay.
-    pub(super) fn tell_doubt(&self) -> Result<()> {
-        if !self.leaves() || !self.queue.core().is_durable() {
+    pub(super) fn report_earlier_failure(&self) -> Result<()> {
+        if !self.removes_on_receive() || !self.entity.core().is_durable() {
             return Ok(());
         }
-        let doubt = whole(self.doubt.lock()).take();
-        match doubt {
-            Some(refused) if !self.all_serve(refused.cells) => Err(refused.into_error()),
+        let unreported = whole(self.unreported.lock()).take();
+        match unreported {
+            Some(failure) if !self.all_serve(failure.cells) => Err(failure.into_error()),
             _ => Ok(()),
         }
     }
 
     fn any_serves(&self, cells: u64) -> bool {
-        (0..u64::BITS as usize).any(|index| cells >> index & 1 == 1 && self.queue.shard(index).health().serves())
+        (0..u64::BITS as usize).any(|index| cells >> index & 1 == 1 && self.entity.shard(index).health().serves())
     }
 
     fn all_serve(&self, cells: u64) -> bool {
-        (0..u64::BITS as usize).all(|index| cells >> index & 1 == 0 || self.queue.shard(index).health().serves())
+        (0..u64::BITS as usize).all(|index| cells >> index & 1 == 0 || self.entity.shard(index).health().serves())
     }
 
     /// Notes that messages went to a cache that gives nothing back.
-    pub(super) fn note_taken(&self, cached: &[Cached], wait: &Wait<'_>) {
+    pub(super) fn journal_removed(&self, cached: &[CachedMessage], wait: &Wait<'_>) {
         for run in cached.chunk_by(|a, b| a.index == b.index) {
-            if let Some(cell) = self.queue.cell(run[0].index) {
+            if let Some(cell) = self.entity.cell(run[0].index) {
                 let gone = run.iter().map(|it| it.claimed.key.counter);
                 let remove = WriteOperation::Remove {
                     cell,

@@ -16,37 +16,37 @@ use oxbus_model::{Counter, Error, ErrorKind, Result};
 use oxbus_store::{Record, StoredRecord};
 
 use super::Entity;
-use super::aside::Obstacle;
-use super::moving::Source;
+use super::blocked::Obstacle;
+use super::transfer::ForwardSource;
 use crate::record::encode;
 
 /// What becomes of a message.
-pub(super) enum Fate {
+pub(super) enum ForwardOutcome {
     /// To this cell of the destination, as these bytes.
-    Goes(usize, Record),
+    Move(usize, Record),
     /// To the dead-letter queue of its entity: why, and more of it.
-    Buried(&'static str, String),
+    DeadLetter(&'static str, String),
     /// It is put aside.
-    Stays(Obstacle),
+    Block(Obstacle),
 }
 
 /// Why a destination refuses a message for good: a reason as the service names its errors, and more of it.
-type Refused = (&'static str, String);
+type ForwardRejection = (&'static str, String);
 
 impl Entity {
-    /// What becomes of a message of this entity. `on_the_way` tells how many bytes go to a cell of
+    /// What becomes of a message of this entity. `pending_bytes` tells how many bytes go to a cell of
     /// the destination before it; `None` where earlier messages wait for that cell.
-    pub(super) fn fate(
+    pub(super) fn forward_outcome(
         &self,
-        source: Source<'_>,
+        source: ForwardSource<'_>,
         counter: Counter,
         record: &StoredRecord,
         destination: Option<&Arc<Self>>,
-        on_the_way: impl Fn(usize) -> Option<usize>,
+        pending_bytes: impl Fn(usize) -> Option<usize>,
         wait: &Wait<'_>,
-    ) -> Fate {
+    ) -> ForwardOutcome {
         // One that cannot be read is told of by the shard's health.
-        let unreadable = Fate::Stays(Obstacle::Refused("unreadable"));
+        let unreadable = ForwardOutcome::Block(Obstacle::Rejected("unreadable"));
         let Ok(record) = source.cell.load(record) else {
             return unreadable;
         };
@@ -55,8 +55,8 @@ impl Entity {
         };
         // Found when a directory is opened whose process ended before it was dead-lettered.
         if source.sub_queue == SubQueue::Main && self.requires_session() && fields.session_id.is_none() {
-            let (reason, description) = without_session();
-            return Fate::Buried(reason, description);
+            let (reason, description) = missing_session();
+            return ForwardOutcome::DeadLetter(reason, description);
         }
         let cell = destination
             .ok_or_else(|| {
@@ -64,7 +64,7 @@ impl Entity {
                 let detail = format!("The auto forwarding destination entity doesn't exist: `{path}`.");
                 Err(("MessagingEntityNotFoundException", detail))
             })
-            .and_then(|destination| self.cell_of_message(source, counter, &fields, destination, on_the_way, wait));
+            .and_then(|destination| self.destination_cell(source, counter, &fields, destination, pending_bytes, wait));
         match cell {
             Ok(to) => {
                 fields.hops = Some(fields.hops.unwrap_or(0) + 1);
@@ -73,41 +73,43 @@ impl Entity {
                 if source.sub_queue == SubQueue::DeadLetter {
                     fields.dead_letter_source = Some(self.name().as_str());
                 }
-                Fate::Goes(to, encode(&fields))
+                ForwardOutcome::Move(to, encode(&fields))
             }
-            Err(Ok(obstacle)) => Fate::Stays(obstacle),
+            Err(Ok(obstacle)) => ForwardOutcome::Block(obstacle),
             // It is in the dead-letter queue already.
-            Err(Err((reason, _))) if source.sub_queue == SubQueue::DeadLetter => Fate::Stays(Obstacle::Refused(reason)),
-            Err(Err((reason, description))) => Fate::Buried(reason, description),
+            Err(Err((reason, _))) if source.sub_queue == SubQueue::DeadLetter => {
+                ForwardOutcome::Block(Obstacle::Rejected(reason))
+            }
+            Err(Err((reason, description))) => ForwardOutcome::DeadLetter(reason, description),
         }
     }
 
     /// The cell of the destination that takes a message; else what is in its way, or why it is refused.
-    fn cell_of_message(
+    fn destination_cell(
         &self,
-        source: Source<'_>,
+        source: ForwardSource<'_>,
         counter: Counter,
         fields: &Fields<'_>,
         destination: &Self,
-        on_the_way: impl Fn(usize) -> Option<usize>,
+        pending_bytes: impl Fn(usize) -> Option<usize>,
         wait: &Wait<'_>,
-    ) -> std::result::Result<usize, std::result::Result<Obstacle, Refused>> {
+    ) -> std::result::Result<usize, std::result::Result<Obstacle, ForwardRejection>> {
         if fields.hops.unwrap_or(0) >= HOPS_MAX {
             let detail = format!("The message was forwarded {HOPS_MAX} times, which is the most.");
             return Err(Err(("MaxTransferHopCountExceeded", detail)));
         }
-        let bytes = bytes_as_sent(fields);
+        let bytes = original_bytes(fields);
         let key = destination
             .check_sends()
             .and_then(|()| destination.check_fits(bytes))
-            .and_then(|()| self.key_at(destination, fields));
-        let key = key.map_err(|error| Err(refused(&error, fields, destination)))?;
+            .and_then(|()| self.key_at_destination(destination, fields));
+        let key = key.map_err(|error| Err(rejection(&error, fields, destination)))?;
         let partitions = usize::from(destination.partitions());
-        let beside = usize::from(self.shard(source.index).id().0) % partitions;
+        let same_partition = usize::from(self.shard(source.index).id().0) % partitions;
         let (first, others) = match key {
             _ if !destination.is_partitioned() => (0, 0),
             Some(key) => (partition_of(key.as_bytes(), partitions as u32) as usize, 0),
-            None => (beside, partitions - 1),
+            None => (same_partition, partitions - 1),
         };
         if others > 0 && destination.is_durable() {
             // It came there before the process ended: what took it then is not asked again.
@@ -118,29 +120,29 @@ impl Entity {
             }
         }
         let mut full = None;
-        let mut is_down = false;
+        let mut any_unavailable = false;
         for to in (0..=others).map(|step| (first + step) % partitions) {
             let shard = destination.shard(to);
             let takes = shard.health().check_send(shard.id(), wait).is_ok();
-            let Some(before) = on_the_way(to).filter(|_| takes) else {
-                is_down = true;
+            let Some(pending) = pending_bytes(to).filter(|_| takes) else {
+                any_unavailable = true;
                 continue;
             };
-            match destination.make_room(to, before + bytes, wait) {
+            match destination.check_capacity(to, pending + bytes, wait) {
                 Ok(_) => return Ok(to),
-                Err(error) if is_passing(&error) => is_down = true,
+                Err(error) if is_transient(&error) => any_unavailable = true,
                 Err(error) => full = Some(error),
             }
         }
         Err(match full {
-            Some(error) if !is_down => Err(refused(&error, fields, destination)),
+            Some(error) if !any_unavailable => Err(rejection(&error, fields, destination)),
             _ if others == 0 => Ok(Obstacle::Cell(first)),
-            _ => Ok(Obstacle::Nowhere),
+            _ => Ok(Obstacle::AllCells),
         })
     }
 
     /// The key of a message at the destination (B-086). An id that was its key here is its key there, too.
-    fn key_at<'a>(&self, destination: &Self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
+    fn key_at_destination<'a>(&self, destination: &Self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
         let key = destination.key_of(fields)?;
         let key_here = || match self.topic() {
             Some(topic) => topic.key_of(fields),
@@ -163,7 +165,7 @@ impl Entity {
 }
 
 /// True for an error of a partition that may take the message later.
-fn is_passing(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::PartitionUnavailable | ErrorKind::ServerBusy | ErrorKind::Timeout
@@ -171,7 +173,7 @@ fn is_passing(error: &Error) -> bool {
 }
 
 /// Bytes of a message without what forwarding notes in it.
-fn bytes_as_sent(fields: &Fields<'_>) -> usize {
+fn original_bytes(fields: &Fields<'_>) -> usize {
     let as_sent = Fields {
         hops: None,
         enqueued_number: None,
@@ -182,15 +184,15 @@ fn bytes_as_sent(fields: &Fields<'_>) -> usize {
 }
 
 /// What becomes of a message without a session where one is needed (B-185, B-272).
-fn without_session() -> Refused {
+fn missing_session() -> ForwardRejection {
     let detail = "Session enabled entity doesn't allow a message whose session identifier is null.";
     ("Session id is null.", detail.to_owned())
 }
 
 /// A refusal in the service's words.
-fn refused(error: &Error, fields: &Fields<'_>, destination: &Entity) -> Refused {
+fn rejection(error: &Error, fields: &Fields<'_>, destination: &Entity) -> ForwardRejection {
     if fields.session_id.is_none() && destination.requires_session() && error.kind() == ErrorKind::InvalidOperation {
-        return without_session();
+        return missing_session();
     }
     let reason = match error.kind() {
         ErrorKind::EntityNotFound => "MessagingEntityNotFoundException",

@@ -9,7 +9,7 @@ use oxbus_model::{Effect, Error, SequenceNumber};
 const SHOWN_MAX: usize = 10;
 
 /// The same error about these messages.
-pub(super) fn with_messages(error: &Error, numbers: &[SequenceNumber], effect: Option<Effect>) -> Error {
+pub(super) fn with_sequence_numbers(error: &Error, numbers: &[SequenceNumber], effect: Option<Effect>) -> Error {
     let mut detail = format!("{} sequence_numbers=", error.detail());
     for (position, number) in numbers.iter().take(SHOWN_MAX).enumerate() {
         let comma = if position == 0 { "" } else { ", " };

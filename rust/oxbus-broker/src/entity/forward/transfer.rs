@@ -23,36 +23,36 @@ use crate::write::{LockEnd, Removal, ShardWrite, Ticket, WriteOperation};
 
 /// Where messages are moved from.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct ForwardSource<'a> {
     pub(super) sub_queue: SubQueue,
     pub(super) index: usize,
     pub(super) cell: &'a Cell,
 }
 
 /// A message on its way, with the hold on it.
-pub(super) struct Moving {
+pub(super) struct MovingMessage {
     pub(super) key: LockKey,
     /// As the destination gets it.
     pub(super) record: Record,
 }
 
 /// Messages as the destination gets them.
-struct Arriving<'a> {
+struct DestinationWrite<'a> {
     batch: WriteBatch<'a>,
     /// Which are new, where copies are dropped.
     admission: Option<Admission<'a>>,
-    numbers: Numbers<'a>,
+    numbers: ForwardNumbers<'a>,
 }
 
 /// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
-struct Numbers<'a> {
+struct ForwardNumbers<'a> {
     cell: &'a Cell,
     taken: Vec<Counter>,
     /// Of these, messages that wait for their time.
     waiting: Vec<Counter>,
 }
 
-impl Drop for Numbers<'_> {
+impl Drop for ForwardNumbers<'_> {
     fn drop(&mut self) {
         for counter in self.taken.drain(..).chain(self.waiting.drain(..)) {
             self.cell.give_up_numbers(counter, 1);
@@ -62,7 +62,7 @@ impl Drop for Numbers<'_> {
 
 impl Entity {
     /// Where a message comes from.
-    pub(super) fn origin(&self, source: Source<'_>, counter: Counter) -> Origin {
+    pub(super) fn origin(&self, source: ForwardSource<'_>, counter: Counter) -> Origin {
         Origin {
             entity: self.id(),
             partition: self.shard(source.index).id().0,
@@ -72,39 +72,40 @@ impl Entity {
     }
 
     /// Moves messages to one cell of the destination, all or none.
-    pub(super) fn move_run(
+    pub(super) fn move_batch(
         &self,
-        source: Source<'_>,
+        source: ForwardSource<'_>,
         (destination, to): (&Arc<Self>, usize),
-        run: &[Moving],
+        messages: &[MovingMessage],
         moment: Moment,
         wait: &Wait<'_>,
     ) -> bool {
         let target = destination.cell_for_append(to);
-        let is_here = self.shard(source.index).id() == destination.shard(to).id();
-        let origin = |moving: &Moving| self.origin(source, moving.key.counter);
-        let is_coming = |moving: &&Moving| is_here || !target.has_arrived(&origin(moving));
-        let coming: Vec<&Moving> = run.iter().filter(is_coming).collect();
+        let same_shard = self.shard(source.index).id() == destination.shard(to).id();
+        let origin = |moving: &MovingMessage| self.origin(source, moving.key.counter);
+        let is_new = |moving: &&MovingMessage| same_shard || !target.has_arrived(&origin(moving));
+        let incoming: Vec<&MovingMessage> = messages.iter().filter(is_new).collect();
         let subscribers = destination.subscribers();
-        let records: Vec<&Record> = coming.iter().map(|moving| &moving.record).collect();
-        let Ok(arriving) = destination.arriving(&subscribers, (target, to), &records, moment, wait) else {
+        let records: Vec<&Record> = incoming.iter().map(|moving| &moving.record).collect();
+        let Ok(destination_write) = destination.destination_write(&subscribers, (target, to), &records, moment, wait)
+        else {
             return false;
         };
-        let Arriving {
+        let DestinationWrite {
             batch,
             admission,
             mut numbers,
-        } = arriving;
-        let home = if is_here { source.cell } else { target };
-        let (mut write, notices) = batch.finish(home);
-        write.reserve_operations(2 + run.len());
+        } = destination_write;
+        let home = if same_shard { source.cell } else { target };
+        let (mut write, notifications) = batch.finish(home);
+        write.reserve_operations(2 + messages.len());
         if let Some(admission) = &admission {
             write.push(WriteOperation::Seen(target, admission));
         }
-        let origins: Vec<Origin> = coming.iter().map(|moving| origin(moving)).collect();
-        if is_here {
+        let origins: Vec<Origin> = incoming.iter().map(|moving| origin(moving)).collect();
+        if same_shard {
             write.set_atomic();
-            for moving in run {
+            for moving in messages {
                 let complete = LockEnd::Outcome(Outcome::Complete);
                 write.push(WriteOperation::settle(
                     source.cell,
@@ -114,36 +115,36 @@ impl Entity {
                 ));
             }
         } else {
-            write.push(arrived(target, false, origins.clone()));
+            write.push(arrived_operation(target, false, origins.clone()));
         }
-        if is_here || !coming.is_empty() {
+        if same_shard || !incoming.is_empty() {
             let done = write.commit(home, target.durability(None), wait);
             if done.is_err() {
-                if !is_here {
-                    forget(target, origins, wait);
+                if !same_shard {
+                    forget_origins(target, origins, wait);
                 }
                 return false;
             }
         }
         numbers.waiting.clear();
         drop(numbers);
-        if !is_here && source.remove(run, moment, wait) {
-            forget(target, run.iter().map(origin).collect(), wait);
+        if !same_shard && source.remove(messages, moment, wait) {
+            forget_origins(target, messages.iter().map(origin).collect(), wait);
         }
         destination.touch(moment.now);
-        notices.announce(wait);
+        notifications.announce(wait);
         true
     }
 
     /// Messages for a cell of this entity, which is a queue or a topic, by its own rules (B-337).
-    fn arriving<'a>(
+    fn destination_write<'a>(
         &'a self,
         subscribers: &'a Subscribers,
         (cell, index): (&'a Cell, usize),
         records: &[&Record],
         moment: Moment,
         wait: &Wait<'_>,
-    ) -> Result<Arriving<'a>> {
+    ) -> Result<DestinationWrite<'a>> {
         let fields = records.iter().map(|record| Fields::decode(record));
         let fields: Vec<Fields<'_>> = fields.collect::<Result<_>>()?;
         let identities: Vec<_> = fields.iter().map(|it| self.identity_of(it)).collect::<Result<_>>()?;
@@ -152,7 +153,7 @@ impl Entity {
             .map(|it| it.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
             .transpose()?;
         let mut batch = WriteBatch::new(moment);
-        let mut numbers = Numbers {
+        let mut numbers = ForwardNumbers {
             cell,
             taken: Vec::new(),
             waiting: Vec::new(),
@@ -169,13 +170,13 @@ impl Entity {
                 let record = record.into();
                 batch.schedule((self, index), counter, due, NewMessage { record, expires_at });
             } else {
-                let (cell, shown) = (numbers.cell, fields.enqueued_number);
-                let arriving = (record, expires_at);
-                let counter = self.add_arriving((index, cell), subscribers, &mut batch, arriving, shown)?;
+                let (cell, number) = (numbers.cell, fields.enqueued_number);
+                let destination_write = (record, expires_at);
+                let counter = self.add_message((index, cell), subscribers, &mut batch, destination_write, number)?;
                 numbers.taken.extend(counter);
             }
         }
-        Ok(Arriving {
+        Ok(DestinationWrite {
             batch,
             admission,
             numbers,
@@ -184,20 +185,20 @@ impl Entity {
 }
 
 /// The operation of messages that came to a cell from other shards, or have left there.
-pub(crate) fn arrived(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
+pub(crate) fn arrived_operation(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
     WriteOperation::Arrived { cell, is_over, origins }
 }
 
 /// Forgets where messages came from: they have left there, or did not come.
-pub(crate) fn forget(cell: &Cell, origins: Vec<Origin>, wait: &Wait<'_>) {
+pub(crate) fn forget_origins(cell: &Cell, origins: Vec<Origin>, wait: &Wait<'_>) {
     // Not waited for: until it is written, an origin is known for which there is nothing.
-    let _ = cell.write_unawaited(arrived(cell, true, origins), wait);
+    let _ = cell.write_unawaited(arrived_operation(cell, true, origins), wait);
 }
 
-impl Source<'_> {
+impl ForwardSource<'_> {
     /// Removes messages that are stored at their destination; true once that is written.
-    fn remove(&self, run: &[Moving], moment: Moment, wait: &Wait<'_>) -> bool {
-        let keys: Vec<_> = run.iter().map(|moving| moving.key).collect();
+    fn remove(&self, messages: &[MovingMessage], moment: Moment, wait: &Wait<'_>) -> bool {
+        let keys: Vec<_> = messages.iter().map(|moving| moving.key).collect();
         let remove = WriteOperation::Remove {
             cell: self.cell,
             sub_queue: self.sub_queue,
@@ -208,7 +209,7 @@ impl Source<'_> {
     }
 
     /// Moves a message that will not be taken to the dead-letter queue of its entity.
-    pub(super) fn bury(
+    pub(super) fn dead_letter(
         &self,
         key: LockKey,
         record: &StoredRecord,
@@ -222,7 +223,7 @@ impl Source<'_> {
             .load(record)
             .and_then(|record| with_dead_letter(&record, Some(reason), Some(description), &[]));
         let Ok(record) = marked else {
-            super::turn::unlock(self.cell, self.sub_queue, key, moment.ticks);
+            super::worker::unlock(self.cell, self.sub_queue, key, moment.ticks);
             return false;
         };
         let settle = WriteOperation::settle(self.cell, SubQueue::Main, key, LockEnd::DeadLetter(record));

@@ -19,9 +19,9 @@ use oxbus_model::sync::{try_whole, whole};
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, Outcome};
 
-use super::aside::{Aside, Kept, Obstacle};
-use super::fate::Fate;
-use super::moving::{Moving, Source};
+use super::blocked::{BlockedMessage, BlockedMessages, Obstacle};
+use super::outcome::ForwardOutcome;
+use super::transfer::{ForwardSource, MovingMessage};
 use super::{Entity, SUB_QUEUES};
 use crate::shard::{Cell, ReadyCounts};
 
@@ -32,23 +32,23 @@ const BUDGET: usize = 1024;
 
 thread_local! {
     /// This thread has the turn of some entity.
-    static IS_MOVING: Flag<bool> = const { Flag::new(false) };
+    static IS_FORWARDING: Flag<bool> = const { Flag::new(false) };
 }
 
 /// What an entity has to move, and whose turn it is.
 #[derive(Default)]
 pub(in crate::entity) struct Forwarding {
     /// The cells that were asked for, one bit each; of the entity and of its dead-letter queue.
-    asked: [AtomicU64; 2],
+    requested: [AtomicU64; 2],
     /// The cells of which messages were put aside, likewise.
-    kept: [AtomicU64; 2],
+    blocked_cells: [AtomicU64; 2],
     /// Locked by who has the turn. Whole after a panic: what a panic left out of it stays held where it is, and goes on after the next
     /// open.
-    aside: Mutex<Aside>,
+    blocked: Mutex<BlockedMessages>,
     /// Who has the turn has done enough.
-    is_tired: AtomicBool,
+    budget_spent: AtomicBool,
     /// Threads that wait for the turn.
-    waiting: AtomicUsize,
+    waiters: AtomicUsize,
     /// Entities that move their messages here.
     pub(super) sources: RwLock<Vec<Weak<Entity>>>,
     /// Those were looked at already, further up the stack.
@@ -56,21 +56,21 @@ pub(in crate::entity) struct Forwarding {
 }
 
 /// Notes that this thread has a turn, until it is dropped.
-struct InTurn {
-    was_moving: bool,
+struct NestingGuard {
+    was_forwarding: bool,
 }
 
-impl InTurn {
+impl NestingGuard {
     fn begin() -> Self {
         Self {
-            was_moving: IS_MOVING.replace(true),
+            was_forwarding: IS_FORWARDING.replace(true),
         }
     }
 }
 
-impl Drop for InTurn {
+impl Drop for NestingGuard {
     fn drop(&mut self) {
-        IS_MOVING.set(self.was_moving);
+        IS_FORWARDING.set(self.was_forwarding);
     }
 }
 
@@ -79,21 +79,23 @@ fn position(sub_queue: SubQueue) -> usize {
 }
 
 impl Forwarding {
-    fn ask(&self, sub_queue: SubQueue, index: usize) {
-        self.asked[position(sub_queue)].fetch_or(1 << index, Ordering::SeqCst);
+    fn request(&self, sub_queue: SubQueue, index: usize) {
+        self.requested[position(sub_queue)].fetch_or(1 << index, Ordering::SeqCst);
     }
 
-    fn is_asked(&self) -> bool {
-        self.asked.iter().any(|asked| asked.load(Ordering::SeqCst) != 0)
+    fn has_requests(&self) -> bool {
+        self.requested
+            .iter()
+            .any(|requested| requested.load(Ordering::SeqCst) != 0)
     }
 
     /// Takes one of the cells that were asked for.
-    fn next_asked(&self) -> Option<(SubQueue, usize)> {
-        for (asked, sub_queue) in self.asked.iter().zip(SUB_QUEUES) {
-            let cells = asked.load(Ordering::SeqCst);
+    fn next_request(&self) -> Option<(SubQueue, usize)> {
+        for (requested, sub_queue) in self.requested.iter().zip(SUB_QUEUES) {
+            let cells = requested.load(Ordering::SeqCst);
             if cells != 0 {
                 let index = cells.trailing_zeros();
-                asked.fetch_and(!(1 << index), Ordering::SeqCst);
+                requested.fetch_and(!(1 << index), Ordering::SeqCst);
                 return Some((sub_queue, index as usize));
             }
         }
@@ -101,31 +103,31 @@ impl Forwarding {
     }
 
     /// The turn; `None` when somebody has it who will look at what was asked for.
-    fn take_turn(&self) -> Option<MutexGuard<'_, Aside>> {
+    fn acquire(&self) -> Option<MutexGuard<'_, BlockedMessages>> {
         // Asked before the turn is seen taken here; given back before what was asked is looked at there: one sees the other.
         fence(Ordering::SeqCst);
-        let turn = match try_whole(self.aside.try_lock()) {
+        let turn = match try_whole(self.blocked.try_lock()) {
             Some(turn) => turn,
-            None if IS_MOVING.get() || !self.is_tired.load(Ordering::SeqCst) => return None,
-            None => self.wait_for_turn(),
+            None if IS_FORWARDING.get() || !self.budget_spent.load(Ordering::SeqCst) => return None,
+            None => self.wait_for_lock(),
         };
-        self.is_tired.store(false, Ordering::SeqCst);
+        self.budget_spent.store(false, Ordering::SeqCst);
         Some(turn)
     }
 
-    fn wait_for_turn(&self) -> MutexGuard<'_, Aside> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let turn = whole(self.aside.lock());
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    fn wait_for_lock(&self) -> MutexGuard<'_, BlockedMessages> {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let turn = whole(self.blocked.lock());
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
         turn
     }
 
-    fn note_kept(&self, aside: &Aside, place: (SubQueue, usize)) {
-        let kept = &self.kept[position(place.0)];
-        if aside.has(place) {
-            kept.fetch_or(1 << place.1, Ordering::SeqCst);
-        } else if kept.load(Ordering::SeqCst) & 1 << place.1 != 0 {
-            kept.fetch_and(!(1 << place.1), Ordering::SeqCst);
+    fn update_blocked(&self, blocked: &BlockedMessages, from: (SubQueue, usize)) {
+        let blocked_cells = &self.blocked_cells[position(from.0)];
+        if blocked.contains(from) {
+            blocked_cells.fetch_or(1 << from.1, Ordering::SeqCst);
+        } else if blocked_cells.load(Ordering::SeqCst) & 1 << from.1 != 0 {
+            blocked_cells.fetch_and(!(1 << from.1), Ordering::SeqCst);
         }
     }
 }
@@ -133,8 +135,8 @@ impl Forwarding {
 impl Entity {
     /// Moves what is ready in a cell to the destination.
     pub(in crate::entity) fn forward(&self, sub_queue: SubQueue, index: usize, wait: &Wait<'_>) {
-        self.forwarding.ask(sub_queue, index);
-        self.move_asked(BUDGET, wait);
+        self.forwarding.request(sub_queue, index);
+        self.serve_requests(BUDGET, wait);
     }
 
     /// Tries again to move what stayed.
@@ -143,11 +145,11 @@ impl Entity {
     }
 
     /// The settings, the destination or a partition changed: moves everything that is there, or puts it back to be received.
-    pub(crate) fn forward_anew(&self, wait: &Wait<'_>) {
+    pub(crate) fn restart_forwarding(&self, wait: &Wait<'_>) {
         let ticks = self.core().clock().ticks();
         // Waited for: once the settings are changed, no message goes by the old ones.
-        let turn = InTurn::begin();
-        let mut aside = self.forwarding.wait_for_turn();
+        let turn = NestingGuard::begin();
+        let mut blocked = self.forwarding.wait_for_lock();
         for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
             self.recall_all(sub_queue, wait);
         }
@@ -158,14 +160,14 @@ impl Entity {
         }
         for (index, cell) in self.cells() {
             for sub_queue in SUB_QUEUES {
-                let place = (sub_queue, index);
-                for (obstacle, _) in aside.of(place) {
-                    aside.release(place, obstacle, cell, ticks);
+                let from = (sub_queue, index);
+                for (obstacle, _) in blocked.obstacles(from) {
+                    blocked.release(from, obstacle, cell, ticks);
                 }
-                self.forwarding.note_kept(&aside, place);
+                self.forwarding.update_blocked(&blocked, from);
             }
         }
-        drop(aside);
+        drop(blocked);
         drop(turn);
         let forwarding = SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it));
         let counted = forwarding.flat_map(|it| {
@@ -181,58 +183,58 @@ impl Entity {
                 continue;
             }
             // A nested call finds nothing new about what was put aside, and its caller would look again and again.
-            let kept = if IS_MOVING.get() {
+            let blocked_cells = if IS_FORWARDING.get() {
                 0
             } else {
-                self.forwarding.kept[position(sub_queue)].load(Ordering::SeqCst)
+                self.forwarding.blocked_cells[position(sub_queue)].load(Ordering::SeqCst)
             };
             for (index, cell) in self.cells() {
-                let is_kept = kept & 1 << index != 0;
-                if self.shard(index).health().serves() && (is_kept || cell.store(sub_queue).has_ready()) {
-                    self.forwarding.ask(sub_queue, index);
+                let has_blocked = blocked_cells & 1 << index != 0;
+                if self.shard(index).health().serves() && (has_blocked || cell.store(sub_queue).has_ready()) {
+                    self.forwarding.request(sub_queue, index);
                 }
             }
         }
-        if self.forwarding.is_asked() {
-            self.move_asked(budget, wait);
+        if self.forwarding.has_requests() {
+            self.serve_requests(budget, wait);
         }
     }
 
-    fn move_asked(&self, budget: usize, wait: &Wait<'_>) {
+    fn serve_requests(&self, budget: usize, wait: &Wait<'_>) {
         loop {
-            let Some(mut aside) = self.forwarding.take_turn() else {
+            let Some(mut blocked) = self.forwarding.acquire() else {
                 return;
             };
-            let turn = InTurn::begin();
-            self.move_all(&mut aside, budget, wait);
+            let turn = NestingGuard::begin();
+            self.forward_requested(&mut blocked, budget, wait);
             drop(turn);
-            drop(aside);
+            drop(blocked);
             fence(Ordering::SeqCst);
             // Who waits goes on; what was asked for by those who did not is looked at here.
-            if !self.forwarding.is_asked() || self.forwarding.waiting.load(Ordering::SeqCst) > 0 {
+            if !self.forwarding.has_requests() || self.forwarding.waiters.load(Ordering::SeqCst) > 0 {
                 return;
             }
         }
     }
 
     /// Moves all that is asked for, unless somebody waits to go on.
-    fn move_all(&self, aside: &mut Aside, budget: usize, wait: &Wait<'_>) {
+    fn forward_requested(&self, blocked: &mut BlockedMessages, budget: usize, wait: &Wait<'_>) {
         let mut moved = 0;
-        while let Some(place) = self.forwarding.next_asked() {
-            let (sub_queue, index) = place;
+        while let Some(from) = self.forwarding.next_request() {
+            let (sub_queue, index) = from;
             let Some(cell) = self.cell(index) else { continue };
-            self.retry(aside, place, cell, wait);
+            self.retry(blocked, from, cell, wait);
             loop {
-                let run = self.forward_run(aside, place, cell, wait);
-                self.forwarding.note_kept(aside, place);
+                let run = self.forward_run(blocked, from, cell, wait);
+                self.forwarding.update_blocked(blocked, from);
                 if run == 0 {
                     break;
                 }
                 moved += run;
                 if moved >= budget {
-                    self.forwarding.is_tired.store(true, Ordering::SeqCst);
-                    if self.forwarding.waiting.load(Ordering::SeqCst) > 0 {
-                        self.forwarding.ask(sub_queue, index);
+                    self.forwarding.budget_spent.store(true, Ordering::SeqCst);
+                    if self.forwarding.waiters.load(Ordering::SeqCst) > 0 {
+                        self.forwarding.request(sub_queue, index);
                         return;
                     }
                 }
@@ -241,25 +243,25 @@ impl Entity {
     }
 
     /// Puts back what may be moved now.
-    fn retry(&self, aside: &mut Aside, place: (SubQueue, usize), cell: &Cell, wait: &Wait<'_>) {
-        if !aside.has(place) {
+    fn retry(&self, blocked: &mut BlockedMessages, from: (SubQueue, usize), cell: &Cell, wait: &Wait<'_>) {
+        if !blocked.contains(from) {
             return;
         }
-        let (sub_queue, index) = place;
+        let (sub_queue, index) = from;
         let destination = self.destination(sub_queue);
         let ticks = self.core().clock().ticks();
-        for (obstacle, first) in aside.of(place) {
+        for (obstacle, first) in blocked.obstacles(from) {
             let goes = match (obstacle, &destination) {
                 (Obstacle::Cell(to), Some(destination)) => {
                     to >= usize::from(destination.partitions()) || destination.shard(to).health().fault().is_none()
                 }
                 (Obstacle::Cell(_), None) => true,
-                (Obstacle::Nowhere | Obstacle::Refused(_), _) => {
+                (Obstacle::AllCells | Obstacle::Rejected(_), _) => {
                     let mut found = Vec::new();
                     cell.store(sub_queue).peek(first.key.counter, 1, &mut found);
                     found.first().is_none_or(|message| {
-                        let source = Source { sub_queue, index, cell };
-                        let fate = self.fate(
+                        let source = ForwardSource { sub_queue, index, cell };
+                        let forward_outcome = self.forward_outcome(
                             source,
                             first.key.counter,
                             &message.record,
@@ -267,12 +269,12 @@ impl Entity {
                             |_| Some(0),
                             wait,
                         );
-                        !matches!(fate, Fate::Stays(again) if again == obstacle)
+                        !matches!(forward_outcome, ForwardOutcome::Block(again) if again == obstacle)
                     })
                 }
             };
             if goes {
-                aside.release(place, obstacle, cell, ticks);
+                blocked.release(from, obstacle, cell, ticks);
             }
         }
     }
@@ -284,8 +286,14 @@ impl Entity {
     }
 
     /// Moves a run of messages, or puts them aside; how many there were.
-    fn forward_run(&self, aside: &mut Aside, place: (SubQueue, usize), cell: &Cell, wait: &Wait<'_>) -> usize {
-        let (sub_queue, index) = place;
+    fn forward_run(
+        &self,
+        blocked: &mut BlockedMessages,
+        from: (SubQueue, usize),
+        cell: &Cell,
+        wait: &Wait<'_>,
+    ) -> usize {
+        let (sub_queue, index) = from;
         // One that may not be received from keeps its messages. A setting may have changed on the way.
         if !self.is_forwarding(sub_queue) || self.check_receives().is_err() || !self.shard(index).health().serves() {
             return 0;
@@ -296,7 +304,7 @@ impl Entity {
             ..self.core().clock().moment()
         };
         let mut claims = Vec::new();
-        let (_, buried) = cell.claim_or_expire(
+        let (_, dead_lettered) = cell.claim_or_expire(
             sub_queue,
             RUN,
             ClaimMode::Cache,
@@ -305,35 +313,35 @@ impl Entity {
             wait,
         );
         let mut ended = ReadyCounts {
-            dead_letters: buried,
+            dead_letters: dead_lettered,
             ..ReadyCounts::default()
         };
-        let source = Source { sub_queue, index, cell };
+        let source = ForwardSource { sub_queue, index, cell };
         let count = claims.len();
-        let mut runs: Vec<(usize, Vec<Moving>)> = Vec::new();
+        let mut runs: Vec<(usize, Vec<MovingMessage>)> = Vec::new();
         for ClaimedMessage { key, record, .. } in claims {
             let on_the_way = |to: usize| {
                 let run = runs.iter().find(|(its, _)| *its == to);
                 let bytes = run.map_or(0, |(_, run)| run.iter().map(|moving| moving.record.len()).sum());
-                (!aside.waits_for(place, to)).then_some(bytes)
+                (!blocked.waits_for(from, to)).then_some(bytes)
             };
-            match self.fate(source, key.counter, &record, destination.as_ref(), on_the_way, wait) {
-                Fate::Goes(to, record) => {
-                    let moving = Moving { key, record };
+            match self.forward_outcome(source, key.counter, &record, destination.as_ref(), on_the_way, wait) {
+                ForwardOutcome::Move(to, record) => {
+                    let moving = MovingMessage { key, record };
                     match runs.iter_mut().find(|(its, _)| *its == to) {
                         Some((_, run)) => run.push(moving),
                         None => runs.push((to, vec![moving])),
                     }
                 }
-                Fate::Stays(obstacle) => {
-                    self.tell_blocked(place, obstacle);
+                ForwardOutcome::Block(obstacle) => {
+                    self.log_blocked(from, obstacle);
                     let is_locked = false;
-                    aside.put(place, obstacle, Kept { key, is_locked });
+                    blocked.insert(from, obstacle, BlockedMessage { key, is_locked });
                 }
-                Fate::Buried(reason, description) => {
+                ForwardOutcome::DeadLetter(reason, description) => {
                     let locked = lock(cell, sub_queue, key);
                     let is_done =
-                        locked.is_some_and(|key| source.bury(key, &record, reason, &description, moment, wait));
+                        locked.is_some_and(|key| source.dead_letter(key, &record, reason, &description, moment, wait));
                     if is_done {
                         event!(
                             MESSAGE_DEAD_LETTERED,
@@ -355,13 +363,13 @@ impl Entity {
             });
             let done = destination
                 .as_ref()
-                .is_some_and(|it| self.move_run(source, (it, to), &run, moment, wait));
+                .is_some_and(|it| self.move_batch(source, (it, to), &run, moment, wait));
             if !done {
-                self.tell_blocked(place, Obstacle::Cell(to));
+                self.log_blocked(from, Obstacle::Cell(to));
                 // It may be on its way to that cell still: it goes there or nowhere.
                 for moving in run {
                     let (key, is_locked) = (moving.key, true);
-                    aside.put(place, Obstacle::Cell(to), Kept { key, is_locked });
+                    blocked.insert(from, Obstacle::Cell(to), BlockedMessage { key, is_locked });
                 }
             }
         }
@@ -371,7 +379,7 @@ impl Entity {
 
     /// Says that messages stay where they are.
     #[cold]
-    fn tell_blocked(&self, (sub_queue, index): (SubQueue, usize), obstacle: Obstacle) {
+    fn log_blocked(&self, (sub_queue, index): (SubQueue, usize), obstacle: Obstacle) {
         event!(
             FORWARD_BLOCKED,
             entity = self.name().as_str(),
@@ -382,12 +390,12 @@ impl Entity {
     }
 
     /// Messages of a cell that were put aside: cached ones, and locked ones.
-    pub(in crate::entity) fn kept_aside(&self, sub_queue: SubQueue, index: usize) -> (u64, u64) {
+    pub(in crate::entity) fn count_blocked(&self, sub_queue: SubQueue, index: usize) -> (u64, u64) {
         if !self.is_forwarding(sub_queue) {
             return (0, 0);
         }
-        let aside = whole(self.forwarding.aside.lock());
-        aside.count((sub_queue, index))
+        let blocked = whole(self.forwarding.blocked.lock());
+        blocked.count((sub_queue, index))
     }
 }
 

@@ -10,7 +10,7 @@ use oxbus_model::{Counter, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::{ClaimedMessage, MessagePhase};
 
-use super::consumer::Part;
+use super::consumer::PartitionReservation;
 use crate::entity::Entity;
 use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
 
@@ -31,8 +31,8 @@ pub(super) struct Bounds<'a> {
 }
 
 /// A cell that is taken from.
-struct Place<'a> {
-    queue: &'a Entity,
+struct CellClaim<'a> {
+    entity: &'a Entity,
     sub_queue: SubQueue,
     index: usize,
     cell: &'a Cell,
@@ -40,13 +40,13 @@ struct Place<'a> {
     from: Counter,
     /// No number from here on.
     end: Counter,
-    held: Vec<ReservedMessage>,
+    locked: Vec<ReservedMessage>,
     ended: ReadyCounts,
 }
 
 /// What is left to take.
 #[derive(Clone, Copy)]
-struct Left {
+struct ClaimBudget {
     messages: usize,
     bytes: u64,
 }
@@ -59,7 +59,12 @@ impl Entity {
     }
 
     /// Takes hold of messages within bounds; nothing where nothing is.
-    pub(super) fn take_fairly(&self, sub_queue: SubQueue, bounds: &Bounds<'_>, wait: &Wait<'_>) -> Vec<Part> {
+    pub(super) fn claim_fairly(
+        &self,
+        sub_queue: SubQueue,
+        bounds: &Bounds<'_>,
+        wait: &Wait<'_>,
+    ) -> Vec<PartitionReservation> {
         // What stands in a cache has a lower number than what is ready.
         self.recall_all(sub_queue, wait);
         let now = self.now();
@@ -67,65 +72,65 @@ impl Entity {
         let serving = self
             .cells()
             .filter(|(index, cell)| self.shard(*index).health().serves() && cell.store(sub_queue).has_ready());
-        let mut places: Vec<Place<'_>> = serving
-            .map(|(index, cell)| Place {
-                queue: self,
+        let mut cells: Vec<CellClaim<'_>> = serving
+            .map(|(index, cell)| CellClaim {
+                entity: self,
                 sub_queue,
                 index,
                 cell,
-                from: where_to_begin(cell, sub_queue, bound(bounds.starts, index, Counter::FIRST)),
+                from: first_counter(cell, sub_queue, bound(bounds.starts, index, Counter::FIRST)),
                 end: bound(bounds.ends, index, Counter::MAX),
-                held: Vec::new(),
+                locked: Vec::new(),
                 ended: ReadyCounts::default(),
             })
             .collect();
-        if places.is_empty() {
+        if cells.is_empty() {
             return Vec::new();
         }
         // The one that comes first changes, for when there is less to take than there are partitions.
-        let first = self.receivable(sub_queue).next_rotation() as usize % places.len();
-        places.rotate_left(first);
-        let mut left = Left {
+        let first = self.receivable(sub_queue).next_rotation() as usize % cells.len();
+        cells.rotate_left(first);
+        let mut left = ClaimBudget {
             messages: bounds.messages,
             bytes: bounds.bytes,
         };
-        let mut open: Vec<usize> = (0..places.len()).collect();
+        let mut open: Vec<usize> = (0..cells.len()).collect();
         let mut is_first = true;
         while !open.is_empty() && left.messages > 0 && left.bytes > 0 {
-            let mut again = Vec::with_capacity(open.len());
-            let mut took = false;
-            let equal = Left {
+            let mut still_open = Vec::with_capacity(open.len());
+            let mut any_taken = false;
+            let equal = ClaimBudget {
                 messages: left.messages.div_ceil(open.len()),
                 bytes: left.bytes.div_ceil(open.len() as u64),
             };
             for at in &open {
-                let share = Left {
+                let share = ClaimBudget {
                     messages: equal.messages.min(left.messages),
                     bytes: equal.bytes.min(left.bytes),
                 };
-                let (taken, has_more) = places[*at].take(share, left, is_first, now, wait);
+                let (taken, has_more) = cells[*at].take(share, left, is_first, now, wait);
                 left.messages -= taken.messages;
                 left.bytes = left.bytes.saturating_sub(taken.bytes);
                 is_first &= taken.messages == 0;
-                took |= taken.messages > 0;
+                any_taken |= taken.messages > 0;
                 if has_more {
-                    again.push(*at);
+                    still_open.push(*at);
                 }
                 if left.messages == 0 || left.bytes == 0 {
                     break;
                 }
             }
-            if !took {
+            if !any_taken {
                 break;
             }
-            open = again;
+            open = still_open;
         }
         let mut parts = Vec::new();
-        for mut place in places {
-            self.announce(place.index, place.ended, wait);
-            if !place.held.is_empty() {
-                place.held.sort_unstable_by_key(|it| it.key.counter);
-                parts.push(Part::of(place.index, place.held));
+        for mut cell_claim in cells {
+            self.announce(cell_claim.index, cell_claim.ended, wait);
+            if !cell_claim.locked.is_empty() {
+                cell_claim.locked.sort_unstable_by_key(|it| it.key.counter);
+                parts.push(PartitionReservation::of(cell_claim.index, cell_claim.locked));
             }
         }
         parts.sort_unstable_by_key(|part| part.index);
@@ -135,7 +140,7 @@ impl Entity {
 
 /// Where to begin: at the first message, unless there are some below `start`, which are to be left alone. Numbers only rise, so
 /// none comes below it afterwards.
-fn where_to_begin(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
+fn first_counter(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
     let mut lowest = Vec::new();
     if start > Counter::FIRST {
         cell.store(sub_queue).peek(Counter::FIRST, 1, &mut lowest);
@@ -144,10 +149,17 @@ fn where_to_begin(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
     if is_below { start } else { Counter::FIRST }
 }
 
-impl Place<'_> {
+impl CellClaim<'_> {
     /// Takes a share of what is left; how much, and whether there may be more.
-    fn take(&mut self, share: Left, left: Left, is_first: bool, now: Timestamp, wait: &Wait<'_>) -> (Left, bool) {
-        let mut taken = Left { messages: 0, bytes: 0 };
+    fn take(
+        &mut self,
+        share: ClaimBudget,
+        left: ClaimBudget,
+        is_first: bool,
+        now: Timestamp,
+        wait: &Wait<'_>,
+    ) -> (ClaimBudget, bool) {
+        let mut taken = ClaimBudget { messages: 0, bytes: 0 };
         let mut run = RUN_MIN;
         while taken.messages < share.messages && taken.bytes < share.bytes {
             let wanted = run.min(share.messages - taken.messages);
@@ -172,8 +184,8 @@ impl Place<'_> {
                 taken.bytes += bytes;
                 kept += 1;
             }
-            self.give_back(&claims[kept..], wait);
-            self.held.extend(claims[..kept].iter().map(ReservedMessage::from));
+            self.release_excess(&claims[kept..], wait);
+            self.locked.extend(claims[..kept].iter().map(ReservedMessage::from));
             if kept < claims.len() || !has_more {
                 return (taken, has_more);
             }
@@ -183,12 +195,12 @@ impl Place<'_> {
 
     /// Takes hold of the next messages within the bounds, and says whether there may be more.
     fn claim(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
-        let dead_letter_expired = self.queue.settings().dead_lettering_on_message_expiration;
+        let dead_letter_expired = self.entity.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         if self.from > Counter::FIRST {
             return self.claim_from(wanted, now, wait);
         }
-        let (taken, buried) = self.cell.claim_or_expire(
+        let (taken, dead_lettered) = self.cell.claim_or_expire(
             self.sub_queue,
             wanted,
             RESERVATION_LOCK,
@@ -196,16 +208,16 @@ impl Place<'_> {
             &mut claims,
             wait,
         );
-        self.ended.dead_letters += buried;
+        self.ended.dead_letters += dead_lettered;
         let within = claims.partition_point(|claimed| claimed.key.counter < self.end);
-        self.give_back(&claims[within..], wait);
+        self.release_excess(&claims[within..], wait);
         claims.truncate(within);
         (claims, taken == wanted && within == taken)
     }
 
     /// The same where lower numbers are left alone: looks first, and takes by number.
     fn claim_from(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
-        let dead_letter_expired = self.queue.settings().dead_lettering_on_message_expiration;
+        let dead_letter_expired = self.entity.settings().dead_lettering_on_message_expiration;
         let mut claims = Vec::with_capacity(wanted);
         while claims.len() < wanted {
             let mut page = Vec::new();
@@ -232,7 +244,7 @@ impl Place<'_> {
     }
 
     /// Gives back what is too much; nothing is charged.
-    fn give_back(&mut self, claims: &[ClaimedMessage], wait: &Wait<'_>) {
+    fn release_excess(&mut self, claims: &[ClaimedMessage], wait: &Wait<'_>) {
         if claims.is_empty() {
             return;
         }
@@ -241,11 +253,11 @@ impl Place<'_> {
         } else {
             self.from
         };
-        let held: Vec<ReservedMessage> = claims.iter().map(ReservedMessage::from).collect();
-        let ticks = self.queue.core().clock().ticks();
-        let ready = self.cell.release_all(self.sub_queue, held.iter(), ticks);
+        let locked: Vec<ReservedMessage> = claims.iter().map(ReservedMessage::from).collect();
+        let ticks = self.entity.core().clock().ticks();
+        let ready = self.cell.release_all(self.sub_queue, locked.iter(), ticks);
         if ready > 0 {
-            self.queue.publish(self.sub_queue, self.index, ready, wait);
+            self.entity.notify(self.sub_queue, self.index, ready, wait);
         }
     }
 }

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Making a reservation, and taking it up again.
+//!
+//! Its consumer comes back with the same number after a crash, at a retry, or because it wants the next batch. While the
+//! reservation is live it finds the same messages. When it lapsed it finds those that nobody else took; the others are not its
+//! any more, also when they come back: a batch that grew could be taken for one that was handled already.
+//! A consumer that was acquired anew begins the batch again: that is another delivery of each message.
+
+use std::time::Duration;
+
+use oxbus_log::event;
+use oxbus_model::caps::RESERVATIONS_MAX;
+use oxbus_model::name::SubQueue;
+use oxbus_model::options::Durability;
+use oxbus_model::{Counter, Error, ErrorKind, Moment, Result, SequenceNumber, Ticks, Timestamp};
+use oxbus_store::Wait;
+use oxbus_store::shard_log::SpaceClass;
+
+use super::claim::Bounds;
+use super::consumer::{Consumer, ConsumerState, PartitionReservation, Reservation, ReservationPhase};
+use super::plan::{ReservationPlan, ReserveOptions};
+use crate::entity::Entity;
+use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
+use crate::write::{ShardWrite, WriteOperation};
+
+/// What happened in cells.
+pub(super) type CellReadyCounts = Vec<(usize, ReadyCounts)>;
+
+/// Whole milliseconds.
+pub(super) fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Entity {
+    /// Reserves messages under a number, or takes up what that number has. `None` when nothing is there.
+    pub(crate) fn reserve(
+        &self,
+        sub_queue: SubQueue,
+        name: &str,
+        (epoch, n): (u64, u64),
+        options: &ReserveOptions,
+        wait: &Wait<'_>,
+    ) -> Result<Option<ReservationPlan>> {
+        let consumer = self.consumer(sub_queue, name)?;
+        let guard = consumer.lock_exclusive(wait)?;
+        self.tick(self.core().clock().moment(), wait);
+        self.check_home_serves(&consumer, wait)?;
+        let is_known = {
+            let state = consumer.state();
+            state.check_epoch(name, epoch)?;
+            state.check_not_completed(name, n)?;
+            let is_known = state.reservations.contains_key(&n);
+            if !is_known {
+                check_next(&state, name, n)?;
+            }
+            is_known
+        };
+        let plan = if is_known {
+            self.resume(&consumer, n, options.lock, wait).map(Some)
+        } else {
+            self.reserve_new(&consumer, n, options, wait)
+        };
+        drop(guard);
+        plan
+    }
+
+    /// Takes up what a number has.
+    pub(crate) fn plan(
+        &self,
+        sub_queue: SubQueue,
+        name: &str,
+        (epoch, n): (u64, u64),
+        lock: Duration,
+        wait: &Wait<'_>,
+    ) -> Result<ReservationPlan> {
+        let consumer = self.consumer(sub_queue, name)?;
+        let guard = consumer.lock_exclusive(wait)?;
+        self.tick(self.core().clock().moment(), wait);
+        self.check_home_serves(&consumer, wait)?;
+        {
+            let state = consumer.state();
+            state.check_epoch(name, epoch)?;
+            state.check_not_completed(name, n)?;
+        }
+        let plan = self.resume(&consumer, n, lock, wait);
+        drop(guard);
+        plan
+    }
+
+    fn check_home_serves(&self, consumer: &Consumer, wait: &Wait<'_>) -> Result<()> {
+        let shard = self.shard(consumer.home);
+        shard.health().check_serves(shard.id(), wait)
+    }
+
+    /// When a reservation ends that is made, taken up or renewed now.
+    pub(super) fn deadline(&self, ticks: Ticks, lock_ms: u64) -> Ticks {
+        ticks.plus_ms(lock_ms + self.core().clock().lag_ms())
+    }
+
+    fn reserve_new(
+        &self,
+        consumer: &Consumer,
+        n: u64,
+        options: &ReserveOptions,
+        wait: &Wait<'_>,
+    ) -> Result<Option<ReservationPlan>> {
+        let starts = consumer.state().starts.clone();
+        let ends = options.upto.iter().flatten();
+        let ends: Vec<Counter> = ends.map(|end| SequenceNumber(*end).counter()).collect();
+        let bounds = Bounds {
+            messages: options.messages,
+            bytes: options.bytes,
+            starts: &starts,
+            ends: &ends,
+        };
+        let parts = self.claim_fairly(consumer.sub_queue, &bounds, wait);
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let lock_ms = ms(options.lock);
+        let deadline = self.deadline(self.core().clock().ticks(), lock_ms);
+        {
+            let mut state = consumer.state();
+            let reservation = Reservation {
+                stamp: state.stamp,
+                epoch: state.epoch,
+                lock_ms,
+                reserved: parts.iter().map(|part| part.ranges.len()).sum(),
+                phase: ReservationPhase::Live { deadline },
+                parts,
+            };
+            state.stamp += 1;
+            state.reservations.insert(n, reservation);
+            state.note_change();
+        }
+        self.consumers.note_deadline(deadline);
+        self.persist(consumer, SpaceClass::Adds, wait)?;
+        self.current_plan(consumer, n).map(Some)
+    }
+
+    fn resume(&self, consumer: &Consumer, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<ReservationPlan> {
+        if consumer.has_expired(n) {
+            // What stands in a cache is nobody's yet.
+            self.recall_all(consumer.sub_queue, wait);
+        }
+        let moment = self.core().clock().moment();
+        let mut charged = Vec::new();
+        let ended = {
+            let mut state = consumer.state();
+            let ended = self.make_live(consumer, &mut state, n, (moment, ms(lock)), &mut charged, wait)?;
+            state.note_change();
+            ended
+        };
+        for (index, ended) in ended {
+            self.announce(index, ended, wait);
+        }
+        let mut writes: Vec<_> = charged
+            .into_iter()
+            .map(|(cell, charged)| (cell, ShardWrite::of(charged, moment)))
+            .collect();
+        let begun = writes
+            .iter_mut()
+            .map(|(cell, write)| write.begin(cell, Durability::Os, wait));
+        for ticket in begun.collect::<std::result::Result<Vec<_>, _>>()? {
+            ticket.finish(wait)?;
+        }
+        self.persist(consumer, SpaceClass::Frees, wait)?;
+        self.current_plan(consumer, n)
+    }
+
+    /// Makes a reservation live, or live for longer.
+    fn make_live<'a>(
+        &'a self,
+        consumer: &Consumer,
+        state: &mut ConsumerState,
+        n: u64,
+        (moment, lock_ms): (Moment, u64),
+        charged: &mut Vec<(&'a Cell, WriteOperation<'a>)>,
+        wait: &Wait<'_>,
+    ) -> Result<CellReadyCounts> {
+        let (epoch, sub_queue) = (state.epoch, consumer.sub_queue);
+        let next = state.next_n();
+        let Some(reservation) = state.reservations.get_mut(&n) else {
+            let detail = format!(
+                "the consumer has no reservation of that number: it was cancelled, or never made; reserve the next one: consumer=`{}` \
+                 n={n} next={next}",
+                consumer.name
+            );
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        };
+        for part in &reservation.parts {
+            let shard = self.shard(part.index);
+            shard.health().check_serves(shard.id(), wait)?;
+        }
+        let mut ended = Vec::new();
+        let is_new_epoch = reservation.epoch != epoch;
+        let deadline = self.deadline(moment.ticks, lock_ms);
+        let mut until = deadline;
+        match reservation.phase {
+            ReservationPhase::Completed => {
+                let detail = format!(
+                    "that number is completed but for a partition that failed; complete it again: consumer=`{}` n={n}",
+                    consumer.name
+                );
+                return Err(Error::new(ErrorKind::CheckpointBehind, detail));
+            }
+            ReservationPhase::Expired => ended = self.relock(sub_queue, reservation, moment.now, wait),
+            ReservationPhase::Live { deadline: before } => {
+                until = deadline.max(before);
+                let max = self.deliveries_max(sub_queue);
+                for part in reservation.parts.iter_mut().filter(|_| is_new_epoch) {
+                    let Some(cell) = self.cell(part.index) else { continue };
+                    let (dead_lettered, operation) = cell.charge(sub_queue, &mut part.locked, max, moment.ticks, wait);
+                    charged.extend(operation.map(|operation| (cell, operation)));
+                    ended.push((part.index, dead_lettered));
+                    part.drop_unlocked();
+                }
+            }
+        }
+        reservation.epoch = epoch;
+        reservation.lock_ms = lock_ms;
+        reservation.phase = ReservationPhase::Live { deadline: until };
+        self.consumers.note_deadline(until);
+        Ok(ended)
+    }
+
+    /// Takes hold of the messages of a reservation that are nobody's, and leaves the others for good.
+    pub(super) fn relock(
+        &self,
+        sub_queue: SubQueue,
+        reservation: &mut Reservation,
+        now: Timestamp,
+        wait: &Wait<'_>,
+    ) -> CellReadyCounts {
+        let mut ended = Vec::new();
+        for part in &mut reservation.parts {
+            let dead_lettered = self.lock_part(sub_queue, part, now, wait);
+            ended.push((part.index, ReadyCounts::of(SubQueue::DeadLetter, dead_lettered)));
+            part.drop_unlocked();
+        }
+        ended
+    }
+
+    /// Takes hold of the messages of a part that are nobody's. Returns how many were buried because their time is over.
+    pub(super) fn lock_part(
+        &self,
+        sub_queue: SubQueue,
+        part: &mut PartitionReservation,
+        now: Timestamp,
+        wait: &Wait<'_>,
+    ) -> usize {
+        let Some(cell) = self.cell(part.index) else { return 0 };
+        let counters: Vec<Counter> = part.ranges.counters().collect();
+        let mut claims = Vec::with_capacity(counters.len());
+        let dead_lettered = cell.claim_these_or_expire(
+            sub_queue,
+            &counters,
+            RESERVATION_LOCK,
+            (now, self.settings().dead_lettering_on_message_expiration),
+            &mut claims,
+            wait,
+        );
+        part.locked = claims.iter().map(ReservedMessage::from).collect();
+        dead_lettered
+    }
+
+    /// Ends the holds of a reservation whose time is over.
+    pub(super) fn expire(
+        &self,
+        sub_queue: SubQueue,
+        reservation: &mut Reservation,
+        ticks: Ticks,
+        wait: &Wait<'_>,
+    ) -> CellReadyCounts {
+        reservation.phase = ReservationPhase::Expired;
+        let mut ended = Vec::new();
+        for part in &mut reservation.parts {
+            let locked = std::mem::take(&mut part.locked);
+            if let Some(cell) = self.cell(part.index) {
+                // Where nothing can be written, nothing is buried.
+                let serves = self.shard(part.index).health().serves();
+                let max = if serves {
+                    self.deliveries_max(sub_queue)
+                } else {
+                    u32::MAX
+                };
+                ended.push((
+                    part.index,
+                    cell.expire_reservation(sub_queue, &locked, max, ticks, wait),
+                ));
+            }
+        }
+        ended
+    }
+
+    /// Deliveries that a message may have; those of a dead-letter queue are not counted out (B-179).
+    fn deliveries_max(&self, sub_queue: SubQueue) -> u32 {
+        match sub_queue {
+            SubQueue::Main => self.settings().max_delivery_count,
+            SubQueue::DeadLetter => u32::MAX,
+        }
+    }
+
+    /// What a live reservation has.
+    fn current_plan(&self, consumer: &Consumer, n: u64) -> Result<ReservationPlan> {
+        let moment = self.core().clock().moment();
+        let plan = consumer.plan(&consumer.state(), n, moment);
+        plan.ok_or_else(|| self.reservation_lost(n, &consumer.name))
+    }
+
+    /// The error of a reservation that is not live any more.
+    pub(super) fn reservation_lost(&self, n: u64, name: &str) -> Error {
+        event!(
+            LOCK_LOST,
+            entity = self.name().as_str(),
+            consumer = name,
+            reservation = n
+        );
+        let detail = format!(
+            "the reservation is not live any more: its time was over, or it was completed or cancelled; plan it again: entity=`{}` \
+             consumer=`{name}` n={n}",
+            self.name().as_str()
+        );
+        Error::new(ErrorKind::MessageLockLost, detail)
+    }
+}
+
+/// Refuses a number that is not the next one, and more reservations than a consumer may have.
+fn check_next(state: &ConsumerState, name: &str, n: u64) -> Result<()> {
+    let next = state.next_n();
+    if n != next {
+        let detail = format!(
+            "a new reservation has the number behind the last one; reserve that: consumer=`{name}` n={n} next={next}"
+        );
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    }
+    if state.reservations.len() >= RESERVATIONS_MAX {
+        let detail = format!(
+            "the consumer has as many reservations as it may; complete the first one: consumer=`{name}` n={n} limit={RESERVATIONS_MAX}"
+        );
+        return Err(Error::new(ErrorKind::InvalidOperation, detail));
+    }
+    Ok(())
+}
