@@ -71,7 +71,7 @@ impl Receiver {
         // The fetch is charged once the journal says so.
         let fetch_mode = if is_durable { REMOVAL_LOCK } else { claim_mode };
         cell.store(self.sub_queue)
-            .lock_deferred(&counters, fetch_mode, moment.now, moment.ticks, &mut claims)
+            .lock_deferred(&counters, fetch_mode, moment.now, &mut claims)
             .map_err(|counter| {
                 self.end_found_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))

@@ -288,7 +288,7 @@ impl Entity {
             };
             if is_expired {
                 expired.push(claimed);
-            } else if let Some(key) = cell.store(sub_queue).hand_out(claimed.key, claim_mode) {
+            } else if let Some(key) = cell.store(sub_queue).deliver_cached(claimed.key, claim_mode) {
                 claimed.key = key;
                 locked.push(claimed);
             }

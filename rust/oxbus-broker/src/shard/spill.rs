@@ -109,7 +109,7 @@ impl CellState {
             ..
         } in synced
         {
-            self.dead_letters.leave_on_disk(counter, &record, location);
+            self.dead_letters.spill(counter, &record, location);
         }
         !self.unspilled.is_empty()
     }
