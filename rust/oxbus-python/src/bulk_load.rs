@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use oxbus_broker::shard::InjectedFault;
 use oxbus_broker::{BulkLoad, Namespace};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, PartitionId};
 use oxbus_store::Wait;
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pub(crate) struct _BulkLoad {
 
 impl _BulkLoad {
     fn take(&self) -> PyResult<Loading> {
-        let mut loading = whole(self.loading.get()?.lock());
+        let mut loading = ignore_poison(self.loading.get()?.lock());
         let ended = || Error::new(ErrorKind::InvalidOperation, "the load has ended; begin another");
         loading.take().ok_or_else(ended).or_raise()
     }
@@ -70,7 +70,7 @@ impl _BulkLoad {
             return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
         }
         let fault = InjectedFault::parse(fault).or_raise()?;
-        let loading = whole(self.loading.get()?.lock());
+        let loading = ignore_poison(self.loading.get()?.lock());
         loading
             .as_ref()
             .map_or(Ok(()), |it| it.load.inject_fault(fault, after))
@@ -82,7 +82,7 @@ impl _BulkLoad {
         let wait = convert::wait("wait_time", wait_time)?;
         let loading = self.take()?;
         let checked = blocking::run_for(py, true, None, |calls_off| loading.load.check_free(wait, calls_off))?;
-        *whole(self.loading.get()?.lock()) = Some(loading);
+        *ignore_poison(self.loading.get()?.lock()) = Some(loading);
         checked.or_raise()
     }
 
@@ -92,13 +92,13 @@ impl _BulkLoad {
         let mut loading = self.take()?;
         let pushed = blocking::run_for(data.py(), true, None, |_| {
             for chunk in &chunks {
-                oxbus_arrow::load(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
+                oxbus_arrow::load_rows(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
                 loading.rows += chunk.rows() as u64;
             }
             Ok(loading)
         });
         let loading = pushed?.or_raise()?;
-        *whole(self.loading.get()?.lock()) = Some(loading);
+        *ignore_poison(self.loading.get()?.lock()) = Some(loading);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use oxbus_model::Timestamp;
 use oxbus_model::message::AssignedId;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -100,5 +100,5 @@ impl Outgoing {
 
 /// Whole after a panic: each field is set in one step.
 fn guard(details: &Mutex<Details>) -> MutexGuard<'_, Details> {
-    whole(details.lock())
+    ignore_poison(details.lock())
 }

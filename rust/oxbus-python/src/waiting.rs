@@ -14,7 +14,7 @@ use oxbus_broker::client::WaitOptions;
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
@@ -35,14 +35,14 @@ static DURABLE: Mutex<Vec<Owned<CloseHandle>>> = Mutex::new(Vec::new());
 
 /// Lets the exit of the interpreter wake the receivers of a namespace.
 pub(crate) fn register(handle: WakeHandle) {
-    let mut namespaces = whole(NAMESPACES.lock());
+    let mut namespaces = ignore_poison(NAMESPACES.lock());
     namespaces.retain(WakeHandle::is_alive);
     namespaces.push(handle);
 }
 
 /// Lets the end of the process close a durable namespace.
 pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
-    let mut namespaces = whole(DURABLE.lock());
+    let mut namespaces = ignore_poison(DURABLE.lock());
     namespaces.retain(|handle| handle.if_ours().is_some_and(CloseHandle::is_alive));
     namespaces.push(handle);
 }
@@ -51,7 +51,7 @@ pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
 #[pyfunction]
 pub(crate) fn _close_durable(py: Python<'_>) {
     py.detach(|| {
-        let handles = std::mem::take(&mut *whole(DURABLE.lock()));
+        let handles = std::mem::take(&mut *ignore_poison(DURABLE.lock()));
         handles.iter().filter_map(Owned::if_ours).for_each(CloseHandle::close);
     });
 }
@@ -61,7 +61,7 @@ pub(crate) fn _close_durable(py: Python<'_>) {
 pub(crate) fn _wake_waiting(py: Python<'_>) {
     EXITING.store(true, Ordering::SeqCst);
     py.detach(|| {
-        let namespaces = std::mem::take(&mut *whole(NAMESPACES.lock()));
+        let namespaces = std::mem::take(&mut *ignore_poison(NAMESPACES.lock()));
         namespaces.iter().for_each(WakeHandle::wake_all);
     });
 }

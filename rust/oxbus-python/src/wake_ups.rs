@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use oxbus_broker::client::{Deliveries, WaitOptions, WaitRegistration, WaitSource, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use oxbus_store::wait_queue::{LookResult, NotifyCallback};
 use pyo3::IntoPyObjectExt;
@@ -36,7 +36,7 @@ struct Notified {
 
 impl Notified {
     fn note(&self, number: u64) {
-        whole(self.numbers.lock()).push(number);
+        ignore_poison(self.numbers.lock()).push(number);
         if !self.has_byte.swap(true, Ordering::SeqCst) {
             // A socket that is full is readable already.
             let _ = (&self.writer).write(&[1]);
@@ -97,7 +97,7 @@ impl WakeUps {
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
         // After the bytes, before the numbers: a notification from here on writes another byte.
         self.notified.has_byte.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *whole(self.notified.numbers.lock()))
+        std::mem::take(&mut *ignore_poison(self.notified.numbers.lock()))
     }
 
     /// A wait that is notified under a number, and is over after `max_wait_time` seconds.
@@ -116,7 +116,7 @@ impl Waiter {
     /// Ends the wait; a notification that was not taken goes to the next one.
     fn cancel(&self) {
         if let Some(place) = self.place.if_ours() {
-            let left = std::mem::replace(&mut *whole(place.lock()), Place::Left);
+            let left = std::mem::replace(&mut *ignore_poison(place.lock()), Place::Left);
             drop(left);
         }
     }
@@ -155,7 +155,7 @@ impl Waiter {
 
 /// The place of the step before.
 fn take(place: &Mutex<Place>) -> Option<WaitRegistration> {
-    let mut place = whole(place.lock());
+    let mut place = ignore_poison(place.lock());
     match std::mem::replace(&mut *place, Place::NotWaiting) {
         Place::Waiting(waiting) => Some(waiting),
         Place::NotWaiting => None,
@@ -168,7 +168,7 @@ fn take(place: &Mutex<Place>) -> Option<WaitRegistration> {
 
 /// Keeps the place until the next step, unless the task has left during this one.
 fn wait(place: &Mutex<Place>, waiting: WaitRegistration) {
-    let mut place = whole(place.lock());
+    let mut place = ignore_poison(place.lock());
     if !matches!(*place, Place::Left) {
         *place = Place::Waiting(waiting);
     }

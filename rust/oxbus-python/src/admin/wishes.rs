@@ -143,7 +143,7 @@ fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
     for right in given.try_iter()? {
         let right = right?;
         let name = text("rights", &right)?;
-        let right = AccessRight::named(name).ok_or_else(|| {
+        let right = AccessRight::from_name(name).ok_or_else(|| {
             PyValueError::new_err(format!(
                 "rights has a name that is none; use Manage, Send or Listen: `{name}`"
             ))

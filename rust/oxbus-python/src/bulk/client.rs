@@ -30,9 +30,9 @@ pub(crate) struct BulkClient {
 impl BulkClient {
     /// Makes a call that is answered in JSON.
     pub(super) fn ask(&self, py: Python<'_>, request: &Request, extra: Duration) -> PyResult<Value> {
-        let answer = self.link.run(py, extra, |client, patience| {
-            let mut answer = client.call(request, patience)?;
-            answer.read_up_to(ANSWER_BYTES_MAX, patience)
+        let answer = self.link.run(py, extra, |client, wait| {
+            let mut answer = client.call(request, wait)?;
+            answer.read_up_to(ANSWER_BYTES_MAX, wait)
         })?;
         parsed(&answer)
     }
@@ -44,10 +44,10 @@ impl BulkClient {
         request: &Request,
         extra: Duration,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
-        let (rows, next) = self.link.run(py, extra, |client, patience| {
-            let answer = client.call(request, patience)?;
+        let (rows, next) = self.link.run(py, extra, |client, wait| {
+            let answer = client.call(request, wait)?;
             let next = answer.next().and_then(|next| next.parse().ok());
-            Ok((Download::read(answer, patience)?, next))
+            Ok((Download::read(answer, wait)?, next))
         })?;
         Ok((rows.table(), next))
     }
@@ -55,9 +55,9 @@ impl BulkClient {
     /// Makes a call with rows that is answered in JSON.
     pub(super) fn upload(&self, data: &Bound<'_, PyAny>, request: &Request) -> PyResult<Value> {
         let mut upload = Upload::new(Batches::of(data)?).or_raise()?;
-        let answer = self.link.run(data.py(), Duration::ZERO, |client, patience| {
-            let mut answer = client.stream(request, patience, || upload.next())?;
-            answer.read_up_to(ANSWER_BYTES_MAX, patience)
+        let answer = self.link.run(data.py(), Duration::ZERO, |client, wait| {
+            let mut answer = client.stream(request, wait, || upload.next())?;
+            answer.read_up_to(ANSWER_BYTES_MAX, wait)
         })?;
         parsed(&answer)
     }

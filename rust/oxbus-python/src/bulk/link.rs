@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use oxbus_broker::SystemClock;
 use oxbus_model::{Clock, Effect, Error, ErrorKind, Timestamp};
-use oxbus_wire::client::{Client, Failure, Patience};
-use oxbus_wire::{ConnectionString, Fault, FaultKind};
+use oxbus_wire::client::{Client, ClientError, NetworkWaitOptions};
+use oxbus_wire::{ConnectionString, ServerError, ServerErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
@@ -105,19 +105,19 @@ impl Link {
         &self,
         py: Python<'_>,
         extra: Duration,
-        work: impl FnOnce(&Client, &Patience<'_>) -> Result<T, Failure> + Send,
+        work: impl FnOnce(&Client, &NetworkWaitOptions<'_>) -> Result<T, ClientError> + Send,
     ) -> PyResult<T> {
         let client = self.client()?;
         let timeout = self.timeout.saturating_add(extra);
         let (done, signal) = waiting::in_network(py, |slice, wants_to_leave| {
-            let patience = Patience {
+            let wait = NetworkWaitOptions {
                 timeout,
-                slice: slice.min(timeout),
-                wants_to_leave,
+                poll_interval: slice.min(timeout),
+                is_cancelled: wants_to_leave,
             };
-            work(client, &patience)
+            work(client, &wait)
         })?;
-        if let Some(signal) = signal.filter(|_| matches!(done, Err(Failure::Left))) {
+        if let Some(signal) = signal.filter(|_| matches!(done, Err(ClientError::Cancelled))) {
             return Err(signal);
         }
         done.map_err(|failure| raise_failure(py, failure))
@@ -125,24 +125,24 @@ impl Link {
 }
 
 /// The exception of a call that failed.
-fn raise_failure(py: Python<'_>, failure: Failure) -> PyErr {
+fn raise_failure(py: Python<'_>, failure: ClientError) -> PyErr {
     match failure {
-        Failure::Fault(fault) => raise_fault(py, fault),
-        Failure::Here(error) => raise(&error),
-        Failure::Connection(text, effect, source) => {
+        ClientError::Server(fault) => raise_fault(py, fault),
+        ClientError::Local(error) => raise(&error),
+        ClientError::Connection(text, effect, source) => {
             let exception = named_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
             with_cause(exception, source.as_deref().map(|source| source as _))
         }
-        Failure::Timeout(text, effect) => named_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
-        Failure::Left => {
+        ClientError::Timeout(text, effect) => named_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
+        ClientError::Cancelled => {
             let text = "the interpreter is exiting";
             named_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
         }
     }
 }
 
-fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
-    let Fault {
+fn raise_fault(py: Python<'_>, fault: ServerError) -> PyErr {
+    let ServerError {
         kind,
         detail,
         rows,
@@ -151,16 +151,16 @@ fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
         numbers,
     } = fault;
     match kind {
-        FaultKind::Broker(kind) => {
+        ServerErrorKind::Broker(kind) => {
             let error = Error::new(kind, detail).with_numbers(numbers);
             raise(&match effect {
                 Some(effect) => error.with_effect(effect),
                 None => error,
             })
         }
-        FaultKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
-        FaultKind::Unauthorized => named("ServiceBusAuthorizationError", &detail, |_| Ok(())),
-        FaultKind::PartialSend => named_with("PartialSendError", &detail, effect, &[], |keywords| {
+        ServerErrorKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
+        ServerErrorKind::Unauthorized => named("ServiceBusAuthorizationError", &detail, |_| Ok(())),
+        ServerErrorKind::PartialSend => named_with("PartialSendError", &detail, effect, &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),

@@ -7,14 +7,14 @@ use std::fmt::Display;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
-use oxbus_arrow::stream::{Decoder, Encoder, parts};
-use oxbus_model::caps::{BULK_PAGE_BYTES_MAX, BULK_PIECE_BYTES};
+use oxbus_arrow::stream::{Decoder, Encoder, split_batch};
+use oxbus_model::caps::{BULK_CHUNK_BYTES, BULK_PAGE_BYTES_MAX};
 use oxbus_model::{Error, Result};
-use oxbus_wire::client::{Answer, Failure, Patience};
+use oxbus_wire::client::{BulkResponse, ClientError, NetworkWaitOptions};
 
 /// Bytes that an answer is gathered in at first, and at most, while nobody knows how many there are.
 const PLACE_BYTES_MIN: usize = 64 << 10;
-const PLACE_BYTES_MAX: usize = 8 * BULK_PIECE_BYTES;
+const PLACE_BYTES_MAX: usize = 8 * BULK_CHUNK_BYTES;
 
 /// Makes the bytes of rows, piece by piece.
 pub(super) struct Upload {
@@ -44,7 +44,7 @@ impl Upload {
                 return encoder.batch(&part).map(Some);
             }
             match self.batches.next()? {
-                Some(batch) => self.waiting = Box::new(parts(batch, BULK_PIECE_BYTES)),
+                Some(batch) => self.waiting = Box::new(split_batch(batch, BULK_CHUNK_BYTES)),
                 None => return self.encoder.take().map(Encoder::finish).transpose(),
             }
         }
@@ -59,7 +59,10 @@ pub(super) struct Download {
 
 impl Download {
     /// Reads all rows of an answer.
-    pub(super) fn read(mut answer: Answer<'_>, patience: &Patience<'_>) -> std::result::Result<Self, Failure> {
+    pub(super) fn read(
+        mut answer: BulkResponse<'_>,
+        wait: &NetworkWaitOptions<'_>,
+    ) -> std::result::Result<Self, ClientError> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
         // Gathered in large places, all of it in one where its size is known: columns that are whole in one are read from
@@ -67,7 +70,7 @@ impl Download {
         let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
         let mut room = known.map_or(PLACE_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
         let mut place = Vec::new();
-        while let Some(piece) = answer.piece(patience)? {
+        while let Some(piece) = answer.next_chunk(wait)? {
             let mut rest = &piece[..];
             while !rest.is_empty() {
                 place.reserve_exact(room - place.len());
@@ -84,7 +87,7 @@ impl Download {
         batches.extend(decoder.push(Buffer::from_vec(place)).map_err(garbled)?);
         let schema = decoder.schema();
         decoder.finish().map_err(garbled)?;
-        let schema = schema.ok_or_else(|| Failure::connection(unreadable(&"there is no table")))?;
+        let schema = schema.ok_or_else(|| ClientError::connection(unreadable(&"there is no table")))?;
         Ok(Self { schema, batches })
     }
 
@@ -93,8 +96,8 @@ impl Download {
     }
 }
 
-fn garbled(error: Error) -> Failure {
-    Failure::connection_by(unreadable(&error), error)
+fn garbled(error: Error) -> ClientError {
+    ClientError::connection_with_source(unreadable(&error), error)
 }
 
 fn unreadable(error: &dyn Display) -> String {
