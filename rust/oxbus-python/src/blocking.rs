@@ -8,13 +8,13 @@ use crate::{convert, waiting};
 
 /// Messages of one call that are handled without leaving the interpreter: some 25 µs of work. A thread that leaves it while
 /// others want it gets it back after a switch of threads at best, which takes longer.
-pub(crate) const IN_PLACE_MAX: usize = 256;
+pub(crate) const INLINE_MESSAGES_MAX: usize = 256;
 
 /// Runs `work`; outside the interpreter when it may wait for a store.
 #[inline]
 pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
     if may_wait {
-        waiting::outside(py, work)
+        waiting::run_detached(py, work)
     } else {
         Ok(work(&Wait::FOREVER))
     }
@@ -29,7 +29,7 @@ pub(crate) fn run_for<T: Send>(
     work: impl FnOnce(&Wait<'_>) -> T + Send,
 ) -> PyResult<T> {
     if may_wait {
-        waiting::outside_until(py, convert::deadline("timeout", timeout)?, work)
+        waiting::run_detached_until(py, convert::deadline("timeout", timeout)?, work)
     } else {
         Ok(work(&Wait::FOREVER))
     }

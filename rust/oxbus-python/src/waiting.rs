@@ -19,7 +19,7 @@ use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::imports;
 
 /// Between two looks for signals in the main thread.
@@ -31,7 +31,7 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 /// Both lists are whole after a panic: a namespace is in them or not.
 static NAMESPACES: Mutex<Vec<WakeHandle>> = Mutex::new(Vec::new());
 /// Durable namespaces, to be closed when the process ends.
-static DURABLE: Mutex<Vec<Owned<CloseHandle>>> = Mutex::new(Vec::new());
+static DURABLE: Mutex<Vec<ProcessLocal<CloseHandle>>> = Mutex::new(Vec::new());
 
 /// Lets the exit of the interpreter wake the receivers of a namespace.
 pub(crate) fn register(handle: WakeHandle) {
@@ -41,9 +41,9 @@ pub(crate) fn register(handle: WakeHandle) {
 }
 
 /// Lets the end of the process close a durable namespace.
-pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
+pub(crate) fn register_durable(handle: ProcessLocal<CloseHandle>) {
     let mut namespaces = whole(DURABLE.lock());
-    namespaces.retain(|handle| handle.if_ours().is_some_and(CloseHandle::is_alive));
+    namespaces.retain(|handle| handle.if_same_process().is_some_and(CloseHandle::is_alive));
     namespaces.push(handle);
 }
 
@@ -52,7 +52,10 @@ pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
 pub(crate) fn _close_durable(py: Python<'_>) {
     py.detach(|| {
         let handles = std::mem::take(&mut *whole(DURABLE.lock()));
-        handles.iter().filter_map(Owned::if_ours).for_each(CloseHandle::close);
+        handles
+            .iter()
+            .filter_map(ProcessLocal::if_same_process)
+            .for_each(CloseHandle::close);
     });
 }
 
@@ -94,7 +97,7 @@ impl Caller {
     }
 
     /// Parks a daemon thread for good when the interpreter exits: touching it then would end the process.
-    fn stay_out(self) {
+    fn park_if_exiting(self) {
         if self == Self::Daemon && is_exiting() {
             loop {
                 std::thread::park();
@@ -105,13 +108,13 @@ impl Caller {
 
 /// Runs `work` outside the interpreter; it leaves a store that does not answer after the time that calls have which name
 /// none.
-pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
-    outside_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
+pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
+    run_detached_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
 }
 
 /// Runs `work` outside the interpreter; it leaves a store that does not answer at `deadline`, and in the main thread at a
 /// signal. A daemon thread does not come back once the interpreter exits.
-pub(crate) fn outside_until<T: Send>(
+pub(crate) fn run_detached_until<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
     work: impl FnOnce(&Wait<'_>) -> T + Send,
@@ -123,23 +126,23 @@ pub(crate) fn outside_until<T: Send>(
 
 /// Runs `work`, which waits for the network in slices and leaves when it is told so: in the main thread after a signal, which
 /// comes back with what `work` returned; in every thread when the interpreter exits.
-pub(crate) fn in_network<T: Send>(
+pub(crate) fn run_network_call<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(Duration, &dyn Fn() -> bool) -> T + Send,
 ) -> PyResult<(T, Option<PyErr>)> {
-    interruptible(py, Duration::ZERO, is_exiting, |caller, wants_to_leave| {
+    interruptible(py, Duration::ZERO, is_exiting, |caller, is_cancelled| {
         let slice = if caller == Caller::Main {
             SIGNAL_SLICE
         } else {
             EXIT_SLICE
         };
-        work(slice, wants_to_leave)
+        work(slice, is_cancelled)
     })
 }
 
 /// Runs `wait`, which waits until something notifies it: a message, the end of its receiver, or the exit of the interpreter.
 /// It is called off when `is_over` says so, and in the main thread after a signal.
-pub(crate) fn until_notified<T: Send>(
+pub(crate) fn wait_until_notified<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
     is_over: impl Fn() -> bool + Sync,
@@ -173,15 +176,15 @@ fn interruptible<T: Send>(
         let signal = RefCell::new(None);
         let next_look = || Deadline::after(Some(signal_slice));
         let look_due = Cell::new(next_look());
-        let wants_to_leave = || {
+        let is_cancelled = || {
             if caller == Caller::Main && signal.borrow().is_none() && look_due.get().is_over() {
                 *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
                 look_due.set(next_look());
             }
             is_over() || signal.borrow().is_some()
         };
-        let done = work(caller, &wants_to_leave);
-        caller.stay_out();
+        let done = work(caller, &is_cancelled);
+        caller.park_if_exiting();
         (done, signal.into_inner())
     }))
 }

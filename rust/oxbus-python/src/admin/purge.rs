@@ -47,7 +47,7 @@ impl Namespace {
         let selector = selector(expression, parameters, before, limit)?;
         let sub_queue = options::sub_queue(sub_queue)?;
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.purge(sub_queue, &selector, wait))?.or_raise()
+        waiting::run_detached(py, |wait| entity.purge(sub_queue, &selector, wait))?.or_raise()
     }
 
     /// Milliseconds of the namespace's clock, from some moment on.
@@ -57,7 +57,7 @@ impl Namespace {
 
     fn _dead_letter_count(&self, py: Python<'_>, entity_path: &str) -> PyResult<u64> {
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.counts(wait).total.dead_letter)
+        waiting::run_detached(py, |wait| entity.counts(wait).total.dead_letter)
     }
 
     /// Sends dead-lettered messages again; how many.
@@ -71,6 +71,6 @@ impl Namespace {
     ) -> PyResult<usize> {
         let selector = selector(expression, parameters, None, limit)?;
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.resubmit(&selector, wait))?.or_raise()
+        waiting::run_detached(py, |wait| entity.resubmit(&selector, wait))?.or_raise()
     }
 }

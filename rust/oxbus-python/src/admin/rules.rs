@@ -8,13 +8,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::wishes::{option, text};
+use super::entity_options::{item, text};
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{blocking, properties};
 
 fn required<'py>(dict: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    option(dict, name)?.ok_or_else(|| PyTypeError::new_err(format!("a rule needs {name}; it is missing")))
+    item(dict, name)?.ok_or_else(|| PyTypeError::new_err(format!("a rule needs {name}; it is missing")))
 }
 
 fn required_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<String> {
@@ -22,13 +22,13 @@ fn required_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<String> {
 }
 
 fn optional_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<String>> {
-    option(dict, name)?
+    item(dict, name)?
         .map(|value| Ok(text(name, &value)?.to_owned()))
         .transpose()
 }
 
 fn values(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<(String, OwnedValue)>> {
-    option(dict, name)?.map_or_else(|| Ok(Vec::new()), |mapping| typed(&mapping))
+    item(dict, name)?.map_or_else(|| Ok(Vec::new()), |mapping| typed(&mapping))
 }
 
 /// Names with their values, typed like application properties.
@@ -63,7 +63,7 @@ pub(super) fn read(rule: &Bound<'_, PyDict>, now: Timestamp) -> PyResult<RuleSet
         }),
         other => return Err(PyValueError::new_err(format!("unknown kind of filter: `{other}`"))),
     };
-    let action = option(rule, "action")?
+    let action = item(rule, "action")?
         .map(|action| -> PyResult<ActionSettings> {
             let action = action.cast::<PyDict>().map_err(PyErr::from)?;
             Ok(ActionSettings {

@@ -13,14 +13,14 @@ use oxbus_model::{Error, Result};
 use oxbus_wire::client::{Answer, Failure, Patience};
 
 /// Bytes that an answer is gathered in at first, and at most, while nobody knows how many there are.
-const PLACE_BYTES_MIN: usize = 64 << 10;
-const PLACE_BYTES_MAX: usize = 8 * BULK_PIECE_BYTES;
+const BUFFER_BYTES_MIN: usize = 64 << 10;
+const BUFFER_BYTES_MAX: usize = 8 * BULK_PIECE_BYTES;
 
 /// Makes the bytes of rows, piece by piece.
 pub(super) struct Upload {
     batches: Batches,
     /// Parts of a batch that was too large for one piece.
-    waiting: Box<dyn Iterator<Item = RecordBatch> + Send>,
+    pending: Box<dyn Iterator<Item = RecordBatch> + Send>,
     encoder: Option<Encoder>,
 }
 
@@ -29,7 +29,7 @@ impl Upload {
         let encoder = Encoder::new(&batches.schema())?;
         Ok(Self {
             batches,
-            waiting: Box::new(std::iter::empty()),
+            pending: Box::new(std::iter::empty()),
             encoder: Some(encoder),
         })
     }
@@ -40,11 +40,11 @@ impl Upload {
             return Ok(None);
         };
         loop {
-            if let Some(part) = self.waiting.next() {
+            if let Some(part) = self.pending.next() {
                 return encoder.batch(&part).map(Some);
             }
             match self.batches.next()? {
-                Some(batch) => self.waiting = Box::new(parts(batch, BULK_PIECE_BYTES)),
+                Some(batch) => self.pending = Box::new(parts(batch, BULK_PIECE_BYTES)),
                 None => return self.encoder.take().map(Encoder::finish).transpose(),
             }
         }
@@ -62,28 +62,28 @@ impl Download {
     pub(super) fn read(mut answer: Answer<'_>, patience: &Patience<'_>) -> std::result::Result<Self, Failure> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
-        // Gathered in large places, all of it in one where its size is known: columns that are whole in one are read from
+        // Gathered in large buffers, all of it in one where its size is known: columns that are whole in one are read from
         // there, and copied no more.
         let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
-        let mut room = known.map_or(PLACE_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
-        let mut place = Vec::new();
+        let mut capacity = known.map_or(BUFFER_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
+        let mut buffer = Vec::new();
         while let Some(piece) = answer.piece(patience)? {
             let mut rest = &piece[..];
             while !rest.is_empty() {
-                place.reserve_exact(room - place.len());
-                let (here, later) = rest.split_at(rest.len().min(room - place.len()));
-                place.extend_from_slice(here);
+                buffer.reserve_exact(capacity - buffer.len());
+                let (here, later) = rest.split_at(rest.len().min(capacity - buffer.len()));
+                buffer.extend_from_slice(here);
                 rest = later;
-                if place.len() == room {
-                    room = (2 * room).clamp(PLACE_BYTES_MIN, PLACE_BYTES_MAX);
-                    let full = Buffer::from_vec(std::mem::take(&mut place));
-                    batches.extend(decoder.push(full).map_err(garbled)?);
+                if buffer.len() == capacity {
+                    capacity = (2 * capacity).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
+                    let full = Buffer::from_vec(std::mem::take(&mut buffer));
+                    batches.extend(decoder.push(full).map_err(decode_failure)?);
                 }
             }
         }
-        batches.extend(decoder.push(Buffer::from_vec(place)).map_err(garbled)?);
+        batches.extend(decoder.push(Buffer::from_vec(buffer)).map_err(decode_failure)?);
         let schema = decoder.schema();
-        decoder.finish().map_err(garbled)?;
+        decoder.finish().map_err(decode_failure)?;
         let schema = schema.ok_or_else(|| Failure::connection(unreadable(&"there is no table")))?;
         Ok(Self { schema, batches })
     }
@@ -93,7 +93,7 @@ impl Download {
     }
 }
 
-fn garbled(error: Error) -> Failure {
+fn decode_failure(error: Error) -> Failure {
     Failure::connection_by(unreadable(&error), error)
 }
 

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use crate::error::OrRaise;
-use crate::options::not_yet;
+use crate::options::not_supported;
 
-pub(super) fn option<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(super) fn item<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(options.get_item(name)?.filter(|value| !value.is_none()))
 }
 
@@ -58,12 +58,12 @@ fn status(value: &str) -> PyResult<EntityStatus> {
 }
 
 /// The options that a kind of entity has, and its name.
-pub(super) struct Kind {
+pub(super) struct EntityOptionNames {
     pub(super) name: &'static str,
     pub(super) options: &'static [&'static str],
 }
 
-pub(super) const QUEUE: Kind = Kind {
+pub(super) const QUEUE: EntityOptionNames = EntityOptionNames {
     name: "a queue",
     options: &[
         "lock_duration",
@@ -90,7 +90,7 @@ pub(super) const QUEUE: Kind = Kind {
     ],
 };
 
-pub(super) const TOPIC: Kind = Kind {
+pub(super) const TOPIC: EntityOptionNames = EntityOptionNames {
     name: "a topic",
     options: &[
         "default_message_time_to_live",
@@ -113,7 +113,7 @@ pub(super) const TOPIC: Kind = Kind {
     ],
 };
 
-pub(super) const SUBSCRIPTION: Kind = Kind {
+pub(super) const SUBSCRIPTION: EntityOptionNames = EntityOptionNames {
     name: "a subscription",
     options: &[
         "lock_duration",
@@ -136,7 +136,7 @@ pub(super) const SUBSCRIPTION: Kind = Kind {
 };
 
 fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
-    let Some(given) = option(rule, "rights")? else {
+    let Some(given) = item(rule, "rights")? else {
         return Ok(Vec::new());
     };
     let mut rights = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Auth
             let rule = rule?;
             let rule = rule.cast::<PyDict>().map_err(PyErr::from)?;
             let optional = |name: &str| -> PyResult<Option<String>> {
-                option(rule, name)?
+                item(rule, name)?
                     .map(|value| Ok(text(name, &value)?.to_owned()))
                     .transpose()
             };
@@ -180,24 +180,24 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Auth
 /// Refuses an option of a later version unless it says "off".
 fn refuse(name: &str, is_on: bool) -> PyResult<Option<EntityOption>> {
     if is_on {
-        return Err(not_yet(name, "leave it out")).or_raise();
+        return Err(not_supported(name, "leave it out")).or_raise();
     }
     Ok(None)
 }
 
 /// What one option asks for; `None` for one that is shown and no setting.
-fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
-    let amount = |wish: fn(u64) -> EntityOption| number(name, value).map(wish);
-    let flag = |wish: fn(bool) -> EntityOption| boolean(name, value).map(wish);
-    let words = |wish: fn(String) -> EntityOption| Ok::<_, PyErr>(wish(text(name, value)?.to_owned()));
-    let wish = match name {
-        "lock_duration" => amount(EntityOption::LockDuration),
-        "max_delivery_count" => amount(EntityOption::MaxDeliveryCount),
-        "default_message_time_to_live" => amount(EntityOption::DefaultTimeToLive),
-        "max_size_in_megabytes" => amount(EntityOption::MaxSizeMegabytes),
-        "max_message_size_in_kilobytes" => amount(EntityOption::MaxMessageSizeKilobytes),
-        "duplicate_detection_history_time_window" => amount(EntityOption::DuplicateWindow),
-        "auto_delete_on_idle" => amount(EntityOption::AutoDeleteOnIdle),
+fn entity_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
+    let integer = |make: fn(u64) -> EntityOption| number(name, value).map(make);
+    let flag = |make: fn(bool) -> EntityOption| boolean(name, value).map(make);
+    let string = |make: fn(String) -> EntityOption| Ok::<_, PyErr>(make(text(name, value)?.to_owned()));
+    let option = match name {
+        "lock_duration" => integer(EntityOption::LockDuration),
+        "max_delivery_count" => integer(EntityOption::MaxDeliveryCount),
+        "default_message_time_to_live" => integer(EntityOption::DefaultTimeToLive),
+        "max_size_in_megabytes" => integer(EntityOption::MaxSizeMegabytes),
+        "max_message_size_in_kilobytes" => integer(EntityOption::MaxMessageSizeKilobytes),
+        "duplicate_detection_history_time_window" => integer(EntityOption::DuplicateWindow),
+        "auto_delete_on_idle" => integer(EntityOption::AutoDeleteOnIdle),
         "enable_partitioning" => flag(EntityOption::EnablePartitioning),
         "dead_lettering_on_message_expiration" => flag(EntityOption::DeadLetterExpired),
         "dead_lettering_on_filter_evaluation_exceptions" => flag(EntityOption::DeadLetterFailed),
@@ -208,19 +208,19 @@ fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> 
         "expire_whole_sessions" => flag(EntityOption::ExpireWholeSessions),
         "support_ordering" => flag(EntityOption::SupportOrdering),
         "status" => Ok(EntityOption::Status(status(text(name, value)?)?)),
-        "user_metadata" => words(EntityOption::UserMetadata),
-        "forward_to" => words(EntityOption::ForwardTo),
-        "forward_dead_lettered_messages_to" => words(EntityOption::ForwardDeadLettersTo),
+        "user_metadata" => string(EntityOption::UserMetadata),
+        "forward_to" => string(EntityOption::ForwardTo),
+        "forward_dead_lettered_messages_to" => string(EntityOption::ForwardDeadLettersTo),
         "authorization_rules" => Ok(EntityOption::AuthorizationRules(authorization_rules(value)?)),
         "filtering_messages_before_publishing" => return refuse(name, boolean(name, value)?),
         _ => return Ok(None),
     };
-    wish.map(Some)
+    option.map(Some)
 }
 
 /// What a caller asks for, read before anything is changed.
-pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<EntityOption>> {
-    let mut wishes: Vec<EntityOption> = Vec::new();
+pub(super) fn read(options: &Bound<'_, PyDict>, kind: &EntityOptionNames) -> PyResult<Vec<EntityOption>> {
+    let mut found: Vec<EntityOption> = Vec::new();
     for (name, _) in options.iter() {
         let name: String = name.extract()?;
         if !kind.options.contains(&name.as_str()) {
@@ -229,8 +229,8 @@ pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<Ent
                 kind.name
             )));
         }
-        let Some(value) = option(options, &name)? else { continue };
-        wishes.extend(wish(&name, &value)?);
+        let Some(value) = item(options, &name)? else { continue };
+        found.extend(entity_option(&name, &value)?);
     }
-    Ok(wishes)
+    Ok(found)
 }

@@ -7,13 +7,13 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};
 
 /// Reads what must be in an answer.
-pub(super) trait Json {
+pub(super) trait JsonFields {
     /// Anything in it.
     fn field(&self, name: &str) -> Result<&Value>;
     /// A number in it.
     fn number(&self, name: &str) -> Result<u64>;
     /// A truth value in it.
-    fn truth(&self, name: &str) -> Result<bool>;
+    fn boolean(&self, name: &str) -> Result<bool>;
     /// An object in it.
     fn object(&self, name: &str) -> Result<&Map<String, Value>>;
     /// A list of numbers in it.
@@ -25,7 +25,7 @@ fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotSupported, detail)
 }
 
-impl Json for Value {
+impl JsonFields for Value {
     fn field(&self, name: &str) -> Result<&Value> {
         self.get(name).ok_or_else(|| missing(name))
     }
@@ -34,7 +34,7 @@ impl Json for Value {
         self.field(name)?.as_u64().ok_or_else(|| missing(name))
     }
 
-    fn truth(&self, name: &str) -> Result<bool> {
+    fn boolean(&self, name: &str) -> Result<bool> {
         self.field(name)?.as_bool().ok_or_else(|| missing(name))
     }
 

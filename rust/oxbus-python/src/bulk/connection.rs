@@ -12,23 +12,23 @@ use oxbus_wire::{ConnectionString, Fault, FaultKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
-use crate::error::{OrRaise, named, named_with, raise, with_cause};
-use crate::fork::Owned;
+use crate::error::{OrRaise, exception, exception_with, raise, with_cause};
+use crate::fork::ProcessLocal;
 use crate::waiting;
 
 /// The client of one process, and of the processes that are forked from it.
-struct Generation {
-    client: Owned<Client>,
+struct ProcessClient {
+    client: ProcessLocal<Client>,
     /// That of a child: its parent's connections are the parent's.
     child: OnceLock<Box<Self>>,
 }
 
 /// What it takes to connect, and the connections.
-pub(super) struct Link {
-    place: ConnectionString,
+pub(super) struct BulkConnection {
+    connection_string: ConnectionString,
     ca_file: Option<String>,
     pub(super) timeout: Duration,
-    first: Generation,
+    first: ProcessClient,
     closed: AtomicBool,
 }
 
@@ -36,25 +36,25 @@ fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-impl Generation {
-    fn new(place: &ConnectionString, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
+impl ProcessClient {
+    fn new(connection_string: &ConnectionString, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
         Ok(Self {
-            client: Owned::new(Client::new(place.clone(), ca_file, now)?),
+            client: ProcessLocal::new(Client::new(connection_string.clone(), ca_file, now)?),
             child: OnceLock::new(),
         })
     }
 }
 
-impl Link {
+impl BulkConnection {
     pub(super) fn new(
         connection_string: &str,
         ca_file: Option<String>,
         timeout: Duration,
     ) -> oxbus_model::Result<Self> {
-        let place = ConnectionString::parse(connection_string)?;
-        let first = Generation::new(&place, ca_file.as_deref())?;
+        let connection_string = ConnectionString::parse(connection_string)?;
+        let first = ProcessClient::new(&connection_string, ca_file.as_deref())?;
         Ok(Self {
-            place,
+            connection_string,
             ca_file,
             timeout,
             first,
@@ -63,7 +63,7 @@ impl Link {
     }
 
     pub(super) fn endpoint(&self) -> String {
-        self.place.endpoint()
+        self.connection_string.endpoint()
     }
 
     /// The client of this process.
@@ -75,28 +75,28 @@ impl Link {
             ))
             .or_raise();
         }
-        let mut generation = &self.first;
+        let mut current = &self.first;
         loop {
-            if let Some(client) = generation.client.if_ours() {
+            if let Some(client) = current.client.if_same_process() {
                 return Ok(client);
             }
-            generation = if let Some(child) = generation.child.get() {
+            current = if let Some(child) = current.child.get() {
                 child
             } else {
-                let child = Generation::new(&self.place, self.ca_file.as_deref()).or_raise()?;
-                generation.child.get_or_init(|| Box::new(child))
+                let child = ProcessClient::new(&self.connection_string, self.ca_file.as_deref()).or_raise()?;
+                current.child.get_or_init(|| Box::new(child))
             };
         }
     }
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut generation = Some(&self.first);
-        while let Some(here) = generation {
-            if let Some(client) = here.client.if_ours() {
+        let mut current = Some(&self.first);
+        while let Some(here) = current {
+            if let Some(client) = here.client.if_same_process() {
                 client.close_idle();
             }
-            generation = here.child.get().map(|child| &**child);
+            current = here.child.get().map(|child| &**child);
         }
     }
 
@@ -109,11 +109,11 @@ impl Link {
     ) -> PyResult<T> {
         let client = self.client()?;
         let timeout = self.timeout.saturating_add(extra);
-        let (done, signal) = waiting::in_network(py, |slice, wants_to_leave| {
+        let (done, signal) = waiting::run_network_call(py, |slice, is_cancelled| {
             let patience = Patience {
                 timeout,
                 slice: slice.min(timeout),
-                wants_to_leave,
+                wants_to_leave: is_cancelled,
             };
             work(client, &patience)
         })?;
@@ -130,13 +130,13 @@ fn raise_failure(py: Python<'_>, failure: Failure) -> PyErr {
         Failure::Fault(fault) => raise_fault(py, fault),
         Failure::Here(error) => raise(&error),
         Failure::Connection(text, effect, source) => {
-            let exception = named_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
+            let exception = exception_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
             with_cause(exception, source.as_deref().map(|source| source as _))
         }
-        Failure::Timeout(text, effect) => named_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
+        Failure::Timeout(text, effect) => exception_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
         Failure::Left => {
             let text = "the interpreter is exiting";
-            named_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
+            exception_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
         }
     }
 }
@@ -158,9 +158,9 @@ fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
                 None => error,
             })
         }
-        FaultKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
-        FaultKind::Unauthorized => named("ServiceBusAuthorizationError", &detail, |_| Ok(())),
-        FaultKind::PartialSend => named_with("PartialSendError", &detail, effect, &[], |keywords| {
+        FaultKind::Unauthenticated => exception("ServiceBusAuthenticationError", &detail, |_| Ok(())),
+        FaultKind::Unauthorized => exception("ServiceBusAuthorizationError", &detail, |_| Ok(())),
+        FaultKind::PartialSend => exception_with("PartialSendError", &detail, effect, &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),

@@ -21,12 +21,12 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
 use crate::{arrow, convert, waiting};
 
 #[derive(Debug)]
-struct Notified {
+struct PendingNotifications {
     /// Whole after a panic: a notification is in it or was not heard.
     numbers: Mutex<Vec<u64>>,
     /// A byte is on its way.
@@ -34,8 +34,8 @@ struct Notified {
     writer: UnixStream,
 }
 
-impl Notified {
-    fn note(&self, number: u64) {
+impl PendingNotifications {
+    fn notify(&self, number: u64) {
         whole(self.numbers.lock()).push(number);
         if !self.has_byte.swap(true, Ordering::SeqCst) {
             // A socket that is full is readable already.
@@ -46,42 +46,42 @@ impl Notified {
 
 /// The notifications of one event loop.
 #[pyclass(frozen, name = "_WakeUps", module = "oxbus")]
-pub(crate) struct WakeUps {
-    notified: Arc<Notified>,
+pub(crate) struct EventLoopNotifier {
+    pending: Arc<PendingNotifications>,
     reader: UnixStream,
 }
 
 /// One wait of a task.
 #[pyclass(frozen, name = "_Waiter", module = "oxbus")]
-pub(crate) struct Waiter {
+pub(crate) struct TaskWaiter {
     deadline: Deadline,
     callback: NotifyCallback,
     /// Replaced in one step: whole after a panic.
-    place: Owned<Mutex<Place>>,
+    state: ProcessLocal<Mutex<WaitState>>,
 }
 
 /// Where a task is between two steps.
-enum Place {
+enum WaitState {
     NotWaiting,
     Waiting(WaitRegistration),
     /// The task waits no longer, though a step of it may be under way in another thread.
-    Left,
+    Cancelled,
 }
 
 #[pymethods]
-impl WakeUps {
+impl EventLoopNotifier {
     #[new]
     fn new() -> PyResult<Self> {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
-        let notified = Notified {
+        let pending = PendingNotifications {
             numbers: Mutex::default(),
             has_byte: AtomicBool::new(false),
             writer,
         };
         Ok(Self {
-            notified: Arc::new(notified),
+            pending: Arc::new(pending),
             reader,
         })
     }
@@ -96,33 +96,33 @@ impl WakeUps {
         let mut bytes = [0; 64];
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
         // After the bytes, before the numbers: a notification from here on writes another byte.
-        self.notified.has_byte.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *whole(self.notified.numbers.lock()))
+        self.pending.has_byte.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *whole(self.pending.numbers.lock()))
     }
 
     /// A wait that is notified under a number, and is over after `max_wait_time` seconds.
-    fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<Waiter> {
-        let notified = Arc::clone(&self.notified);
-        Ok(Waiter {
+    fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<TaskWaiter> {
+        let pending = Arc::clone(&self.pending);
+        Ok(TaskWaiter {
             deadline: convert::deadline("max_wait_time", max_wait_time)?,
-            callback: Arc::new(move || notified.note(number)),
-            place: Owned::new(Mutex::new(Place::NotWaiting)),
+            callback: Arc::new(move || pending.notify(number)),
+            state: ProcessLocal::new(Mutex::new(WaitState::NotWaiting)),
         })
     }
 }
 
 #[pymethods]
-impl Waiter {
+impl TaskWaiter {
     /// Ends the wait; a notification that was not taken goes to the next one.
     fn cancel(&self) {
-        if let Some(place) = self.place.if_ours() {
-            let left = std::mem::replace(&mut *whole(place.lock()), Place::Left);
-            drop(left);
+        if let Some(state) = self.state.if_same_process() {
+            let previous = std::mem::replace(&mut *whole(state.lock()), WaitState::Cancelled);
+            drop(previous);
         }
     }
 }
 
-impl Waiter {
+impl TaskWaiter {
     /// Takes one step, outside the interpreter. While there is nothing: for how many seconds to sleep at most.
     fn step<T: Send>(
         &self,
@@ -130,21 +130,21 @@ impl Waiter {
         source: &(impl WaitSource + Sync),
         look: impl FnMut() -> Result<Option<T>> + Send,
     ) -> PyResult<LookResult<T, f64>> {
-        let place = self.place.get()?;
-        waiting::outside(py, |_| {
+        let state = self.state.get()?;
+        waiting::run_detached(py, |_| {
             let options = WaitOptions {
                 deadline: self.deadline,
                 cancellation: &Wait::FOREVER,
                 poll_interval: None,
             };
             let callback = Some(Arc::clone(&self.callback));
-            let stepped = step(source, take(place), &options, callback, look)?;
+            let stepped = step(source, take_registration(state), &options, callback, look)?;
             Ok(match stepped {
                 LookResult::Found(found) => LookResult::Found(found),
                 LookResult::Over => LookResult::Over,
-                LookResult::Waiting(waiting) => {
-                    let sleep_max = waiting.sleep_max;
-                    wait(place, waiting);
+                LookResult::Waiting(registration) => {
+                    let sleep_max = registration.sleep_max;
+                    store_registration(state, registration);
                     LookResult::Waiting(sleep_max.map_or(f64::INFINITY, |sleep_max| sleep_max.as_secs_f64()))
                 }
             })
@@ -154,23 +154,23 @@ impl Waiter {
 }
 
 /// The place of the step before.
-fn take(place: &Mutex<Place>) -> Option<WaitRegistration> {
-    let mut place = whole(place.lock());
-    match std::mem::replace(&mut *place, Place::NotWaiting) {
-        Place::Waiting(waiting) => Some(waiting),
-        Place::NotWaiting => None,
-        Place::Left => {
-            *place = Place::Left;
+fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
+    let mut state = whole(state.lock());
+    match std::mem::replace(&mut *state, WaitState::NotWaiting) {
+        WaitState::Waiting(registration) => Some(registration),
+        WaitState::NotWaiting => None,
+        WaitState::Cancelled => {
+            *state = WaitState::Cancelled;
             None
         }
     }
 }
 
 /// Keeps the place until the next step, unless the task has left during this one.
-fn wait(place: &Mutex<Place>, waiting: WaitRegistration) {
-    let mut place = whole(place.lock());
-    if !matches!(*place, Place::Left) {
-        *place = Place::Waiting(waiting);
+fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) {
+    let mut state = whole(state.lock());
+    if !matches!(*state, WaitState::Cancelled) {
+        *state = WaitState::Waiting(registration);
     }
 }
 
@@ -180,7 +180,7 @@ impl ServiceBusReceiver {
     fn _receive_or_wait<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,
-        waiter: &Waiter,
+        waiter: &TaskWaiter,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (this, py) = (slf.get(), slf.py());
         let max = this.max_count(Some(max_message_count))?;
@@ -191,7 +191,7 @@ impl ServiceBusReceiver {
             LookResult::Over => Deliveries::new(),
             LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
         };
-        Self::hand_over_all(slf, shared, &mut found).map(Bound::into_any)
+        Self::to_messages(slf, shared, &mut found).map(Bound::into_any)
     }
 
     /// The same with a table.
@@ -199,7 +199,7 @@ impl ServiceBusReceiver {
         &self,
         py: Python<'py>,
         max_message_count: i64,
-        waiter: &Waiter,
+        waiter: &TaskWaiter,
     ) -> PyResult<Bound<'py, PyAny>> {
         let max = self.max_count(Some(max_message_count))?;
         let receiver = self.open(py)?.get().receiver()?;
@@ -212,7 +212,7 @@ impl ServiceBusReceiver {
     }
 
     /// A step of the wait for the session: true when it is there, false when the wait is over, or for how long to sleep.
-    fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyAny>> {
+    fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &TaskWaiter) -> PyResult<Bound<'py, PyAny>> {
         let Some(acceptor) = self.acceptor()? else {
             return true.into_bound_py_any(py);
         };
@@ -222,7 +222,7 @@ impl ServiceBusReceiver {
         };
         match waiter.step(py, acceptor, accept)? {
             LookResult::Found(receiver) => {
-                self.keep(py, receiver)?;
+                self.set_receiver(py, receiver)?;
                 true.into_bound_py_any(py)
             }
             LookResult::Over => false.into_bound_py_any(py),
