@@ -9,5 +9,5 @@ pub mod untrusted_requests;
 pub mod recovery;
 #[path = "../../rust/oxbus-broker/tests/support/rules.rs"]
 pub mod rules;
-#[path = "../../rust/oxbus-amqp/tests/support/strangers.rs"]
-pub mod strangers;
+#[path = "../../rust/oxbus-amqp/tests/support/untrusted_input.rs"]
+pub mod untrusted_input;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_BulkLoad`: rows of one task on their way into a namespace that nobody has open.
+//! `_BulkLoad`: loads the rows of one task into a namespace that is not open.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ use crate::error::OrRaise;
 use crate::fork::ProcessLocal;
 use crate::{arrow, blocking, convert, ids, options, waiting};
 
-/// A load that is under way, and how many rows it has.
+/// A running load and the number of its rows.
 struct ActiveLoad {
     load: BulkLoad,
     rows: u64,
@@ -24,7 +24,7 @@ struct ActiveLoad {
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _BulkLoad {
     keyless: PartitionId,
-    /// `None` once it has ended. Whole after a panic: who works on it has taken it out.
+    /// `None` once the load has ended. A panic leaves it consistent: a call that works on the load takes it out.
     active: ProcessLocal<Mutex<Option<ActiveLoad>>>,
 }
 
@@ -38,7 +38,7 @@ impl _BulkLoad {
 
 #[pymethods]
 impl _BulkLoad {
-    /// Begins a load of the queue of a namespace in a directory; `keyless` names the partition for rows without a key.
+    /// Begins a load into a queue of a namespace in a directory. `keyless` selects the partition of rows without a key.
     #[new]
     #[pyo3(signature = (path, queue, name, *, keyless=0, durability=None))]
     fn new(
@@ -63,10 +63,10 @@ impl _BulkLoad {
         })
     }
 
-    /// Makes the disk of its files fail; see `oxbus.testing.inject_fault`.
+    /// Injects a fault into the files of the load; see `oxbus.testing.inject_fault`.
     fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         if partition_id.is_some() {
-            let detail = "the files of a load are of no partition yet; pass None as partition_id";
+            let detail = "the files of a load belong to no partition yet; pass None as partition_id";
             return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
         }
         let fault = InjectedFault::parse(fault).or_raise()?;
@@ -77,7 +77,7 @@ impl _BulkLoad {
             .or_raise()
     }
 
-    /// Waits until some partition could be attached to.
+    /// Waits until rows can be attached to some partition.
     fn check_free(&self, py: Python<'_>, wait_time: f64) -> PyResult<()> {
         let wait = convert::duration("wait_time", wait_time)?;
         let active = self.take()?;
@@ -88,13 +88,13 @@ impl _BulkLoad {
         checked.or_raise()
     }
 
-    /// Adds the rows of an Arrow object. After an error the load has ended and nothing of it is stored.
+    /// Adds the rows of an Arrow object. After an error the load has ended and none of its rows is stored.
     fn push(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let chunks = arrow::read(data)?;
         let mut active = self.take()?;
         let pushed = blocking::run_for(data.py(), true, None, |_| {
             for chunk in &chunks {
-                oxbus_arrow::load(&mut active.load, chunk, active.rows, ids::first_of, self.keyless)?;
+                oxbus_arrow::load_rows(&mut active.load, chunk, active.rows, ids::first_of, self.keyless)?;
                 active.rows += chunk.rows() as u64;
             }
             Ok(active)
@@ -104,7 +104,7 @@ impl _BulkLoad {
         Ok(())
     }
 
-    /// Attaches the rows: partition, rows, and whether they were attached now, for each partition.
+    /// Attaches the rows. Returns for each partition its id, its rows, and whether this call attached them.
     fn finish(&self, py: Python<'_>, wait_time: f64) -> PyResult<Vec<(u16, u64, bool)>> {
         let wait = convert::duration("wait_time", wait_time)?;
         let active = self.take()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
-use oxbus_arrow::{Chosen, TableBuilder};
+use oxbus_arrow::{ColumnSelection, TableBuilder};
 use oxbus_broker::entity::{DrainOutcome, DrainPage, Entity};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
@@ -27,7 +27,7 @@ pub(crate) struct _Drain {
     entity: ProcessLocal<Arc<Entity>>,
     sub_queue: SubQueue,
     partition: PartitionId,
-    chosen: Chosen,
+    chosen: ColumnSelection,
 }
 
 /// The partitions of the namespace that the partitions of an entity are in, of a namespace that nobody has to close.
@@ -44,7 +44,12 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 }
 
 /// The chosen columns of messages, whose bytes go there from wherever they are.
-fn table_of(queue: &Entity, partition: PartitionId, waiting: &DrainPage, chosen: &Chosen) -> Result<RecordBatch> {
+fn table_of(
+    queue: &Entity,
+    partition: PartitionId,
+    waiting: &DrainPage,
+    chosen: &ColumnSelection,
+) -> Result<RecordBatch> {
     let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
     let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
     let mut reader = CoalescingReader::default();
@@ -72,7 +77,7 @@ impl _Drain {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
-            chosen: Chosen::of(names).or_raise()?,
+            chosen: ColumnSelection::of(names).or_raise()?,
         })
     }
 

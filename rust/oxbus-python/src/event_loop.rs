@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How an event loop waits for messages: one socket that turns readable, whoever waits and however many.
+//! Waiting for messages in an event loop: one socket per loop becomes readable when any of its waits is notified.
 //!
-//! A notification notes the number of the waiter and, if nobody has since the last look, writes a byte. It runs in the thread
-//! that notifies, without the interpreter. A step of a wait is the one that all who wait take (`oxbus_broker::client::step`);
-//! the event loop sleeps between two of them.
+//! A notification records the number of the waiter. The first one since the last `drain` also writes a byte to the socket.
+//! Notifications run in the notifying thread and never touch the interpreter. Each step of a wait is the step that
+//! synchronous waits take too (`oxbus_broker::client::step`); the event loop sleeps between steps.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -27,9 +27,9 @@ use crate::{arrow, convert, waiting};
 
 #[derive(Debug)]
 struct PendingNotifications {
-    /// Whole after a panic: a notification is in it or was not heard.
+    /// The waiters notified since the last `drain`. A panic leaves it consistent: each push is one step.
     numbers: Mutex<Vec<u64>>,
-    /// A byte is on its way.
+    /// A byte was written and not yet drained.
     has_byte: AtomicBool,
     writer: UnixStream,
 }
@@ -38,7 +38,7 @@ impl PendingNotifications {
     fn notify(&self, number: u64) {
         whole(self.numbers.lock()).push(number);
         if !self.has_byte.swap(true, Ordering::SeqCst) {
-            // A socket that is full is readable already.
+            // A full socket is already readable.
             let _ = (&self.writer).write(&[1]);
         }
     }
@@ -56,15 +56,15 @@ pub(crate) struct EventLoopNotifier {
 pub(crate) struct TaskWaiter {
     deadline: Deadline,
     callback: NotifyCallback,
-    /// Replaced in one step: whole after a panic.
+    /// Replaced in one step, so a panic leaves it consistent.
     state: ProcessLocal<Mutex<WaitState>>,
 }
 
-/// Where a task is between two steps.
+/// The state of a wait between two steps.
 enum WaitState {
     NotWaiting,
     Waiting(WaitRegistration),
-    /// The task waits no longer, though a step of it may be under way in another thread.
+    /// The task cancelled the wait; one of its steps may still run in another thread.
     Cancelled,
 }
 
@@ -86,21 +86,21 @@ impl EventLoopNotifier {
         })
     }
 
-    /// What turns readable.
+    /// The file descriptor that becomes readable on a notification.
     fn fileno(&self) -> i32 {
         self.reader.as_raw_fd()
     }
 
-    /// The waiters that were notified since the last call.
+    /// Returns the waiters notified since the last call.
     fn drain(&self) -> Vec<u64> {
         let mut bytes = [0; 64];
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
-        // After the bytes, before the numbers: a notification from here on writes another byte.
+        // Between reading the bytes and taking the numbers: a notification from here on writes another byte.
         self.pending.has_byte.store(false, Ordering::SeqCst);
         std::mem::take(&mut *whole(self.pending.numbers.lock()))
     }
 
-    /// A wait that is notified under a number, and is over after `max_wait_time` seconds.
+    /// Creates a wait that is notified under `number` and ends after `max_wait_time` seconds.
     fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<TaskWaiter> {
         let pending = Arc::clone(&self.pending);
         Ok(TaskWaiter {
@@ -113,7 +113,7 @@ impl EventLoopNotifier {
 
 #[pymethods]
 impl TaskWaiter {
-    /// Ends the wait; a notification that was not taken goes to the next one.
+    /// Ends the wait and passes an unused notification on to the next waiter.
     fn cancel(&self) {
         if let Some(state) = self.state.if_same_process() {
             let previous = std::mem::replace(&mut *whole(state.lock()), WaitState::Cancelled);
@@ -123,7 +123,7 @@ impl TaskWaiter {
 }
 
 impl TaskWaiter {
-    /// Takes one step, outside the interpreter. While there is nothing: for how many seconds to sleep at most.
+    /// Takes one step, detached from the interpreter. `Waiting` holds the longest sleep until the next step, in seconds.
     fn step<T: Send>(
         &self,
         py: Python<'_>,
@@ -153,7 +153,7 @@ impl TaskWaiter {
     }
 }
 
-/// The place of the step before.
+/// Takes the registration that the previous step left.
 fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
     let mut state = whole(state.lock());
     match std::mem::replace(&mut *state, WaitState::NotWaiting) {
@@ -166,7 +166,7 @@ fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
     }
 }
 
-/// Keeps the place until the next step, unless the task has left during this one.
+/// Stores the registration for the next step, unless the task cancelled the wait during this one.
 fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) {
     let mut state = whole(state.lock());
     if !matches!(*state, WaitState::Cancelled) {
@@ -176,7 +176,7 @@ fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) 
 
 #[pymethods]
 impl ServiceBusReceiver {
-    /// A step of a wait for messages: some, none when the wait is over, or for how long to sleep.
+    /// Takes a step of a wait for messages. Returns a list of messages, empty when the wait is over, or the seconds to sleep.
     fn _receive_or_wait<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,
@@ -194,7 +194,7 @@ impl ServiceBusReceiver {
         Self::to_messages(slf, shared, &mut found).map(Bound::into_any)
     }
 
-    /// The same with a table.
+    /// Like `_receive_or_wait`, with a table in place of the list.
     fn _receive_arrow_or_wait<'py>(
         &self,
         py: Python<'py>,
@@ -211,7 +211,8 @@ impl ServiceBusReceiver {
         py.detach(|| arrow::table(receiver, &found))?.into_bound_py_any(py)
     }
 
-    /// A step of the wait for the session: true when it is there, false when the wait is over, or for how long to sleep.
+    /// Takes a step of the wait for the session. Returns true once it is accepted, false when the wait is over, or the
+    /// seconds to sleep.
     fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &TaskWaiter) -> PyResult<Bound<'py, PyAny>> {
         let Some(acceptor) = self.acceptor()? else {
             return true.into_bound_py_any(py);

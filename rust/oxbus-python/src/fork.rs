@@ -28,7 +28,7 @@ pub(crate) fn count() -> u64 {
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     ids::change_prefix_in_child();
-    for file in oxbus_store::file::held_files() {
+    for file in oxbus_store::file::lock_files() {
         // SAFETY: the files belong to handles of the parent, which this child neither uses nor drops. `close` is
         // async-signal-safe.
         unsafe { libc::close(file) };

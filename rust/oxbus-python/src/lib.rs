@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The extension module `oxbus._oxbus`: conversion and registration only, one file per Python class.
 //!
-//! Each verb has four steps: take owned values, leave the interpreter where it may block, run, map the error.
+//! Each method has four steps: take owned values, detach from the interpreter where it may block, run, map the error.
 
 #![allow(
     clippy::unused_self,
     clippy::needless_pass_by_value,
-    reason = "methods take what Python hands over"
+    reason = "PyO3 fixes the arguments of methods"
 )]
 
 mod admin;

@@ -60,7 +60,7 @@ fn start(buffer: Arc<LineBuffer>) {
     let reader_buffer = Arc::clone(&buffer);
     let named = std::thread::Builder::new().name("oxbus-log".to_owned());
     if named.spawn(move || read(&reader_buffer)).is_err() {
-        buffer.not_started();
+        buffer.reader_not_started();
     }
 }
 

@@ -9,7 +9,7 @@ use oxbus_broker::durable::StoreOptions;
 use oxbus_model::caps::{PARTITIONS_MAX, PREFETCH_COUNT_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{Durability, LockPolicy, PeekPolicy, ReceiveMode, in_range};
-use oxbus_model::tier::{Plan, Profile, Tier};
+use oxbus_model::tier::{Profile, ServicePlan, Tier};
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -36,7 +36,7 @@ pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
 }
 
 /// The tier and the edition by their names.
-pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<Plan> {
+pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<ServicePlan> {
     let tier = match tier {
         None => None,
         Some("basic") => Some(Tier::Basic),
@@ -58,7 +58,7 @@ pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<Plan> {
             )));
         }
     };
-    Ok(Plan { tier, profile })
+    Ok(ServicePlan { tier, profile })
 }
 
 pub(crate) fn peek_policy(name: &str) -> PyResult<PeekPolicy> {

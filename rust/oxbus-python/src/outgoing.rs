@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a message to send holds: a body, an id for when none is given, and what few messages have.
+//! The content of an outgoing message: body, assigned id, and optional properties.
+//!
+//! Most messages have no optional properties, so these are allocated on demand.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -12,14 +14,14 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::ids;
 
-/// The body of a message to send.
+/// The body of an outgoing message.
 pub(super) enum OutgoingBody {
     Bytes(Py<PyBytes>),
     Text(Py<PyString>),
     Null,
 }
 
-/// What few messages have.
+/// The properties that few messages have.
 #[derive(Default)]
 pub(super) struct OptionalProperties {
     pub(super) session_id: Option<Py<PyString>>,
@@ -59,14 +61,14 @@ impl OptionalProperties {
     }
 }
 
-/// A message to send.
+/// An outgoing message.
 pub(super) struct OutgoingMessage {
     pub(super) body: OutgoingBody,
-    /// Its id, if none is given.
+    /// The message id unless the caller gives one.
     pub(super) assigned_id: AssignedId,
-    /// It was sent, or added to a batch: it shows its assigned id.
+    /// The message was sent or added to a batch: it now shows its assigned id.
     pub(super) sent: AtomicBool,
-    /// Locked for moments in which no code of Python's can run.
+    /// Locked only while no Python code can run.
     pub(super) optional: OnceLock<Box<Mutex<OptionalProperties>>>,
 }
 
@@ -80,25 +82,25 @@ impl OutgoingMessage {
         }
     }
 
-    /// What few messages have, if this one has it.
+    /// The optional properties, if any was ever set.
     #[inline]
     pub(super) fn optional(&self) -> Option<MutexGuard<'_, OptionalProperties>> {
         self.optional.get().map(|optional| guard(optional))
     }
 
-    /// The same, to change it.
+    /// The optional properties, to change them.
     pub(super) fn optional_mut(&self) -> MutexGuard<'_, OptionalProperties> {
         guard(self.optional.get_or_init(Box::default))
     }
 
-    /// Changes a detail. The old value is dropped last: that may run code of Python's.
+    /// Sets an optional property. The old value is dropped last, because dropping it may run Python code.
     pub(super) fn set<T>(&self, value: T, field: impl FnOnce(&mut OptionalProperties) -> &mut T) {
         let previous = std::mem::replace(field(&mut self.optional_mut()), value);
         drop(previous);
     }
 }
 
-/// Whole after a panic: each field is set in one step.
+/// A panic leaves the properties consistent: each field is set in one step.
 fn guard(optional: &Mutex<OptionalProperties>) -> MutexGuard<'_, OptionalProperties> {
     whole(optional.lock())
 }

@@ -124,7 +124,7 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
         let mut state = whole(self.0.lock());
         let (number, offset) = state.locate(key.counter)?;
         let entry = state
@@ -137,7 +137,7 @@ impl MessageStore for MutexLog {
                 return Some(key);
             }
             ClaimMode::Cache => {
-                entry.hold(MessagePhase::Cached, Ticks::NEVER);
+                entry.claim(MessagePhase::Cached, Ticks::NEVER);
                 return Some(LockKey {
                     counter: key.counter,
                     generation: entry.generation,
@@ -145,7 +145,7 @@ impl MessageStore for MutexLog {
             }
             ClaimMode::Lock { deadline } => deadline,
         };
-        entry.hold(MessagePhase::Locked, deadline);
+        entry.claim(MessagePhase::Locked, deadline);
         let generation = entry.generation;
         state.note_deadline(number, deadline);
         Some(LockKey {
@@ -234,7 +234,6 @@ impl MessageStore for MutexLog {
         counters: &[Counter],
         hold: ClaimMode,
         now: Timestamp,
-        _ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         let mut state = whole(self.0.lock());
@@ -258,7 +257,7 @@ impl MessageStore for MutexLog {
                 }
                 ClaimMode::Lock { deadline } => {
                     let entry = block.entry(offset).expect("checked above");
-                    entry.hold(MessagePhase::DeferredLocked, deadline);
+                    entry.claim(MessagePhase::DeferredLocked, deadline);
                     let charge = u32::from(deadline < Ticks::NEVER);
                     entry.delivery_count = entry.delivery_count.saturating_add(charge);
                     out.push(entry.claimed(counter.0));

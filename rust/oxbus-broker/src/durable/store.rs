@@ -74,7 +74,7 @@ impl ShardStore {
         if self.closed.load(Ordering::Relaxed) {
             return Err(io::Error::other("the namespace is closed"));
         }
-        let anew = Arc::new(FileLog::begin_anew(&log, self.options, chunks)?);
+        let anew = Arc::new(FileLog::restart(&log, self.options, chunks)?);
         self.flusher.add(&anew);
         *log = Arc::clone(&anew);
         Ok(anew)

@@ -202,7 +202,7 @@ impl ShardUpkeep {
     fn check(&mut self, shard: &Arc<Shard>, target: &dyn UpkeepTarget) {
         let Some(journal) = shard.journal() else { return };
         // A stalled disk would delay the other shards.
-        let hangs = |log: Arc<FileLog>| log.is_suspect() || (log.has_ended() && log.is_at_disk());
+        let hangs = |log: Arc<FileLog>| log.is_stalled() || (log.has_ended() && log.is_disk_busy());
         let hangs = target.log(shard).is_some_and(hangs);
         match shard.health().fault() {
             Some(PartitionFault::Failed) if !hangs => self.heal(shard, target),

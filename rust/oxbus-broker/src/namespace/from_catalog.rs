@@ -5,7 +5,7 @@ use oxbus_store::Wait;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use oxbus_model::caps::TAKING_OVER_THREADS;
+use oxbus_model::caps::TAKE_OVER_THREADS;
 use oxbus_model::name::{EntityName, SubQueue};
 use oxbus_model::sync::whole;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
@@ -48,7 +48,7 @@ impl Inner {
         })?;
         let entity = Entity::new(
             &self.core,
-            EntityName::of_catalog(&entry.name)?,
+            EntityName::from_catalog(&entry.name)?,
             entry.settings.clone(),
             kind,
             self.shards_of(&entry.settings, entry.home),
@@ -106,7 +106,7 @@ impl Inner {
             Ok(())
         };
         // A failed take-over does not fail the open; the next open tries again.
-        let _ = parallel::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
+        let _ = parallel::for_each(&serving, TAKE_OVER_THREADS, &Wait::FOREVER, take);
         let left = whole(left.into_inner());
         stores.set_waiting_loads(left.into_values().flatten().collect());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The options of an entity, from a dict to what the broker is asked for.
+//! Converts entity options from dicts to [`EntityOption`]s.
 
 use oxbus_broker::namespace::{AuthorizationRuleUpdate, EntityOption};
 use oxbus_model::authorization::AccessRight;
@@ -57,7 +57,7 @@ fn status(value: &str) -> PyResult<EntityStatus> {
     }
 }
 
-/// The options that a kind of entity has, and its name.
+/// The option names that an entity kind accepts, with the name of the kind for errors.
 pub(super) struct EntityOptionNames {
     pub(super) name: &'static str,
     pub(super) options: &'static [&'static str],
@@ -143,10 +143,8 @@ fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
     for right in given.try_iter()? {
         let right = right?;
         let name = text("rights", &right)?;
-        let right = AccessRight::named(name).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "rights has a name that is none; use Manage, Send or Listen: `{name}`"
-            ))
+        let right = AccessRight::from_name(name).ok_or_else(|| {
+            PyValueError::new_err(format!("unknown access right; use Manage, Send or Listen: `{name}`"))
         })?;
         if !rights.contains(&right) {
             rights.push(right);
@@ -155,7 +153,7 @@ fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
     Ok(rights)
 }
 
-/// Authorization rules of a list of dicts.
+/// Reads authorization rules from a list of dicts.
 pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<AuthorizationRuleUpdate>> {
     rules
         .try_iter()?
@@ -177,7 +175,7 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Auth
         .collect()
 }
 
-/// Refuses an option of a later version unless it says "off".
+/// Rejects an unsupported option unless it is off.
 fn refuse(name: &str, is_on: bool) -> PyResult<Option<EntityOption>> {
     if is_on {
         return Err(not_supported(name, "leave it out")).or_raise();
@@ -185,7 +183,7 @@ fn refuse(name: &str, is_on: bool) -> PyResult<Option<EntityOption>> {
     Ok(None)
 }
 
-/// What one option asks for; `None` for one that is shown and no setting.
+/// Converts one option; `None` for a read-only property.
 fn entity_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
     let integer = |make: fn(u64) -> EntityOption| number(name, value).map(make);
     let flag = |make: fn(bool) -> EntityOption| boolean(name, value).map(make);
@@ -218,7 +216,7 @@ fn entity_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Entity
     option.map(Some)
 }
 
-/// What a caller asks for, read before anything is changed.
+/// Reads and checks all options before anything is changed. Items that are `None` are skipped.
 pub(super) fn read(options: &Bound<'_, PyDict>, kind: &EntityOptionNames) -> PyResult<Vec<EntityOption>> {
     let mut found: Vec<EntityOption> = Vec::new();
     for (name, _) in options.iter() {

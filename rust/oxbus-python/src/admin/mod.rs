@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities, their settings and counts as dicts, for `oxbus.management`.
+//! Entity administration for `oxbus.management`: options and results are dicts.
 
 mod describe;
 mod entity_options;

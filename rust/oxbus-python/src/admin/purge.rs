@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removing many messages, and sending dead-lettered ones again.
+//! Purging messages, and resubmitting dead-lettered ones.
 
 use oxbus_broker::entity::MessageSelector;
 use oxbus_broker::filter::SqlFilter;
@@ -32,7 +32,7 @@ fn selector(
 
 #[pymethods]
 impl Namespace {
-    /// Removes messages; how many.
+    /// Removes messages and returns their number.
     #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn _purge(
         &self,
@@ -50,7 +50,7 @@ impl Namespace {
         waiting::run_detached(py, |wait| entity.purge(sub_queue, &selector, wait))?.or_raise()
     }
 
-    /// Milliseconds of the namespace's clock, from some moment on.
+    /// The namespace's monotonic clock in milliseconds.
     fn _clock_ms(&self) -> PyResult<u64> {
         Ok(self.namespace.get()?.clock().ticks().0)
     }
@@ -60,7 +60,7 @@ impl Namespace {
         waiting::run_detached(py, |wait| entity.counts(wait).total.dead_letter)
     }
 
-    /// Sends dead-lettered messages again; how many.
+    /// Resubmits dead-lettered messages and returns their number.
     fn _resubmit(
         &self,
         py: Python<'_>,

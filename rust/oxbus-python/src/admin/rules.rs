@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules of subscriptions as dicts.
+//! Subscription rules as dicts.
 
 use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
@@ -31,14 +31,14 @@ fn values(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<(String, OwnedVa
     item(dict, name)?.map_or_else(|| Ok(Vec::new()), |mapping| typed(&mapping))
 }
 
-/// Names with their values, typed like application properties.
+/// Reads a mapping of names to values, with the types of application properties.
 pub(super) fn typed(mapping: &Bound<'_, PyAny>) -> PyResult<Vec<(String, OwnedValue)>> {
     let encoded = properties::encode(mapping)?;
     let owned = encoded.properties().iter();
     Ok(owned.map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
-/// The rule of a dict.
+/// Reads a rule from a dict.
 pub(super) fn read(rule: &Bound<'_, PyDict>, now: Timestamp) -> PyResult<RuleSettings> {
     let filter = required(rule, "filter")?;
     let filter = filter.cast::<PyDict>().map_err(PyErr::from)?;
@@ -61,7 +61,11 @@ pub(super) fn read(rule: &Bound<'_, PyDict>, now: Timestamp) -> PyResult<RuleSet
             content_type: optional_text(filter, "content_type")?,
             properties: values(filter, "properties")?,
         }),
-        other => return Err(PyValueError::new_err(format!("unknown kind of filter: `{other}`"))),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "unknown filter kind; use `true`, `false`, `sql` or `correlation`: `{other}`"
+            )));
+        }
     };
     let action = item(rule, "action")?
         .map(|action| -> PyResult<ActionSettings> {

@@ -18,46 +18,46 @@ use crate::arrow::{self, ArrowTable, Batches};
 use crate::convert;
 use crate::error::{OrRaise, exception, with_cause};
 
-/// Bytes of a JSON answer: more than any that is asked for has.
+/// Maximum bytes of a JSON answer; no expected answer reaches it.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A client of the bulk routes of a server.
+/// A client of a server's bulk routes.
 #[pyclass(frozen, module = "oxbus.bulk")]
 pub(crate) struct BulkClient {
     pub(super) connection: BulkConnection,
 }
 
 impl BulkClient {
-    /// Makes a call that is answered in JSON.
+    /// Makes a call whose answer is JSON.
     pub(super) fn call(&self, py: Python<'_>, request: &Request, extra: Duration) -> PyResult<Value> {
-        let answer = self.connection.run(py, extra, |client, patience| {
-            let mut answer = client.call(request, patience)?;
-            answer.read_up_to(ANSWER_BYTES_MAX, patience)
+        let answer = self.connection.run(py, extra, |client, wait| {
+            let mut answer = client.call(request, wait)?;
+            answer.read_up_to(ANSWER_BYTES_MAX, wait)
         })?;
         parsed(&answer)
     }
 
-    /// Makes a call that is answered with rows; also where the next page begins.
+    /// Makes a call whose answer is rows. Returns the rows and the start of the next page.
     pub(super) fn call_for_rows(
         &self,
         py: Python<'_>,
         request: &Request,
         extra: Duration,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
-        let (rows, next) = self.connection.run(py, extra, |client, patience| {
-            let answer = client.call(request, patience)?;
+        let (rows, next) = self.connection.run(py, extra, |client, wait| {
+            let answer = client.call(request, wait)?;
             let next = answer.next().and_then(|next| next.parse().ok());
-            Ok((Download::read(answer, patience)?, next))
+            Ok((Download::read(answer, wait)?, next))
         })?;
         Ok((rows.table(), next))
     }
 
-    /// Makes a call with rows that is answered in JSON.
+    /// Uploads rows in a call whose answer is JSON.
     pub(super) fn upload(&self, data: &Bound<'_, PyAny>, request: &Request) -> PyResult<Value> {
         let mut upload = Upload::new(Batches::of(data)?).or_raise()?;
-        let answer = self.connection.run(data.py(), Duration::ZERO, |client, patience| {
-            let mut answer = client.stream(request, patience, || upload.next())?;
-            answer.read_up_to(ANSWER_BYTES_MAX, patience)
+        let answer = self.connection.run(data.py(), Duration::ZERO, |client, wait| {
+            let mut answer = client.stream(request, wait, || upload.next())?;
+            answer.read_up_to(ANSWER_BYTES_MAX, wait)
         })?;
         parsed(&answer)
     }
@@ -71,13 +71,13 @@ fn parsed(answer: &[u8]) -> PyResult<Value> {
     })
 }
 
-/// Seconds as whole milliseconds.
+/// Converts seconds to whole milliseconds.
 pub(super) fn ms(name: &str, seconds: f64) -> PyResult<u64> {
     let wait = convert::duration(name, seconds)?;
     Ok(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Lock tokens: of a table, of a column, or of a sequence of bytes.
+/// Reads lock tokens from a table, a column, or a sequence of bytes objects.
 fn tokens(value: &Bound<'_, PyAny>) -> PyResult<LockTokens> {
     if let Some(imported) = arrow::import(value)? {
         if matches!(imported.data_type, arrow_schema::DataType::Struct(_)) {
@@ -230,7 +230,7 @@ impl BulkClient {
     }
 }
 
-/// A number that is not negative.
+/// Converts a number that must not be negative.
 pub(super) fn count(name: &str, value: i64) -> PyResult<u64> {
     u64::try_from(value).map_err(|_| PyValueError::new_err(format!("{name} cannot be negative: {value}")))
 }

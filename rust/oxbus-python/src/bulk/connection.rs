@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection of a `BulkClient` to its server: one per process, waits that a signal ends, errors as exceptions.
+//! The connection of a `BulkClient` to its server: one client per process, waits that a signal ends, errors as exceptions.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use oxbus_broker::SystemClock;
 use oxbus_model::{Clock, Effect, Error, ErrorKind, Timestamp};
-use oxbus_wire::client::{Client, Failure, Patience};
-use oxbus_wire::{ConnectionString, Fault, FaultKind};
+use oxbus_wire::client::{Client, ClientError, NetworkWaitOptions};
+use oxbus_wire::{ConnectionString, ServerError, ServerErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
@@ -16,14 +16,14 @@ use crate::error::{OrRaise, exception, exception_with, raise, with_cause};
 use crate::fork::ProcessLocal;
 use crate::waiting;
 
-/// The client of one process, and of the processes that are forked from it.
+/// The client of one process, and the clients of processes forked from it.
 struct ProcessClient {
     client: ProcessLocal<Client>,
-    /// That of a child: its parent's connections are the parent's.
+    /// The client of a forked child, which must not use its parent's connections.
     child: OnceLock<Box<Self>>,
 }
 
-/// What it takes to connect, and the connections.
+/// Connection parameters and connections.
 pub(super) struct BulkConnection {
     connection_string: ConnectionString,
     ca_file: Option<String>,
@@ -100,67 +100,67 @@ impl BulkConnection {
         }
     }
 
-    /// Makes a call outside the interpreter. `extra` is what the server is asked to wait beyond the time of a call.
+    /// Makes a call, detached from the interpreter. `extra` is the wait time requested from the server; it extends the timeout.
     pub(super) fn run<T: Send>(
         &self,
         py: Python<'_>,
         extra: Duration,
-        work: impl FnOnce(&Client, &Patience<'_>) -> Result<T, Failure> + Send,
+        work: impl FnOnce(&Client, &NetworkWaitOptions<'_>) -> Result<T, ClientError> + Send,
     ) -> PyResult<T> {
         let client = self.client()?;
         let timeout = self.timeout.saturating_add(extra);
         let (done, signal) = waiting::run_network_call(py, |slice, is_cancelled| {
-            let patience = Patience {
+            let wait = NetworkWaitOptions {
                 timeout,
-                slice: slice.min(timeout),
-                wants_to_leave: is_cancelled,
+                poll_interval: slice.min(timeout),
+                is_cancelled,
             };
-            work(client, &patience)
+            work(client, &wait)
         })?;
-        if let Some(signal) = signal.filter(|_| matches!(done, Err(Failure::Left))) {
+        if let Some(signal) = signal.filter(|_| matches!(done, Err(ClientError::Cancelled))) {
             return Err(signal);
         }
-        done.map_err(|failure| raise_failure(py, failure))
+        done.map_err(|error| raise_client_error(py, error))
     }
 }
 
-/// The exception of a call that failed.
-fn raise_failure(py: Python<'_>, failure: Failure) -> PyErr {
-    match failure {
-        Failure::Fault(fault) => raise_fault(py, fault),
-        Failure::Here(error) => raise(&error),
-        Failure::Connection(text, effect, source) => {
+/// The exception of a failed call.
+fn raise_client_error(py: Python<'_>, error: ClientError) -> PyErr {
+    match error {
+        ClientError::Server(error) => raise_server_error(py, fault),
+        ClientError::Local(error) => raise(&error),
+        ClientError::Connection(text, effect, source) => {
             let exception = exception_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
             with_cause(exception, source.as_deref().map(|source| source as _))
         }
-        Failure::Timeout(text, effect) => exception_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
-        Failure::Left => {
+        ClientError::Timeout(text, effect) => exception_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
+        ClientError::Cancelled => {
             let text = "the interpreter is exiting";
             exception_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
         }
     }
 }
 
-fn raise_fault(py: Python<'_>, fault: Fault) -> PyErr {
-    let Fault {
+fn raise_server_error(py: Python<'_>, error: ServerError) -> PyErr {
+    let ServerError {
         kind,
         detail,
         rows,
         stored,
         effect,
         numbers,
-    } = fault;
+    } = error;
     match kind {
-        FaultKind::Broker(kind) => {
+        ServerErrorKind::Broker(kind) => {
             let error = Error::new(kind, detail).with_numbers(numbers);
             raise(&match effect {
                 Some(effect) => error.with_effect(effect),
                 None => error,
             })
         }
-        FaultKind::Unauthenticated => exception("ServiceBusAuthenticationError", &detail, |_| Ok(())),
-        FaultKind::Unauthorized => exception("ServiceBusAuthorizationError", &detail, |_| Ok(())),
-        FaultKind::PartialSend => exception_with("PartialSendError", &detail, effect, &[], |keywords| {
+        ServerErrorKind::Unauthenticated => exception("ServiceBusAuthenticationError", &detail, |_| Ok(())),
+        ServerErrorKind::Unauthorized => exception("ServiceBusAuthorizationError", &detail, |_| Ok(())),
+        ServerErrorKind::PartialSend => exception_with("PartialSendError", &detail, effect, &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),

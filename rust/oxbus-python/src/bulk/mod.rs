@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `BulkClient`, which calls the bulk routes of a server.
+//! `BulkClient`, the client of a server's bulk routes.
 
 mod client;
 mod connection;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reserving half of `BulkClient`.
+//! The reservation methods of `BulkClient`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::arrow::ArrowTable;
 use crate::error::OrRaise;
 
 impl BulkClient {
-    /// Makes a call that does no more than once when it is made twice.
+    /// Makes an idempotent call, which the client may repeat.
     fn call_repeatable<'py>(
         &self,
         py: Python<'py>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The staging half of `BulkClient`.
+//! The staging methods of `BulkClient`.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl BulkClient {
         stage_ids: Vec<String>,
     ) -> PyResult<bool> {
         let body = json!({ "sink": sink, "query": query, "batch": batch, "ids": stage_ids });
-        // Not repeated by itself: the answer says whether this call committed the batch.
+        // Not repeatable: the answer says whether this call committed the batch.
         let request = Request::post("stages/commit").with_json(&body);
         self.call(py, &request, Duration::ZERO)?.boolean("committed").or_raise()
     }

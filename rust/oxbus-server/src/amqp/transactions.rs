@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use oxbus_amqp::engine::{LinkId, SessionId};
 use oxbus_amqp::message::{Sections, value_body};
-use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, condition};
+use oxbus_amqp::performative::{AmqpError, DeliveryState, TransactionRequest, condition};
 use oxbus_broker::client::Transaction;
 use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
 use oxbus_model::message::NewId;
@@ -117,7 +117,11 @@ impl Coordinator {
     }
 
     /// As [`Self::find`], with the error as a fault.
-    pub(super) fn transaction(&self, id: &Bytes, session: SessionId) -> std::result::Result<Arc<Transaction>, Fault> {
+    pub(super) fn transaction(
+        &self,
+        id: &Bytes,
+        session: SessionId,
+    ) -> std::result::Result<Arc<Transaction>, AmqpError> {
         self.find(id, session).map_err(|error| fault::of(&error))
     }
 
@@ -152,11 +156,11 @@ fn unknown_transaction() -> Error {
     Error::new(ErrorKind::TransactionOver, detail)
 }
 
-fn decode_request(message: &Bytes) -> std::result::Result<TransactionRequest, Fault> {
+fn decode_request(message: &Bytes) -> std::result::Result<TransactionRequest, AmqpError> {
     let request =
         Sections::scan(message).and_then(|sections| TransactionRequest::read(&mut value_body(message, &sections)?));
     request.map_err(|error| {
-        Fault::new(
+        AmqpError::new(
             condition::DECODE_ERROR,
             format!("a message to the coordinator must be declare or discharge: {error}"),
         )

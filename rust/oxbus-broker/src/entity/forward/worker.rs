@@ -402,7 +402,7 @@ impl Entity {
 /// Makes the hold on a message one that can end.
 fn lock(cell: &Cell, sub_queue: SubQueue, key: LockKey) -> Option<LockKey> {
     let deadline = Ticks::NEVER;
-    cell.store(sub_queue).hand_out(key, ClaimMode::Lock { deadline })
+    cell.store(sub_queue).deliver_cached(key, ClaimMode::Lock { deadline })
 }
 
 /// Ends the hold on a message that goes back to its place.

@@ -105,8 +105,8 @@ impl GroupCommit {
         writer.position = end;
         writer.last_crc = crc;
         let mut buffer = self.buffer();
-        buffer.begin(Some(extent), bytes, true);
-        buffer.left_bytes -= frame.len() as u64;
+        buffer.begin_segment(Some(extent), bytes, true);
+        buffer.available_bytes -= frame.len() as u64;
         buffer.position = end;
         buffer.next = lsn.next();
         drop(buffer);
