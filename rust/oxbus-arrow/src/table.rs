@@ -305,7 +305,7 @@ impl TableBuilder {
 
     /// A column, if it was selection.
     fn finish_column(&mut self, column: Column) -> Result<Option<ArrayRef>> {
-        fn whole(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
+        fn finish_builder(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
             Some(builder?.finish())
         }
         let rows = self.rows;
@@ -314,7 +314,7 @@ impl TableBuilder {
             Some(found?.1.as_mut()?.finish(rows))
         };
         Ok(match column {
-            Column::Body => whole(self.body.as_mut()),
+            Column::Body => finish_builder(self.body.as_mut()),
             Column::MessageId => {
                 let text = self
                     .message_id
@@ -333,13 +333,13 @@ impl TableBuilder {
             Column::ApplicationProperties => self.application_properties.take().map(PropertiesColumnBuilder::finish),
             Column::ScheduledEnqueueTime => self.scheduled.as_mut().map(|it| it.finish(rows)),
             Column::TimeToLive => self.time_to_live.as_mut().map(|it| it.finish(rows)),
-            Column::SequenceNumber => whole(self.sequence_number.as_mut()),
-            Column::PartitionId => whole(self.partition_id.as_mut()),
-            Column::EnqueuedTime => whole(self.enqueued.as_mut()),
-            Column::LockedUntil => whole(self.locked_until.as_mut()),
-            Column::DeliveryCount => whole(self.delivery_count.as_mut()),
-            Column::LockToken => whole(self.lock_token.as_mut()),
-            Column::State => whole(self.state.as_mut()),
+            Column::SequenceNumber => finish_builder(self.sequence_number.as_mut()),
+            Column::PartitionId => finish_builder(self.partition_id.as_mut()),
+            Column::EnqueuedTime => finish_builder(self.enqueued.as_mut()),
+            Column::LockedUntil => finish_builder(self.locked_until.as_mut()),
+            Column::DeliveryCount => finish_builder(self.delivery_count.as_mut()),
+            Column::LockToken => finish_builder(self.lock_token.as_mut()),
+            Column::State => finish_builder(self.state.as_mut()),
             Column::DeadLetterReason | Column::DeadLetterDescription => sparse(&mut self.dead_letter, &DEAD_LETTER),
         })
     }

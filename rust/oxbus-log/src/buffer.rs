@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use oxbus_model::caps::LOG_LINES_WAITING_MAX;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Clock, Ticks};
 
 use super::events::LINES_LOST;
@@ -50,7 +50,7 @@ type IsWriting = bool;
 
 impl LineBuffer {
     fn state(&self) -> MutexGuard<'_, LineBufferState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     /// Takes a line, unless it is one of too many. True when a reader is to be started.
@@ -120,11 +120,11 @@ impl LineBuffer {
                 return None;
             }
             state = match state.limiter.due() {
-                None => whole(self.changed.wait(state)),
+                None => ignore_poison(self.changed.wait(state)),
                 Some(due) => {
                     // A coarse clock may be a tick behind the end of the wait.
                     let left = Duration::from_millis(due.0.saturating_sub(now.0).max(10));
-                    whole(self.changed.wait_timeout(state, left)).0
+                    ignore_poison(self.changed.wait_timeout(state, left)).0
                 }
             };
         }
@@ -140,7 +140,7 @@ impl LineBuffer {
                 ReaderState::Running(its, is_writing) => its != me && (is_writing || !state.lines.is_empty()),
             }
         };
-        let (state, waited) = whole(self.changed.wait_timeout_while(self.state(), longest, is_on_its_way));
+        let (state, waited) = ignore_poison(self.changed.wait_timeout_while(self.state(), longest, is_on_its_way));
         drop(state);
         !waited.timed_out()
     }
@@ -156,7 +156,7 @@ impl LineBuffer {
             ReaderState::Starting => true,
             ReaderState::Running(its, _) => its != me,
         };
-        let _ended = whole(self.changed.wait_timeout_while(state, longest, reads));
+        let _ended = ignore_poison(self.changed.wait_timeout_while(state, longest, reads));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use oxbus_broker::shard::InjectedFault;
 use oxbus_broker::{BulkLoad, Namespace};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, PartitionId};
 use oxbus_store::Wait;
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pub(crate) struct _BulkLoad {
 
 impl _BulkLoad {
     fn take(&self) -> PyResult<ActiveLoad> {
-        let mut active = whole(self.active.get()?.lock());
+        let mut active = ignore_poison(self.active.get()?.lock());
         let ended = || Error::new(ErrorKind::InvalidOperation, "the load has ended; begin another");
         active.take().ok_or_else(ended).or_raise()
     }
@@ -70,7 +70,7 @@ impl _BulkLoad {
             return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
         }
         let fault = InjectedFault::parse(fault).or_raise()?;
-        let active = whole(self.active.get()?.lock());
+        let active = ignore_poison(self.active.get()?.lock());
         active
             .as_ref()
             .map_or(Ok(()), |it| it.load.inject_fault(fault, after))
@@ -84,7 +84,7 @@ impl _BulkLoad {
         let checked = blocking::run_for(py, true, None, |cancellation| {
             active.load.check_free(wait, cancellation)
         })?;
-        *whole(self.active.get()?.lock()) = Some(active);
+        *ignore_poison(self.active.get()?.lock()) = Some(active);
         checked.or_raise()
     }
 
@@ -100,7 +100,7 @@ impl _BulkLoad {
             Ok(active)
         });
         let active = pushed?.or_raise()?;
-        *whole(self.active.get()?.lock()) = Some(active);
+        *ignore_poison(self.active.get()?.lock()) = Some(active);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use oxbus_broker::client::{Deliveries, WaitOptions, WaitRegistration, WaitSource, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_model::Result;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use oxbus_store::wait_queue::{LookResult, NotifyCallback};
 use pyo3::IntoPyObjectExt;
@@ -36,7 +36,7 @@ struct PendingNotifications {
 
 impl PendingNotifications {
     fn notify(&self, number: u64) {
-        whole(self.numbers.lock()).push(number);
+        ignore_poison(self.numbers.lock()).push(number);
         if !self.has_byte.swap(true, Ordering::SeqCst) {
             // A full socket is already readable.
             let _ = (&self.writer).write(&[1]);
@@ -97,7 +97,7 @@ impl EventLoopNotifier {
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
         // Between reading the bytes and taking the numbers: a notification from here on writes another byte.
         self.pending.has_byte.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *whole(self.pending.numbers.lock()))
+        std::mem::take(&mut *ignore_poison(self.pending.numbers.lock()))
     }
 
     /// Creates a wait that is notified under `number` and ends after `max_wait_time` seconds.
@@ -116,7 +116,7 @@ impl TaskWaiter {
     /// Ends the wait and passes an unused notification on to the next waiter.
     fn cancel(&self) {
         if let Some(state) = self.state.if_same_process() {
-            let previous = std::mem::replace(&mut *whole(state.lock()), WaitState::Cancelled);
+            let previous = std::mem::replace(&mut *ignore_poison(state.lock()), WaitState::Cancelled);
             drop(previous);
         }
     }
@@ -155,7 +155,7 @@ impl TaskWaiter {
 
 /// Takes the registration that the previous step left.
 fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
-    let mut state = whole(state.lock());
+    let mut state = ignore_poison(state.lock());
     match std::mem::replace(&mut *state, WaitState::NotWaiting) {
         WaitState::Waiting(registration) => Some(registration),
         WaitState::NotWaiting => None,
@@ -168,7 +168,7 @@ fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
 
 /// Stores the registration for the next step, unless the task cancelled the wait during this one.
 fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) {
-    let mut state = whole(state.lock());
+    let mut state = ignore_poison(state.lock());
     if !matches!(*state, WaitState::Cancelled) {
         *state = WaitState::Waiting(registration);
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use oxbus_model::Timestamp;
 use oxbus_model::message::AssignedId;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -102,5 +102,5 @@ impl OutgoingMessage {
 
 /// A panic leaves the properties consistent: each field is set in one step.
 fn guard(optional: &Mutex<OptionalProperties>) -> MutexGuard<'_, OptionalProperties> {
-    whole(optional.lock())
+    ignore_poison(optional.lock())
 }

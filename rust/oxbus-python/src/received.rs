@@ -9,7 +9,7 @@ use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
 use oxbus_store::{LockKey, MessagePhase};
 use pyo3::prelude::*;
@@ -318,13 +318,13 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        whole(self.auto_renew_error.lock())
+        ignore_poison(self.auto_renew_error.lock())
             .as_ref()
             .map(|error| error.clone_ref(py))
     }
 
     #[setter]
     fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
-        *whole(self.auto_renew_error.lock()) = value;
+        *ignore_poison(self.auto_renew_error.lock()) = value;
     }
 }

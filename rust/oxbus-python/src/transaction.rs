@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use oxbus_broker::client::{PendingNumbers, Transaction as BrokerTransaction};
 use oxbus_model::Error;
 use oxbus_model::ErrorKind;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -48,13 +48,13 @@ impl Transaction {
 
     /// Has a list filled with numbers when the transaction is committed.
     pub(crate) fn fill_on_commit(&self, numbers: PendingNumbers, list: Py<PyList>) {
-        let mut lists = whole(self.lists.lock());
+        let mut lists = ignore_poison(self.lists.lock());
         lists.push((numbers, list));
     }
 
     /// Has a message count as settled when the transaction is committed.
     pub(crate) fn settle_on_commit(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
-        let mut settled = whole(self.settled.lock());
+        let mut settled = ignore_poison(self.settled.lock());
         settled.push(message.clone().unbind());
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &st
 impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner()?;
-        let settled = std::mem::take(&mut *whole(self.settled.lock()));
+        let settled = std::mem::take(&mut *ignore_poison(self.settled.lock()));
         for message in &settled {
             message.get().set_committing(true);
         }
@@ -115,9 +115,9 @@ impl Transaction {
             message.get().set_committing(false);
         }
         committed?;
-        let lists = std::mem::take(&mut *whole(self.lists.lock()));
+        let lists = std::mem::take(&mut *ignore_poison(self.lists.lock()));
         for (numbers, list) in lists {
-            for number in &*whole(numbers.lock()) {
+            for number in &*ignore_poison(numbers.lock()) {
                 list.bind(py).append(number.0)?;
             }
         }

@@ -14,7 +14,7 @@ use oxbus_broker::client::WaitOptions;
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::namespace::{CloseHandle, WakeHandle};
 use oxbus_model::caps::CALL_MS_DEFAULT;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
@@ -35,14 +35,14 @@ static DURABLE: Mutex<Vec<ProcessLocal<CloseHandle>>> = Mutex::new(Vec::new());
 
 /// Registers a namespace whose receivers are woken at interpreter exit.
 pub(crate) fn register(handle: WakeHandle) {
-    let mut namespaces = whole(NAMESPACES.lock());
+    let mut namespaces = ignore_poison(NAMESPACES.lock());
     namespaces.retain(WakeHandle::is_alive);
     namespaces.push(handle);
 }
 
 /// Registers a durable namespace that is closed when the process ends.
 pub(crate) fn register_durable(handle: ProcessLocal<CloseHandle>) {
-    let mut namespaces = whole(DURABLE.lock());
+    let mut namespaces = ignore_poison(DURABLE.lock());
     namespaces.retain(|handle| handle.if_same_process().is_some_and(CloseHandle::is_alive));
     namespaces.push(handle);
 }
@@ -51,7 +51,7 @@ pub(crate) fn register_durable(handle: ProcessLocal<CloseHandle>) {
 #[pyfunction]
 pub(crate) fn _close_durable(py: Python<'_>) {
     py.detach(|| {
-        let handles = std::mem::take(&mut *whole(DURABLE.lock()));
+        let handles = std::mem::take(&mut *ignore_poison(DURABLE.lock()));
         handles
             .iter()
             .filter_map(ProcessLocal::if_same_process)
@@ -64,7 +64,7 @@ pub(crate) fn _close_durable(py: Python<'_>) {
 pub(crate) fn _wake_waiting(py: Python<'_>) {
     EXITING.store(true, Ordering::SeqCst);
     py.detach(|| {
-        let namespaces = std::mem::take(&mut *whole(NAMESPACES.lock()));
+        let namespaces = std::mem::take(&mut *ignore_poison(NAMESPACES.lock()));
         namespaces.iter().for_each(WakeHandle::wake_all);
     });
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use oxbus_model::caps::ATTACHED_RETENTION_MS;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
@@ -250,11 +250,11 @@ impl Core {
     }
 
     pub(crate) fn entities(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        whole(self.entities.read())
+        ignore_poison(self.entities.read())
     }
 
     pub(crate) fn entities_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        whole(self.entities.write())
+        ignore_poison(self.entities.write())
     }
 }
 

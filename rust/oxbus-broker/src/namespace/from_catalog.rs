@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use oxbus_model::caps::TAKE_OVER_THREADS;
 use oxbus_model::name::{EntityName, SubQueue};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use super::inner::Inner;
@@ -101,13 +101,13 @@ impl Inner {
         let left = Mutex::new(BTreeMap::new());
         let take = |shard: &&Arc<Shard>, wait: &Wait<'_>| {
             let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at, wait);
-            let mut left = whole(left.lock());
+            let mut left = ignore_poison(left.lock());
             left.insert(shard.id(), waiting);
             Ok(())
         };
         // A failed take-over does not fail the open; the next open tries again.
         let _ = parallel::for_each(&serving, TAKE_OVER_THREADS, &Wait::FOREVER, take);
-        let left = whole(left.into_inner());
+        let left = ignore_poison(left.into_inner());
         stores.set_waiting_loads(left.into_values().flatten().collect());
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use oxbus_log::event;
 use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, SharedError};
 use oxbus_store::Wait;
 
@@ -218,7 +218,7 @@ impl ShardHealth {
     }
 
     fn lock_reason(&self) -> MutexGuard<'_, FaultReason> {
-        whole(self.reason.lock())
+        ignore_poison(self.reason.lock())
     }
 
     /// The current fault; does not count as an operation.
@@ -303,7 +303,7 @@ impl ShardHealth {
                 return Err(self.refuse_send(PartitionFault::Silent, partition));
             }
             let waited = self.ended.wait_timeout(guard, POLL_INTERVAL);
-            drop(whole(waited));
+            drop(ignore_poison(waited));
             // Without the guard: `is_over` may call Python.
             if wait.is_over() {
                 let detail = format!(

@@ -15,7 +15,7 @@ use std::time::Duration;
 use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_RETENTION_MS};
 use oxbus_model::hash::partition_of;
 use oxbus_model::options::Durability;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
@@ -182,7 +182,7 @@ impl StageRegistry {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, StageTable> {
-        whole(self.table.lock())
+        ignore_poison(self.table.lock())
     }
 
     /// The last intent of each sink.
@@ -214,7 +214,7 @@ impl StageRegistry {
             }
             let table = self.table();
             let waited = self.sink_unlocked.wait_timeout(table, POLL_INTERVAL);
-            drop(whole(waited));
+            drop(ignore_poison(waited));
             // Without the guard: the wait's callback may call Python.
             if wait.is_over() {
                 let detail = format!(

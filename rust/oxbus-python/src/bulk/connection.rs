@@ -127,7 +127,7 @@ impl BulkConnection {
 /// The exception of a failed call.
 fn raise_client_error(py: Python<'_>, error: ClientError) -> PyErr {
     match error {
-        ClientError::Server(error) => raise_server_error(py, fault),
+        ClientError::Server(error) => raise_server_error(py, error),
         ClientError::Local(error) => raise(&error),
         ClientError::Connection(text, effect, source) => {
             let exception = exception_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));

@@ -17,7 +17,7 @@ use oxbus_amqp::performative::{AmqpError, DeliveryState, TransactionRequest, con
 use oxbus_broker::client::Transaction;
 use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
 use oxbus_model::message::NewId;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::fault;
@@ -58,7 +58,7 @@ impl Coordinator {
     }
 
     fn open(&self) -> MutexGuard<'_, OpenTransactions> {
-        whole(self.open.lock())
+        ignore_poison(self.open.lock())
     }
 
     /// Handles a request on a coordinator link. May wait for a store.

@@ -22,7 +22,7 @@ use crate::connection_string::ConnectionString;
 use crate::server_error::ServerError;
 use hyper::Uri;
 use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result, SharedError, Timestamp};
 
 /// Why a call brought nothing.
@@ -138,7 +138,7 @@ impl Client {
 
     /// An open connection that no call uses, or a new one.
     fn connection(&self, wait: &NetworkWaitOptions<'_>) -> std::result::Result<Connection, ClientError> {
-        let idle = || whole(self.idle.lock()).pop();
+        let idle = || ignore_poison(self.idle.lock()).pop();
         let open = std::iter::from_fn(idle).find_map(|mut connection| connection.is_open().then_some(connection));
         open.map_or_else(
             || {
@@ -152,7 +152,7 @@ impl Client {
 
     fn return_connection(&self, mut connection: Connection) {
         connection.was_used = true;
-        let mut idle = whole(self.idle.lock());
+        let mut idle = ignore_poison(self.idle.lock());
         if idle.len() < BULK_IDLE_CONNECTIONS_MAX {
             idle.push(connection);
         }
@@ -160,7 +160,7 @@ impl Client {
 
     /// Ends the connections that nobody uses.
     pub fn close_idle(&self) {
-        let idle = std::mem::take(&mut *whole(self.idle.lock()));
+        let idle = std::mem::take(&mut *ignore_poison(self.idle.lock()));
         drop(idle);
     }
 
