@@ -17,14 +17,14 @@ use pyo3::pybacked::PyBackedStr;
 
 use crate::arrow::{ArrowTable, import};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::namespace::Namespace;
 use crate::{options, waiting};
 
 /// See `oxbus.spark.bulk_drain`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _Drain {
-    entity: Owned<Arc<Entity>>,
+    entity: ProcessLocal<Arc<Entity>>,
     sub_queue: SubQueue,
     partition: PartitionId,
     chosen: ColumnSelection,
@@ -34,7 +34,7 @@ pub(crate) struct _Drain {
 #[pyfunction]
 pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult<Vec<u16>> {
     let options = options::unowned(path, None)?;
-    let shards = waiting::outside(path.py(), |_| {
+    let shards = waiting::run_detached(path.py(), |_| {
         let entity = oxbus_broker::Namespace::open(options)?.entity(entity_path)?;
         Ok((0..usize::from(entity.partitions()))
             .map(|index| entity.shard(index).id().0)
@@ -85,7 +85,7 @@ impl _Drain {
     /// number to go on from.
     fn page(&self, py: Python<'_>, from: u64, bytes_max: usize) -> PyResult<(ArrowTable, Option<u64>)> {
         let (queue, partition) = (self.entity.get()?, self.partition);
-        let page = waiting::outside(py, |wait| {
+        let page = waiting::run_detached(py, |wait| {
             let counter = SequenceNumber(from).counter().max(Counter::FIRST);
             let waiting = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
             let next = waiting
@@ -137,7 +137,7 @@ impl _Drain {
         counters.sort_unstable();
         counters.dedup();
         let queue = self.entity.get()?;
-        waiting::outside(numbers.py(), |wait| {
+        waiting::run_detached(numbers.py(), |wait| {
             queue.settle_drained(self.sub_queue, self.partition, &counters, outcome, wait)
         })?
         .or_raise()

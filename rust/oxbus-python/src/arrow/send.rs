@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use super::capsule::import;
-use crate::error::{OrRaise, named_with, raise};
+use crate::error::{OrRaise, exception_with, raise};
 use crate::ids;
 use crate::waiting;
 
@@ -40,7 +40,7 @@ pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
 pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = data.py();
     let chunks = read(data)?;
-    let sent = waiting::outside(py, |wait| {
+    let sent = waiting::run_detached(py, |wait| {
         encode(RowSender::new(sender, ids::first_of)?, &chunks).map(|rows| rows.send(wait))
     });
     sent?
@@ -58,29 +58,29 @@ pub(crate) fn not_sent(py: Python<'_>, failed: RowSendError) -> PyErr {
             effect,
             rows,
             stored,
-        } => named_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
+        } => exception_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),
     }
 }
 
-fn encode<'a>(mut outgoing: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
+fn encode<'a>(mut rows: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
     for chunk in chunks {
-        outgoing.push(chunk)?;
+        rows.push(chunk)?;
     }
-    Ok(outgoing)
+    Ok(rows)
 }
 
 /// Puts the rows of an Arrow object aside under an id; how many.
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
-    let staged = waiting::outside(data.py(), |_| {
-        let mut putting = StageBuilder::new(stages.begin(entity, id)?, ids::first_of);
+    let staged = waiting::run_detached(data.py(), |_| {
+        let mut stage = StageBuilder::new(stages.begin(entity, id)?, ids::first_of);
         for chunk in &chunks {
-            putting.push(chunk)?;
+            stage.push(chunk)?;
         }
-        putting.finish()
+        stage.finish()
     });
     staged?.or_raise()
 }
