@@ -200,7 +200,7 @@ def test_partitions_are_fixed_at_creation(make_bus: Callable[..., Bus], way: str
     assert places == {(key, oxbus.partition_id(key, 7)) for key in keys}
 
 
-def test_sixteen_partitions_unless_told_otherwise(make_bus: Callable[..., Bus]) -> None:
+def test_sixteen_partitions_by_default(make_bus: Callable[..., Bus]) -> None:
     """A new namespace has 16 partitions, and so has it when it is opened again (B-004)."""
     bus = make_bus(partitions=None)
     assert bus.open().partitions == 16

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use oxbus_broker::client::Batch;
 use oxbus_model::caps::{BATCH_SIZE_BYTES_DEFAULT, MESSAGE_SIZE_BYTES_MAX};
 use oxbus_model::options::in_range;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -42,7 +42,7 @@ impl ServiceBusMessageBatch {
     }
 
     fn guard(&self) -> MutexGuard<'_, Batch> {
-        whole(self.batch.lock())
+        ignore_poison(self.batch.lock())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use oxbus_broker::SystemClock;
 use oxbus_model::Clock;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyWeakrefReference;
@@ -27,7 +27,7 @@ impl ManualClock {
     }
 
     fn live_followers<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
-        let mut followers = whole(self.followers.lock());
+        let mut followers = ignore_poison(self.followers.lock());
         let found: Vec<_> = followers
             .iter()
             .map(|it| (it.clone_ref(py), it.bind(py).upgrade()))
@@ -74,7 +74,7 @@ impl ManualClock {
     /// Has `look` of an object called after each move, in the thread that moves the clock, for as long as the object lives.
     fn _follow(&self, follower: &Bound<'_, PyAny>) -> PyResult<()> {
         let reference = PyWeakrefReference::new(follower)?.unbind();
-        let mut followers = whole(self.followers.lock());
+        let mut followers = ignore_poison(self.followers.lock());
         followers.push(reference);
         Ok(())
     }

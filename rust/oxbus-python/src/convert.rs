@@ -118,11 +118,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
 
 /// The end of a wait in seconds; `None` waits for ever.
 pub(crate) fn deadline(name: &str, seconds: Option<f64>) -> PyResult<Deadline> {
-    Ok(Deadline::after(seconds.map(|seconds| wait(name, seconds)).transpose()?))
+    Ok(Deadline::after(
+        seconds.map(|seconds| duration(name, seconds)).transpose()?,
+    ))
 }
 
 /// A wait in seconds, at least 0.
-pub(crate) fn wait(name: &str, seconds: f64) -> PyResult<Duration> {
+pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(
             "{name} cannot be negative; use 0 for no wait: {seconds}"

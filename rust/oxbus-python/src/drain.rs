@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
-use oxbus_arrow::{Chosen, TableBuilder};
+use oxbus_arrow::{ColumnSelection, TableBuilder};
 use oxbus_broker::entity::{DrainOutcome, DrainPage, Entity};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, PartitionId, Result, SequenceNumber};
@@ -17,24 +17,24 @@ use pyo3::pybacked::PyBackedStr;
 
 use crate::arrow::{ArrowTable, import};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::namespace::Namespace;
 use crate::{options, waiting};
 
 /// See `oxbus.spark.bulk_drain`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _Drain {
-    entity: Owned<Arc<Entity>>,
+    entity: ProcessLocal<Arc<Entity>>,
     sub_queue: SubQueue,
     partition: PartitionId,
-    chosen: Chosen,
+    chosen: ColumnSelection,
 }
 
 /// The partitions of the namespace that the partitions of an entity are in, of a namespace that nobody has to close.
 #[pyfunction]
 pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult<Vec<u16>> {
     let options = options::unowned(path, None)?;
-    let shards = waiting::outside(path.py(), |_| {
+    let shards = waiting::run_detached(path.py(), |_| {
         let entity = oxbus_broker::Namespace::open(options)?.entity(entity_path)?;
         Ok((0..usize::from(entity.partitions()))
             .map(|index| entity.shard(index).id().0)
@@ -44,7 +44,12 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 }
 
 /// The chosen columns of messages, whose bytes go there from wherever they are.
-fn table_of(queue: &Entity, partition: PartitionId, waiting: &DrainPage, chosen: &Chosen) -> Result<RecordBatch> {
+fn table_of(
+    queue: &Entity,
+    partition: PartitionId,
+    waiting: &DrainPage,
+    chosen: &ColumnSelection,
+) -> Result<RecordBatch> {
     let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
     let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
     let mut reader = CoalescingReader::default();
@@ -72,7 +77,7 @@ impl _Drain {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
-            chosen: Chosen::of(names).or_raise()?,
+            chosen: ColumnSelection::of(names).or_raise()?,
         })
     }
 
@@ -80,7 +85,7 @@ impl _Drain {
     /// number to go on from.
     fn page(&self, py: Python<'_>, from: u64, bytes_max: usize) -> PyResult<(ArrowTable, Option<u64>)> {
         let (queue, partition) = (self.entity.get()?, self.partition);
-        let page = waiting::outside(py, |wait| {
+        let page = waiting::run_detached(py, |wait| {
             let counter = SequenceNumber(from).counter().max(Counter::FIRST);
             let waiting = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
             let next = waiting
@@ -132,7 +137,7 @@ impl _Drain {
         counters.sort_unstable();
         counters.dedup();
         let queue = self.entity.get()?;
-        waiting::outside(numbers.py(), |wait| {
+        waiting::run_detached(numbers.py(), |wait| {
             queue.settle_drained(self.sub_queue, self.partition, &counters, outcome, wait)
         })?
         .or_raise()

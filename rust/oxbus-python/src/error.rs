@@ -64,7 +64,7 @@ fn exception_of(error: &Error) -> PyErr {
         };
         return with_effect(built_in, error);
     };
-    named_with(class, error.detail(), error.effect(), error.numbers(), |keywords| {
+    exception_with(class, error.detail(), error.effect(), error.numbers(), |keywords| {
         if let Some(condition) = condition(error.kind()) {
             keywords.set_item("condition", condition)?;
         }
@@ -75,14 +75,14 @@ fn exception_of(error: &Error) -> PyErr {
 /// The same exception, caused by another error, if there is one.
 pub(crate) fn with_cause(exception: PyErr, source: Option<&(dyn StdError + 'static)>) -> PyErr {
     if let Some(source) = source {
-        let cause = with_cause(foreign(source), source.source());
+        let cause = with_cause(exception_of_source(source), source.source());
         Python::attach(|py| exception.set_cause(py, Some(cause)));
     }
     exception
 }
 
 /// The exception of an error that is none of this workspace's: an `OSError` with the system's number, if it is the system's.
-fn foreign(error: &(dyn StdError + 'static)) -> PyErr {
+fn exception_of_source(error: &(dyn StdError + 'static)) -> PyErr {
     let text = error.to_string();
     let Some(system) = error.downcast_ref::<io::Error>() else {
         return PyException::new_err(text);
@@ -111,12 +111,16 @@ fn with_effect(exception: PyErr, error: &Error) -> PyErr {
 }
 
 /// An exception of `oxbus.exceptions` by name, of a call that failed before its work began.
-pub(crate) fn named(class: &'static str, text: &str, extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
-    named_with(class, text, None, &[], extend)
+pub(crate) fn exception(
+    class: &'static str,
+    text: &str,
+    extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyErr {
+    exception_with(class, text, None, &[], extend)
 }
 
 /// An exception of `oxbus.exceptions` by name; what the call did, and the messages for which it did not do all.
-pub(crate) fn named_with(
+pub(crate) fn exception_with(
     class: &'static str,
     text: &str,
     effect: Option<Effect>,

@@ -27,8 +27,8 @@ pub(crate) fn count() -> u64 {
 
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    ids::begin_in_child();
-    for file in oxbus_store::file::held_files() {
+    ids::change_prefix_in_child();
+    for file in oxbus_store::file::lock_files() {
         // SAFETY: the files belong to handles of the parent, which this child neither uses nor drops. `close` is
         // async-signal-safe.
         unsafe { libc::close(file) };
@@ -36,7 +36,7 @@ extern "C" fn forked_in_child() {
 }
 
 /// Registers the fork handler, once per process.
-pub(crate) fn watch() -> PyResult<()> {
+pub(crate) fn register_handler() -> PyResult<()> {
     static REGISTERED: std::sync::Once = std::sync::Once::new();
     let mut result = 0;
     REGISTERED.call_once(|| {
@@ -53,21 +53,21 @@ pub(crate) fn watch() -> PyResult<()> {
 }
 
 /// A value of this process: a forked child can neither use nor drop it.
-pub(crate) struct Owned<T> {
+pub(crate) struct ProcessLocal<T> {
     value: ManuallyDrop<T>,
-    born: u64,
+    forks_at_creation: u64,
 }
 
-impl<T> Owned<T> {
+impl<T> ProcessLocal<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: ManuallyDrop::new(value),
-            born: FORKS.load(Ordering::Relaxed),
+            forks_at_creation: FORKS.load(Ordering::Relaxed),
         }
     }
 
     fn is_forked(&self) -> bool {
-        FORKS.load(Ordering::Relaxed) != self.born
+        FORKS.load(Ordering::Relaxed) != self.forks_at_creation
     }
 
     /// The value, or `ForkedProcessError` in a forked child.
@@ -81,15 +81,15 @@ impl<T> Owned<T> {
     }
 
     /// The value, unless this is a forked child.
-    pub(crate) fn if_ours(&self) -> Option<&T> {
+    pub(crate) fn if_same_process(&self) -> Option<&T> {
         (!self.is_forked()).then_some(&*self.value)
     }
 
     /// Something of the same process as this.
-    pub(crate) fn sibling<U>(&self, value: U) -> Owned<U> {
-        Owned {
+    pub(crate) fn sibling<U>(&self, value: U) -> ProcessLocal<U> {
+        ProcessLocal {
             value: ManuallyDrop::new(value),
-            born: self.born,
+            forks_at_creation: self.forks_at_creation,
         }
     }
 }
@@ -100,7 +100,7 @@ fn forked() -> PyErr {
     raise(&Error::new(ErrorKind::Forked, detail))
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for ProcessLocal<T> {
     fn drop(&mut self) {
         if !self.is_forked() {
             // SAFETY: `value` is dropped here only, and not used afterwards.

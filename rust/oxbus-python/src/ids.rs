@@ -13,13 +13,13 @@ static PREFIX: AtomicU64 = AtomicU64::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Chooses the prefix; call it before the first message is made.
-pub(crate) fn begin() -> PyResult<()> {
+pub(crate) fn choose_prefix() -> PyResult<()> {
     PREFIX.store(u64::from_ne_bytes(random_bytes().or_raise()?), Ordering::Relaxed);
     Ok(())
 }
 
 /// Chooses another prefix in a forked child, which would count on from where its parent does.
-pub(crate) fn begin_in_child() {
+pub(crate) fn change_prefix_in_child() {
     let other = random_bytes().map_or_else(|_| u64::from(std::process::id()), u64::from_ne_bytes);
     PREFIX.fetch_xor(other, Ordering::Relaxed);
 }

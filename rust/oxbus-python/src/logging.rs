@@ -25,18 +25,18 @@ use crate::{fork, waiting};
 /// For how long the end of the process waits for a handler.
 const END_MAX: Duration = Duration::from_secs(10);
 
-static LOG: OnceLock<Logging> = OnceLock::new();
+static LOG: OnceLock<LogBridge> = OnceLock::new();
 /// Nothing is wanted, whatever Python says.
 static MUTED: AtomicBool = AtomicBool::new(false);
 
-struct Logging {
+struct LogBridge {
     subscriber: Arc<LogSubscriber>,
     levels: Arc<Levels>,
     clock: Arc<SystemClock>,
 }
 
 /// Takes the events of this library from now on; starts no thread.
-pub(crate) fn begin() -> PyResult<()> {
+pub(crate) fn install() -> PyResult<()> {
     let (levels, clock) = (Arc::new(Levels::default()), Arc::new(SystemClock::new()));
     let subscriber = Arc::new(LogSubscriber::new(
         clock.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn begin() -> PyResult<()> {
         fork::count,
         Box::new(start),
     ));
-    let log = Logging {
+    let log = LogBridge {
         subscriber: Arc::clone(&subscriber),
         levels,
         clock,
@@ -57,10 +57,10 @@ pub(crate) fn begin() -> PyResult<()> {
 }
 
 fn start(buffer: Arc<LineBuffer>) {
-    let its = Arc::clone(&buffer);
+    let reader_buffer = Arc::clone(&buffer);
     let named = std::thread::Builder::new().name("oxbus-log".to_owned());
-    if named.spawn(move || read(&its)).is_err() {
-        buffer.not_started();
+    if named.spawn(move || read(&reader_buffer)).is_err() {
+        buffer.reader_not_started();
     }
 }
 
@@ -86,7 +86,7 @@ fn write_all(py: Python<'_>, logger: &mut Option<Logger>, lines: &[Line]) {
                 write(py, logger, line);
             }
         }
-        ask_levels(py)
+        read_levels(py)
     })();
     if let Err(error) = written {
         error.write_unraisable(py, None);
@@ -102,7 +102,7 @@ fn write(py: Python<'_>, logger: &Logger, line: &Line) {
             .args(format_args!("{line}"))
             .file_static(file)
             .line(number)
-            .key_values(&Fields(line))
+            .key_values(&LineFields(line))
             .build(),
     );
     // The bridge leaves what a handler raised where the next call of Python would trip over it.
@@ -122,9 +122,9 @@ fn level_of(level: tracing::Level) -> log::Level {
 }
 
 /// The name and the fields of a line; the attributes of its record in Python.
-struct Fields<'a>(&'a Line);
+struct LineFields<'a>(&'a Line);
 
-impl Source for Fields<'_> {
+impl Source for LineFields<'_> {
     fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), log::kv::Error> {
         visitor.visit_pair(Key::from_str("event"), Value::from(self.0.event))?;
         for (name, value) in &self.0.fields {
@@ -143,22 +143,22 @@ fn is_imported(py: Python<'_>) -> PyResult<bool> {
 
 /// Has a change of levels in Python count from now on. For calls that are seldom made by threads that the interpreter does not
 /// wait for: it runs Python code, and one that loses the interpreter in it at the exit ends the process.
-pub(crate) fn look(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn refresh_levels(py: Python<'_>) -> PyResult<()> {
     match LOG.get() {
-        Some(log) if !waiting::is_exiting() && !log.levels.are_fresh(log.clock.ticks()) => ask_levels(py),
+        Some(log) if !waiting::is_exiting() && !log.levels.are_fresh(log.clock.ticks()) => read_levels(py),
         _ => Ok(()),
     }
 }
 
 /// Looks, and has every later change of levels count soon: for what emits events by itself.
-pub(crate) fn attend(py: Python<'_>) -> PyResult<()> {
+pub(crate) fn start_and_refresh_levels(py: Python<'_>) -> PyResult<()> {
     if let Some(log) = LOG.get() {
         log.subscriber.start_reader();
     }
-    look(py)
+    refresh_levels(py)
 }
 
-fn ask_levels(py: Python<'_>) -> PyResult<()> {
+fn read_levels(py: Python<'_>) -> PyResult<()> {
     use tracing::Level;
 
     let Some(log) = LOG.get() else { return Ok(()) };
@@ -207,7 +207,7 @@ pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
 #[pyfunction]
 pub(crate) fn _mute_log(py: Python<'_>, muted: bool) -> PyResult<()> {
     MUTED.store(muted, Ordering::SeqCst);
-    ask_levels(py)
+    read_levels(py)
 }
 
 /// Has the lines so far written; later ones are not.

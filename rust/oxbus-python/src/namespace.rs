@@ -15,12 +15,12 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::transaction::Transaction;
-use crate::unknown::{self, Unknown};
+use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, convert, imports, logging, options, waiting};
 
 /// Health of one partition.
@@ -69,7 +69,7 @@ impl Recovery {
 #[pyclass(frozen, module = "oxbus", weakref)]
 #[expect(clippy::struct_field_names, reason = "it is the broker's namespace of this one")]
 pub(crate) struct Namespace {
-    pub(crate) namespace: Owned<oxbus_broker::Namespace>,
+    pub(crate) namespace: ProcessLocal<oxbus_broker::Namespace>,
     handles: AtomicU64,
     /// Its clock, when that is moved by hand.
     clock: Option<Py<ManualClock>>,
@@ -83,13 +83,13 @@ impl Namespace {
     fn open(py: Python<'_>, options: NamespaceOptions, clock: Option<Py<ManualClock>>) -> PyResult<Self> {
         let is_durable = options.store.is_some();
         if is_durable {
-            logging::attend(py)?;
+            logging::start_and_refresh_levels(py)?;
         } else {
-            logging::look(py)?;
+            logging::refresh_levels(py)?;
         }
         let namespace = blocking::run(py, is_durable, |_| oxbus_broker::Namespace::open(options))?.or_raise()?;
         waiting::register(namespace.wake_handle());
-        let namespace = Owned::new(namespace);
+        let namespace = ProcessLocal::new(namespace);
         if is_durable {
             waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
         }
@@ -100,7 +100,7 @@ impl Namespace {
         })
     }
 
-    pub(crate) fn share(&self) -> PyResult<Owned<oxbus_broker::Namespace>> {
+    pub(crate) fn share(&self) -> PyResult<ProcessLocal<oxbus_broker::Namespace>> {
         Ok(self.namespace.sibling(self.namespace.get()?.clone()))
     }
 }
@@ -133,9 +133,9 @@ impl Namespace {
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
-        unknown: Option<Unknown<'_, '_>>,
+        unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Py<Self>> {
-        unknown::refuse::<Self>(py, "", unknown)?;
+        unknown_options::refuse::<Self>(py, "", unknown)?;
         // Read before anything is opened or created.
         let configuration = config
             .map(|config| imports::read_configuration(py)?.call1((config,)))
@@ -188,7 +188,7 @@ impl Namespace {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        logging::look(py)?;
+        logging::refresh_levels(py)?;
         py.detach(|| namespace.close());
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Namespace {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, |_| namespace.checkpoint())?.or_raise()
+        waiting::run_detached(py, |_| namespace.checkpoint())?.or_raise()
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -279,7 +279,7 @@ impl Namespace {
     fn _inject_fault(&self, py: Python<'_>, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         let namespace = self.namespace.get()?;
         let fault = InjectedFault::parse(fault).or_raise()?;
-        logging::look(py)?;
+        logging::refresh_levels(py)?;
         match partition_id {
             Some(id) => namespace.inject_fault(partition(id), fault, after),
             None => namespace.inject_fault_into_files(fault, after),
@@ -289,12 +289,12 @@ impl Namespace {
 
     fn _heal(&self, py: Python<'_>, partition_id: Option<i64>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        logging::look(py)?;
+        logging::refresh_levels(py)?;
         let heal = |wait: &Wait<'_>| match partition_id {
             Some(id) => namespace.heal(partition(id), wait),
             None => namespace.heal_files(wait),
         };
-        waiting::outside(py, heal)?.or_raise()
+        waiting::run_detached(py, heal)?.or_raise()
     }
 
     #[pyo3(signature = (entity_path, client_identifier=None))]
@@ -326,7 +326,7 @@ impl Namespace {
     ) -> PyResult<ServiceBusReceiver> {
         let mode = options::receive_mode(receive_mode)?;
         if let Some(seconds) = max_wait_time {
-            convert::wait("max_wait_time", seconds)?;
+            convert::duration("max_wait_time", seconds)?;
         }
         if mode == ReceiveMode::ReceiveAndDelete && auto_lock_renewer.is_some() && session.is_none() {
             return Err(PyValueError::new_err(
@@ -352,7 +352,7 @@ impl Namespace {
             auto_lock_renewer,
             session.map(|(session_id,)| session_id.map_or(SessionSelector::Next, SessionSelector::Id)),
         )
-        .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
+        .with_clock(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
     }
 
     fn _transaction(&self, cross_entity: bool) -> PyResult<Transaction> {

@@ -9,7 +9,7 @@ use oxbus_broker::durable::StoreOptions;
 use oxbus_model::caps::{PARTITIONS_MAX, PREFETCH_COUNT_MAX};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{Durability, LockPolicy, PeekPolicy, ReceiveMode, in_range};
-use oxbus_model::tier::{Plan, Profile, Tier};
+use oxbus_model::tier::{Profile, ServicePlan, Tier};
 use oxbus_model::{Error, ErrorKind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use crate::convert;
 use crate::error::OrRaise;
 
 /// The error of a feature of a later version.
-pub(crate) fn not_yet(what: &str, instead: &str) -> Error {
+pub(crate) fn not_supported(what: &str, instead: &str) -> Error {
     Error::new(
         ErrorKind::NotSupported,
         format!("{what} is not in this version; {instead}"),
@@ -36,7 +36,7 @@ pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
 }
 
 /// The tier and the edition by their names.
-pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<Plan> {
+pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<ServicePlan> {
     let tier = match tier {
         None => None,
         Some("basic") => Some(Tier::Basic),
@@ -58,7 +58,7 @@ pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<Plan> {
             )));
         }
     };
-    Ok(Plan { tier, profile })
+    Ok(ServicePlan { tier, profile })
 }
 
 pub(crate) fn peek_policy(name: &str) -> PyResult<PeekPolicy> {
@@ -113,7 +113,7 @@ pub(crate) fn store(
         // Absolute: the process may change its directory while the namespace is open.
         path: std::path::absolute(&path)?,
         durability: durability.unwrap_or(Durability::Fsync),
-        owned: partitions_owned.map(owned).transpose()?,
+        owned: partitions_owned.map(owned_mask).transpose()?,
         disk: None,
         segment_bytes: None,
     }))
@@ -132,7 +132,7 @@ pub(crate) fn unowned(path: &Bound<'_, PyAny>, durability: Option<&str>) -> PyRe
 }
 
 /// Partition ids as one bit each.
-fn owned(ids: &Bound<'_, PyAny>) -> PyResult<u64> {
+fn owned_mask(ids: &Bound<'_, PyAny>) -> PyResult<u64> {
     let mut mask = 0;
     for id in ids.try_iter()? {
         let id: i64 = id?.extract()?;
@@ -172,7 +172,7 @@ pub(crate) fn memory_limit_bytes(limit: Option<i64>) -> PyResult<Option<u64>> {
 
 /// Milliseconds from which a call is slow; 0 for never.
 pub(crate) fn slow_call_ms(seconds: f64) -> PyResult<u64> {
-    let wait = convert::wait("slow_call_seconds", seconds)?;
+    let wait = convert::duration("slow_call_seconds", seconds)?;
     // A tick of the clock is several milliseconds: what is less than one is none.
     Ok(u64::try_from(wait.as_millis())
         .unwrap_or(u64::MAX)

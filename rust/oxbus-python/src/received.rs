@@ -9,7 +9,7 @@ use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, record};
 use oxbus_model::message::{Fields, Value};
 use oxbus_model::options::ReceiveMode;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, SequenceNumber, Timestamp};
 use oxbus_store::{LockKey, MessagePhase};
 use pyo3::prelude::*;
@@ -23,9 +23,9 @@ use crate::{convert, imports, properties};
 
 /// What the holder of a message may do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holding {
+enum MessageAccess {
     Locked,
-    Taken,
+    Deleted,
     Peeked,
 }
 
@@ -33,8 +33,8 @@ enum Holding {
 #[pyclass(extends = ServiceBusMessage, frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceivedMessage {
     receiver: Py<SharedReceiver>,
-    at: SettleKey,
-    holding: Holding,
+    settle_key: SettleKey,
+    access: MessageAccess,
     state: u8,
     delivery_count: u32,
     enqueued_at: Timestamp,
@@ -66,14 +66,14 @@ impl ServiceBusReceivedMessage {
         } = delivery;
         let mode = receiver.get().receiver()?.mode();
         let message = Self {
-            at: SettleKey {
+            settle_key: SettleKey {
                 index,
                 key: claimed.key,
             },
-            holding: if mode == ReceiveMode::PeekLock {
-                Holding::Locked
+            access: if mode == ReceiveMode::PeekLock {
+                MessageAccess::Locked
             } else {
-                Holding::Taken
+                MessageAccess::Deleted
             },
             state: if claimed.deferred { DEFERRED } else { ACTIVE },
             delivery_count: claimed.delivery_count,
@@ -99,14 +99,14 @@ impl ServiceBusReceivedMessage {
     ) -> PyResult<Bound<'py, Self>> {
         let BrowseItem { index, message } = browsed;
         let shown = Self {
-            at: SettleKey {
+            settle_key: SettleKey {
                 index,
                 key: LockKey {
                     counter: message.counter,
                     generation: 0,
                 },
             },
-            holding: Holding::Peeked,
+            access: MessageAccess::Peeked,
             state: match message.phase {
                 MessagePhase::Deferred | MessagePhase::DeferredLocked => DEFERRED,
                 MessagePhase::Scheduled => SCHEDULED,
@@ -130,13 +130,13 @@ impl ServiceBusReceivedMessage {
     /// How `receiver` names this message's hold, if it may settle it.
     pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
         let shared = self.receiver.get().receiver()?;
-        match self.holding {
-            Holding::Locked => {}
-            Holding::Taken => {
+        match self.access {
+            MessageAccess::Locked => {}
+            MessageAccess::Deleted => {
                 let detail = "a message received in RECEIVE_AND_DELETE mode is gone already and has nothing to settle; use PEEK_LOCK";
                 return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
             }
-            Holding::Peeked => {
+            MessageAccess::Peeked => {
                 let detail = "a peeked message has no lock and cannot be settled; receive it first";
                 return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
             }
@@ -157,17 +157,17 @@ impl ServiceBusReceivedMessage {
             );
             return Err(raise(&Error::new(ErrorKind::MessageLockLost, detail)));
         }
-        Ok(self.at)
+        Ok(self.settle_key)
     }
 
     /// How its receiver names its hold, while it has one.
-    pub(crate) fn held(&self) -> Option<SettleKey> {
-        self.is_locked().then_some(self.at)
+    pub(crate) fn settle_key_if_locked(&self) -> Option<SettleKey> {
+        self.is_locked().then_some(self.settle_key)
     }
 
     /// True until the message is settled, also when its time is over.
     fn is_locked(&self) -> bool {
-        self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire)
+        self.access == MessageAccess::Locked && !self.settled.load(Ordering::Acquire)
     }
 
     /// Notes whether a transaction that settles the message is being committed.
@@ -186,7 +186,7 @@ impl ServiceBusReceivedMessage {
     }
 
     pub(crate) fn number(&self) -> SequenceNumber {
-        Entity::sequence_number(self.at.index, self.at.key.counter)
+        Entity::sequence_number(self.settle_key.index, self.settle_key.key.counter)
     }
 
     fn text<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Option<Bound<'py, PyString>>> {
@@ -219,7 +219,7 @@ impl ServiceBusReceivedMessage {
             .get()
             .receiver()?
             .entity()
-            .visible_partition(self.at.index)
+            .visible_partition(self.settle_key.index)
             .map(|partition| partition.0))
     }
 
@@ -261,7 +261,7 @@ impl ServiceBusReceivedMessage {
             return Ok(None);
         }
         // The 16 bytes read as a .NET GUID, as on the wire (B-150).
-        let token = self.receiver.get().receiver()?.token(self.at);
+        let token = self.receiver.get().receiver()?.token(self.settle_key);
         properties::uuid(py, "bytes_le", &token.0).map(Some)
     }
 
@@ -318,13 +318,13 @@ impl ServiceBusReceivedMessage {
 
     #[getter]
     fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        whole(self.auto_renew_error.lock())
+        ignore_poison(self.auto_renew_error.lock())
             .as_ref()
             .map(|error| error.clone_ref(py))
     }
 
     #[setter]
     fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
-        *whole(self.auto_renew_error.lock()) = value;
+        *ignore_poison(self.auto_renew_error.lock()) = value;
     }
 }

@@ -7,9 +7,9 @@ use oxbus_broker::clock::Deadline;
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
-use crate::blocking::IN_PLACE_MAX;
+use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
-use crate::waiting::until_notified;
+use crate::waiting::wait_until_notified;
 
 /// Receives up to `max` messages into an empty list, waiting until `deadline` while there is none. It stays empty when the
 /// wait ends.
@@ -21,13 +21,13 @@ pub(crate) fn receive(
     deadline: impl FnOnce() -> PyResult<Deadline>,
 ) -> PyResult<()> {
     // One that finds something is done before leaving the interpreter would pay.
-    if max <= IN_PLACE_MAX && !receiver.entity().may_wait() {
+    if max <= INLINE_MESSAGES_MAX && !receiver.entity().may_wait() {
         receiver.receive_into(max, out, &Wait::FOREVER).or_raise()?;
         if !out.is_empty() {
             return Ok(());
         }
     }
-    let received = until_notified(
+    let received = wait_until_notified(
         py,
         deadline()?,
         || false,
@@ -46,7 +46,7 @@ pub(crate) fn accept(
     deadline: Deadline,
     is_closed: impl Fn() -> bool + Sync,
 ) -> PyResult<Option<Receiver>> {
-    until_notified(py, deadline, is_closed, |options| {
+    wait_until_notified(py, deadline, is_closed, |options| {
         acceptor.accept_until(options, &Wait::FOREVER)
     })
 }
@@ -60,7 +60,7 @@ pub(crate) fn reserve(
     options: &ReserveOptions,
 ) -> PyResult<ReservationPlan> {
     let deadline = Deadline::after(Some(options.wait));
-    let found = until_notified(
+    let found = wait_until_notified(
         py,
         deadline,
         || false,

@@ -12,7 +12,7 @@ use crate::waiting;
 /// Copies what is intact out of a damaged namespace. One dict per partition.
 #[pyfunction]
 pub(crate) fn _salvage(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<Bound<'_, PyList>> {
-    let found = waiting::outside(py, |_| oxbus_broker::salvage::salvage(&source, &target))?.or_raise()?;
+    let found = waiting::run_detached(py, |_| oxbus_broker::salvage::salvage(&source, &target))?.or_raise()?;
     let reports = PyList::empty(py);
     for partition in found {
         let report = PyDict::new(py);

@@ -14,7 +14,7 @@ use pyo3::types::PyList;
 
 use crate::admin::{authorization_rule, authorization_rules};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::ids;
 use crate::logging;
 use crate::namespace::Namespace;
@@ -22,7 +22,7 @@ use crate::namespace::Namespace;
 /// A server of a namespace.
 #[pyclass(frozen, module = "oxbus.server", weakref)]
 pub(crate) struct Server {
-    server: Owned<BusServer>,
+    server: ProcessLocal<BusServer>,
 }
 
 fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
@@ -45,12 +45,12 @@ fn limits(lower: &BTreeMap<String, i64>) -> PyResult<BulkLimits> {
     Ok(limits)
 }
 
-fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
+fn rules(list: &Bound<'_, PyAny>, current: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
     let now = SystemClock::new().now();
-    let wishes = authorization_rules(list)?;
-    let granted: oxbus_model::Result<Vec<_>> = wishes
+    let updates = authorization_rules(list)?;
+    let granted: oxbus_model::Result<Vec<_>> = updates
         .into_iter()
-        .map(|wish| wish.apply_to(held, now, &Randomness::System))
+        .map(|update| update.apply_to(current, now, &Randomness::System))
         .collect();
     granted.or_raise()
 }
@@ -106,7 +106,7 @@ impl Namespace {
             new_id: ids::first_of,
             bulk: limits(&bulk_limits)?,
         };
-        logging::attend(py)?;
+        logging::start_and_refresh_levels(py)?;
         let shared = self.namespace.get()?.clone();
         let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;
         Ok(Server {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use oxbus_broker::Receiver;
 use oxbus_model::Timestamp;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::Wait;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -114,12 +114,12 @@ impl ServiceBusSession {
 
     #[getter]
     fn auto_renew_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let error = whole(self.auto_renew_error.lock());
+        let error = ignore_poison(self.auto_renew_error.lock());
         error.as_ref().map(|error| error.clone_ref(py))
     }
 
     #[setter]
     fn set_auto_renew_error(&self, value: Option<Py<PyAny>>) {
-        *whole(self.auto_renew_error.lock()) = value;
+        *ignore_poison(self.auto_renew_error.lock()) = value;
     }
 }

@@ -4,16 +4,16 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxbus_broker::client::{PendingNumbers, Transaction as Inner};
+use oxbus_broker::client::{PendingNumbers, Transaction as BrokerTransaction};
 use oxbus_model::Error;
 use oxbus_model::ErrorKind;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::received::ServiceBusReceivedMessage;
 use crate::{imports, waiting};
 
@@ -23,7 +23,7 @@ static SCOPES: AtomicUsize = AtomicUsize::new(0);
 /// The native part of a transaction.
 #[pyclass(frozen, name = "_Transaction", module = "oxbus")]
 pub(crate) struct Transaction {
-    inner: Owned<Inner>,
+    inner: ProcessLocal<BrokerTransaction>,
     /// Lists to be filled with the numbers of scheduled messages.
     /// Whole after a panic: a list is in it or stays empty.
     lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
@@ -33,7 +33,7 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Owned<Inner>) -> Self {
+    pub(crate) fn new(inner: ProcessLocal<BrokerTransaction>) -> Self {
         Self {
             inner,
             lists: Mutex::default(),
@@ -42,19 +42,19 @@ impl Transaction {
     }
 
     /// The transaction, or `ForkedProcessError` in a forked child.
-    pub(crate) fn inner(&self) -> PyResult<&Inner> {
+    pub(crate) fn inner(&self) -> PyResult<&BrokerTransaction> {
         self.inner.get()
     }
 
     /// Has a list filled with numbers when the transaction is committed.
-    pub(crate) fn fill(&self, numbers: PendingNumbers, list: Py<PyList>) {
-        let mut lists = whole(self.lists.lock());
+    pub(crate) fn fill_on_commit(&self, numbers: PendingNumbers, list: Py<PyList>) {
+        let mut lists = ignore_poison(self.lists.lock());
         lists.push((numbers, list));
     }
 
     /// Has a message count as settled when the transaction is committed.
-    pub(crate) fn note_settled(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
-        let mut settled = whole(self.settled.lock());
+    pub(crate) fn settle_on_commit(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
+        let mut settled = ignore_poison(self.settled.lock());
         settled.push(message.clone().unbind());
     }
 }
@@ -103,11 +103,11 @@ pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &st
 impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let inner = self.inner()?;
-        let settled = std::mem::take(&mut *whole(self.settled.lock()));
+        let settled = std::mem::take(&mut *ignore_poison(self.settled.lock()));
         for message in &settled {
             message.get().set_committing(true);
         }
-        let committed = waiting::outside(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise);
+        let committed = waiting::run_detached(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise);
         for message in settled {
             if committed.is_ok() {
                 message.get().set_settled();
@@ -115,9 +115,9 @@ impl Transaction {
             message.get().set_committing(false);
         }
         committed?;
-        let lists = std::mem::take(&mut *whole(self.lists.lock()));
+        let lists = std::mem::take(&mut *ignore_poison(self.lists.lock()));
         for (numbers, list) in lists {
-            for number in &*whole(numbers.lock()) {
+            for number in &*ignore_poison(numbers.lock()) {
                 list.bind(py).append(number.0)?;
             }
         }

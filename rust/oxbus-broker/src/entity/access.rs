@@ -46,7 +46,7 @@ impl Entity {
     #[inline]
     pub fn check_sends(&self) -> Result<()> {
         self.check_alive()?;
-        if self.settings().status.sends() {
+        if self.settings().status.allows_send() {
             Ok(())
         } else {
             Err(self.disabled_error("sending"))
@@ -57,7 +57,7 @@ impl Entity {
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_alive()?;
-        if self.settings().status.receives() {
+        if self.settings().status.allows_receive() {
             Ok(())
         } else {
             Err(self.disabled_error("receiving"))
@@ -75,7 +75,7 @@ impl Entity {
 
     /// Fails for a topic: receivers read its subscriptions.
     pub(crate) fn check_receivable(&self) -> Result<()> {
-        if self.kind().is_received_from() {
+        if self.kind().can_be_received_from() {
             return Ok(());
         }
         let detail = format!(
@@ -87,7 +87,7 @@ impl Entity {
 
     /// Fails for a subscription: senders send to its topic.
     pub(crate) fn check_sendable(&self) -> Result<()> {
-        if self.kind().is_sent_to() {
+        if self.kind().accepts_sends() {
             return Ok(());
         }
         let detail = format!(

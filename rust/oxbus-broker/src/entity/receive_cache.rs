@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::Entity;
@@ -61,7 +61,7 @@ impl ReceiveCache {
 
     /// The content, for its receiver and for calls that return messages.
     pub(crate) fn lock(&self) -> MutexGuard<'_, CacheContent> {
-        whole(self.content.lock())
+        ignore_poison(self.content.lock())
     }
 
     /// Removes up to `max` messages from the back, to be returned to their cells. Empty under the faithful policy.

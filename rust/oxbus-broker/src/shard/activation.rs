@@ -2,8 +2,8 @@
 //! Activation of scheduled messages: each due message is appended as if it were sent at its due time (B-235, B-243).
 //!
 //! One thread at a time activates the due messages of a cell. It holds the activation lock until all of them have numbers.
-//! Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a sender waits, so
-//! that its message gets a number after those of the messages that were due.
+//! Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a sender waits,
+//! so that its message gets a number after those of the messages that were due.
 //!
 //! Holds always
 //! - `next_due` is not in the future until all due messages have numbers, so a sender that finds nothing due gets a later
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::{MessagePhase, Record, Wait};
 
@@ -43,7 +43,7 @@ struct ActivationGuard<'a>(Option<&'a ActivationLock>);
 
 impl ActivationLock {
     fn guard(&self) -> MutexGuard<'_, ActivationLockState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     /// Takes the lock; `None` if another thread holds it, which then also activates what is due at `now`.
@@ -66,7 +66,7 @@ impl ActivationLock {
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
             let woken = self.released.wait_timeout(state, POLL_INTERVAL);
-            state = whole(woken).0;
+            state = ignore_poison(woken).0;
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Cell {
     pub fn count_scheduled(&self) -> usize {
         let count = |state: &mut CellState| state.schedule.count();
         if self.has_schedule() {
-            self.shard.with_cell_state(self.cell_state, count)
+            self.shard.with_cell_state(self.state_id, count)
         } else {
             0
         }
@@ -123,8 +123,8 @@ impl Cell {
         self.next_due.load(Ordering::SeqCst) <= now.0
     }
 
-    /// Calls `activate` for each message that is due at `now`, the earliest first. If another thread holds the activation lock,
-    /// that thread does it. A message that `activate` rejects is scheduled again.
+    /// Calls `activate` for each message that is due at `now`, the earliest first. If another thread holds the activation
+    /// lock, that thread does it. A message that `activate` rejects is scheduled again.
     pub fn for_each_due<E>(
         &self,
         now: Timestamp,
@@ -148,22 +148,23 @@ impl Cell {
         }
     }
 
-    /// Waits until all due messages have numbers, so that later ones come after them. Fails with `Timeout` once `wait` is over.
+    /// Waits until all due messages have numbers, so that later ones come after them. Fails with `Timeout` once `wait` is
+    /// over.
     pub fn wait_activated(&self, wait: &Wait<'_>) -> Result<()> {
         self.activation.wait(wait)
     }
 
-    /// Removes the due messages from the schedule and returns their due times and numbers. `next_due` does not change before they
-    /// have numbers or are scheduled again.
+    /// Removes the due messages from the schedule and returns their due times and numbers. `next_due` does not change
+    /// before they have numbers or are scheduled again.
     fn take_due(&self, now: Timestamp) -> Vec<(Timestamp, Counter)> {
-        self.shard.with_cell_state(self.cell_state, |state| {
+        self.shard.with_cell_state(self.state_id, |state| {
             std::iter::from_fn(|| state.schedule.pop_due(now)).collect()
         })
     }
 
     /// Puts due messages back and updates `next_due`.
     fn reschedule(&self, due: &[(Timestamp, Counter)]) {
-        self.shard.with_cell_state(self.cell_state, |state| {
+        self.shard.with_cell_state(self.state_id, |state| {
             for &(due_at, counter) in due {
                 state.schedule.add(due_at, counter);
             }

@@ -118,7 +118,7 @@ pub struct Cell {
     pub(crate) entity: EntityId,
     /// Its name, for people.
     pub(crate) name: Box<str>,
-    pub(crate) cell_state: CellStateId,
+    pub(crate) state_id: CellStateId,
     pub(crate) main: CellStore,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) next_due: AtomicU64,
@@ -149,8 +149,8 @@ impl Cell {
         Self::with(shard, entity, CellStore::new(), CellState::default(), extras)
     }
 
-    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when the process
-    /// ended, for dead-lettering.
+    /// A cell with the messages that recovery found. Also returns the messages whose deliveries were exhausted when the
+    /// process ended, for dead-lettering.
     pub fn restore(
         shard: &Arc<Shard>,
         entity: (EntityId, &str),
@@ -220,16 +220,16 @@ impl Cell {
         state: CellState,
         extras: CellExtras,
     ) -> Self {
-        let cell_state = shard.add_cell(state);
+        let state_id = shard.add_cell(state);
         Self {
             shard: Arc::clone(shard),
             entity,
             name: name.into(),
-            cell_state,
+            state_id,
             main,
             dead_letters: DeadLetters {
                 shard: Arc::clone(shard),
-                cell_state,
+                state_id,
             },
             next_due: AtomicU64::new(Timestamp::NEVER.0),
             activation: ActivationLock::default(),
@@ -326,8 +326,8 @@ impl Cell {
         records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
-    /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added to the
-    /// bound: the bytes that count in the end, with all copies of a topic.
+    /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added to
+    /// the bound: the bytes that count in the end, with all copies of a topic.
     #[inline]
     pub fn has_room(&self, bytes: u64, growth: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(growth, Ordering::Relaxed) + growth;
@@ -372,7 +372,7 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        self.shard.remove_cell(self.cell_state);
+        self.shard.remove_cell(self.state_id);
     }
 }
 

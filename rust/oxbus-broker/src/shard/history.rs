@@ -104,9 +104,9 @@ impl History {
         self.known.lock(&self.shard.health)
     }
 
-    /// Finds out which messages are new at `now` and makes their identities pending. `None` is a message without an identity,
-    /// which is always new. Of equal identities in one call only the first is new. Fails once `wait` is over while another call
-    /// has one of the identities pending.
+    /// Finds out which messages are new at `now` and makes their identities pending. `None` is a message without an
+    /// identity, which is always new. Of equal identities in one call only the first is new. Fails once `wait` is over
+    /// while another call has one of the identities pending.
     pub fn admit(
         &self,
         identities: &[Option<Identity>],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages of reservations, and the consumers that own the reservations.
 //!
-//! The lock of a reserved message has no deadline; its reservation has one. The lock is not journaled, because the reservation
-//! is: it locks its messages again when the directory is opened. Charged deliveries are journaled.
+//! The lock of a reserved message has no deadline; its reservation has one. The lock is not journaled, because the
+//! reservation is: it locks its messages again when the directory is opened. Charged deliveries are journaled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, Source};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SharedError};
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::{CoalescingReader, Record, StoredRecord, Wait};
 
@@ -29,7 +29,7 @@ pub(crate) fn record_locations(entry: &[u8], location: &ExtentLocation) -> Vec<E
     for (_, event) in EventReader::of(entry).flatten() {
         match event {
             JournalEvent::Append { messages, .. } => {
-                record_locations.extend(messages.iter().map(|message| at(message.bytes)))
+                record_locations.extend(messages.iter().map(|message| at(message.bytes)));
             }
             JournalEvent::Schedule { bytes, .. }
             | JournalEvent::Activate { bytes, .. }
@@ -57,7 +57,7 @@ impl Shard {
             io::ErrorKind::InvalidData => PartitionFault::Damaged,
             _ => PartitionFault::Failed,
         };
-        let source: Source = Arc::new(error);
+        let source: SharedError = Arc::new(error);
         self.health
             .fail(fault, FaultReason::of(reason.clone(), Some(Arc::clone(&source))));
         let detail = format!("{reason}; check the disk, then open the namespace again or salvage it: partition={id}");
@@ -109,7 +109,7 @@ impl CellState {
             ..
         } in synced
         {
-            self.dead_letters.leave_on_disk(counter, &record, location);
+            self.dead_letters.spill(counter, &record, location);
         }
         !self.unspilled.is_empty()
     }
@@ -135,8 +135,8 @@ impl Shard {
         self.has_unspilled.load(Ordering::Acquire)
     }
 
-    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync of the last
-    /// one. If that fails, they stay in memory and the shard is out of service.
+    /// Spills the dead letters of a call before it returns, so that calls cannot fill the memory. Waits for the sync of the
+    /// last one. If that fails, they stay in memory and the shard is out of service.
     pub(crate) fn spill_dead_letters_after(&self, last: &PendingEntry, wait: &Wait<'_>) {
         if self.has_unspilled() {
             let _ = self.wait_until(last, Durability::Fsync, CallKind::Change, wait);

@@ -311,7 +311,7 @@ fn publish_copies(
 
 impl Cell {
     fn publish_scheduled(&self, counter: Counter, due: Timestamp, message: NewMessage, now: Timestamp) {
-        self.shard.with_cell_state(self.cell_state, |state| {
+        self.shard.with_cell_state(self.state_id, |state| {
             self.main.publish_scheduled(counter, message, now);
             state.schedule.add(due, counter);
             self.next_due.fetch_min(due.0, Ordering::SeqCst);
@@ -327,7 +327,7 @@ impl Cell {
             expires_at: message.expires_at,
         };
         self.shard
-            .with_cell_state(self.cell_state, |state| state.dead_letters.insert(removed));
+            .with_cell_state(self.state_id, |state| state.dead_letters.insert(removed));
         self.main.give_up(counter, 1);
     }
 

@@ -36,8 +36,8 @@ pub(super) fn append(
 }
 
 impl Shard {
-    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A call over
-    /// several shards begins all writes before it finishes the first, so that their syncs run in parallel.
+    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A
+    /// call over several shards begins all writes before it finishes the first, so that their syncs run in parallel.
     ///
     /// After an error arriving messages are still in the write.
     pub fn begin<'w, 'a>(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Dead-lettering by the receiver or by the system.
 //!
-//! A message moves to the dead-letter queue of its cell under the shard's mutex, which is held during the append of the event.
-//! So nobody sees it in both places or in neither, and a snapshot that covers the event finds it.
+//! A message moves to the dead-letter queue of its cell under the shard's mutex, which is held during the append of the
+//! event. So nobody sees it in both places or in neither, and a snapshot that covers the event finds it.
 
 use std::sync::atomic::Ordering;
 
@@ -48,7 +48,7 @@ impl Cell {
         ticks: Ticks,
         wait: &Wait<'_>,
     ) -> Result<Option<PendingEntry>, WriteError> {
-        self.shard.with_cell_state(self.cell_state, |state| {
+        self.shard.with_cell_state(self.state_id, |state| {
             let SettleResult::Removed(message) = self.main.settle(key, Outcome::Remove, ticks)? else {
                 unreachable!("`Remove` always returns the message");
             };
@@ -74,10 +74,10 @@ impl Cell {
         };
         let marked: Vec<(Record, RemovedMessage)> = messages.into_iter().filter_map(mark).collect();
         let count = marked.len();
-        self.shard.with_cell_state(self.cell_state, |state| {
+        self.shard.with_cell_state(self.state_id, |state| {
             for (record, message) in marked {
-                // Not awaited: if the entry is lost, the next open dead-letters the message again. A failure takes the shard out of
-                // service.
+                // Not awaited: if the entry is lost, the next open dead-letters the message again. A failure takes the
+                // shard out of service.
                 if let Err(error) = self.put_into_dead_letters(state, &message, record, wait) {
                     self.shard.report_failure(&error);
                 }
@@ -93,7 +93,8 @@ impl Cell {
         count
     }
 
-    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry to wait for.
+    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry to
+    /// wait for.
     fn put_into_dead_letters(
         &self,
         state: &mut CellState,

@@ -106,7 +106,8 @@ impl Cell {
             return 0;
         }
         let dead_lettered = self.remove_expired(sub_queue, expired, dead_letter_expired, wait);
-        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out of service.
+        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out of
+        // service.
         let _ = self.shard.await_all(Durability::Os, CallKind::Change, wait);
         dead_lettered
     }
@@ -171,8 +172,8 @@ impl Cell {
         ended.and(self.expire_sessions(moment, policy, wait))
     }
 
-    /// Appends due messages as if they were sent at their due time: with a new number, a new enqueued time, and a time to live that
-    /// starts there, even if they are activated late. Returns how many are ready.
+    /// Appends due messages as if they were sent at their due time: with a new number, a new enqueued time, and a time to
+    /// live that starts there, even if they are activated late. Returns how many are ready.
     fn activate_due(&self, now: Timestamp, wait: &Wait<'_>) -> usize {
         let mut activated = 0;
         self.for_each_due(now, |due_at, counter| -> Result<(), WriteError> {
@@ -231,8 +232,8 @@ impl Cell {
         ReadyCounts::of(sub_queue, ready.len()).and(ReadyCounts::of(SubQueue::DeadLetter, dead_lettered))
     }
 
-    /// Charges a delivery to locks that stay. Exhausted messages are dead-lettered and removed from `held`. Write the returned
-    /// operation and wait for it, so that the delivery counts even if the process ends.
+    /// Charges a delivery to locks that stay. Exhausted messages are dead-lettered and removed from `held`. Write the
+    /// returned operation and wait for it, so that the delivery counts even if the process ends.
     pub fn charge(
         &self,
         sub_queue: SubQueue,

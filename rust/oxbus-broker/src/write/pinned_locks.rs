@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Locks that end with an atomic write, all or none (B-306 … B-330).
 //!
-//! Before the write is journaled, each lock gets a key that only the write knows, and no deadline. So nobody else can settle its
-//! message, and nothing can fail once the write is in the journal. A write that fails restores the keys and deadlines.
+//! Before the write is journaled, each lock gets a key that only the write knows, and no deadline. So nobody else can
+//! settle its message, and nothing can fail once the write is in the journal. A write that fails restores the keys and
+//! deadlines.
 
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
@@ -161,7 +162,7 @@ impl<'a> PinnedLock<'a> {
             } => {
                 ended.dead_letters = 1;
                 // Under one lock, so that the message is always visible in one of the queues.
-                cell.shard.with_cell_state(cell.cell_state, |state| {
+                cell.shard.with_cell_state(cell.state_id, |state| {
                     let settled = cell.main.settle(key, Outcome::Remove, ticks)?;
                     if let SettleResult::Removed(message) = settled {
                         let record = record.clone().into();

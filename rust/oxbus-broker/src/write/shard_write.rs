@@ -259,8 +259,8 @@ pub struct ShardWrite<'a> {
     pub(super) takes_effect_later: bool,
     /// Nothing happens unless all locks and sessions hold.
     pub(super) is_atomic: bool,
-    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns no more
-    /// numbers, or has not opened the namespace yet.
+    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns
+    /// no more numbers, or has not opened the namespace yet.
     pub(super) exact_numbers: bool,
 }
 

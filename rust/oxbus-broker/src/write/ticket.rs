@@ -112,8 +112,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
         self.done
     }
 
-    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless its effect is
-    /// unknown.
+    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless its
+    /// effect is unknown.
     pub fn finish(mut self, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
         if let Some(pending) = &self.pending {
             self.await_entry(pending, wait)?;
@@ -140,7 +140,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         // First: once the numbers are given up, the shard may heal, and this report would take it out of service again.
         let cause = self.shard.entry_failed(pending, &error, self.write.call_kind());
         self.write.give_up(&self.numbers);
-        let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Silent));
+        let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Unresponsive));
         Err(WriteError {
             effect: match error {
                 AppendError::Unknown(_) => Effect::Unknown,

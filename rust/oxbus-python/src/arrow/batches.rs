@@ -10,7 +10,7 @@ use oxbus_model::Result;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use super::capsule::{failed, import, import_stream};
+use super::capsule::{arrow_error, import, import_stream};
 
 /// The batches of an Arrow object, read when they are asked for.
 pub(crate) enum Batches {
@@ -42,7 +42,7 @@ impl Batches {
         let array = imported.chunks.remove(0);
         let array = array.as_struct();
         if array.null_count() > 0 {
-            return Err(failed(ArrowError::CDataInterface(
+            return Err(arrow_error(ArrowError::CDataInterface(
                 "a row of the table is null; drop it".to_owned(),
             )));
         }

@@ -24,17 +24,17 @@ const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
 /// Arrays of one type, as they came.
-pub(crate) struct Imported {
+pub(crate) struct ImportedArrays {
     pub(crate) data_type: DataType,
     pub(crate) chunks: Vec<ArrayRef>,
 }
 
-pub(super) fn failed(error: ArrowError) -> PyErr {
+pub(super) fn arrow_error(error: ArrowError) -> PyErr {
     raise(&unreadable(error))
 }
 
 /// Takes the arrays out of an object with one of the two interfaces; `None` when it has neither.
-pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArrays>> {
     if object.hasattr("__arrow_c_array__")? {
         let pair = object.call_method0("__arrow_c_array__")?;
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
@@ -43,8 +43,8 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
         // both live until the end of this function; the array is moved out, so its capsule finds it released.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-        let array = make_array(data.map_err(failed)?);
-        return Ok(Some(Imported {
+        let array = make_array(data.map_err(arrow_error)?);
+        return Ok(Some(ImportedArrays {
             data_type: array.data_type().clone(),
             chunks: vec![array],
         }));
@@ -54,10 +54,12 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the
         // end of this function; the stream is moved out, so its capsule finds it released.
-        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(failed)?;
+        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(arrow_error)?;
         let data_type = reader.field().data_type().clone();
-        let chunks = reader.collect::<Result<Vec<ArrayRef>, ArrowError>>().map_err(failed)?;
-        return Ok(Some(Imported { data_type, chunks }));
+        let chunks = reader
+            .collect::<Result<Vec<ArrayRef>, ArrowError>>()
+            .map_err(arrow_error)?;
+        return Ok(Some(ImportedArrays { data_type, chunks }));
     }
     Ok(None)
 }
@@ -72,7 +74,7 @@ pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Record
     // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of this
     // function; the stream is moved out, so its capsule finds it released.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
-    reader.map(Some).map_err(failed)
+    reader.map(Some).map_err(arrow_error)
 }
 
 /// An Arrow array of partition ids.
@@ -107,7 +109,7 @@ impl ArrowArray {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // The interface lets a producer ignore the wish for another type.
         let _ = requested_schema;
-        let (array, schema) = to_ffi(&self.0.to_data()).map_err(failed)?;
+        let (array, schema) = to_ffi(&self.0.to_data()).map_err(arrow_error)?;
         Ok((
             PyCapsule::new_with_value(py, schema, SCHEMA)?,
             PyCapsule::new_with_value(py, array, ARRAY)?,

@@ -6,7 +6,7 @@ use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, GenericByteArray, Int32Array};
 use arrow_buffer::{ArrowNativeType, NullBuffer, NullBufferBuilder, ScalarBuffer};
 use arrow_schema::DataType;
-use oxbus_arrow::{Bytes, Kind};
+use oxbus_arrow::{BytesColumn, ColumnContent};
 use oxbus_model::hash::partition_of;
 use pyo3::prelude::*;
 
@@ -30,7 +30,7 @@ pub(crate) fn partition_ids(chunks: &[ArrayRef], partitions: u32) -> PyResult<Ar
             DataType::LargeBinary => hash(chunk.as_binary::<i64>(), partitions, &mut ids),
             DataType::Null => ids.extend(std::iter::repeat_n(0, chunk.len())),
             other => {
-                let Some(column) = Bytes::new(chunk, Kind::BytesOrText) else {
+                let Some(column) = BytesColumn::new(chunk, ColumnContent::BytesOrText) else {
                     let detail = format!(
                         "keys must be strings or binaries; cast them first, as they are to be read elsewhere: {other}"
                     );

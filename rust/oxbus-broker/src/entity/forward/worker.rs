@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, RwLock, Weak};
 
 use oxbus_log::event;
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::{try_whole, whole};
+use oxbus_model::sync::{ignore_poison, try_ignore_poison};
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, Outcome};
 
@@ -108,7 +108,7 @@ impl Forwarding {
         // This side sets the request bit, then tries to lock. The holder unlocks, then reads the request bits. With a fence
         // on both sides, one of them sees the other.
         fence(Ordering::SeqCst);
-        let guard = match try_whole(self.blocked.try_lock()) {
+        let guard = match try_ignore_poison(self.blocked.try_lock()) {
             Some(guard) => guard,
             None if IS_FORWARDING.get() || !self.budget_spent.load(Ordering::SeqCst) => return None,
             None => self.wait_for_lock(),
@@ -119,7 +119,7 @@ impl Forwarding {
 
     fn wait_for_lock(&self) -> MutexGuard<'_, BlockedMessages> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let guard = whole(self.blocked.lock());
+        let guard = ignore_poison(self.blocked.lock());
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         guard
     }
@@ -397,7 +397,7 @@ impl Entity {
         if !self.is_forwarding(sub_queue) {
             return (0, 0);
         }
-        let blocked = whole(self.forwarding.blocked.lock());
+        let blocked = ignore_poison(self.forwarding.blocked.lock());
         blocked.count((sub_queue, index))
     }
 }
@@ -405,7 +405,7 @@ impl Entity {
 /// Turns a cached message into a locked one, which can be settled.
 fn lock(cell: &Cell, sub_queue: SubQueue, key: LockKey) -> Option<LockKey> {
     let deadline = Ticks::NEVER;
-    cell.store(sub_queue).hand_out(key, ClaimMode::Lock { deadline })
+    cell.store(sub_queue).deliver_cached(key, ClaimMode::Lock { deadline })
 }
 
 /// Releases a locked message.

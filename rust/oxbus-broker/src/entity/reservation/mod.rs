@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::SpaceClass;
@@ -62,7 +62,7 @@ impl Default for Consumers {
 
 impl Consumers {
     fn known(&self) -> MutexGuard<'_, ConsumerMap> {
-        whole(self.known.lock())
+        ignore_poison(self.known.lock())
     }
 
     fn all(&self) -> Vec<Arc<Consumer>> {

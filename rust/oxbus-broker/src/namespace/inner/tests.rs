@@ -80,7 +80,7 @@ fn a_snapshot_after_close_loses_nothing() {
                 inner
                     .shards
                     .iter()
-                    .for_each(|shard| assert!(UpkeepTarget::save(inner, shard)))
+                    .for_each(|shard| assert!(UpkeepTarget::save(inner, shard)));
             },
         );
         assert_eq!(found, MESSAGES, "without_snapshots={without_snapshots}");

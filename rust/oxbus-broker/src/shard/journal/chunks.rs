@@ -9,7 +9,8 @@ use oxbus_model::name::SubQueue;
 use oxbus_store::shard_log::Chunk;
 
 use super::event::{EntityId, JournalEvent, SEEN_MAX};
-use super::shard_state::{MessageState, ShardState};
+use super::message_state::MessageState;
+use super::shard_state::ShardState;
 
 impl ShardState {
     /// Chunks of events for a snapshot, each of about `chunk_bytes`, or of one longer message.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events: changes of the messages of a shard, as the journal stores them.
 //!
-//! An entry of the journal is a sequence of events that take effect together. An event contains all decisions: times, numbers,
-//! generations and counts. So applying it needs no clock and no settings.
+//! An entry of the journal is a sequence of events that take effect together. An event contains all decisions: times,
+//! numbers, generations and counts. So applying it needs no clock and no settings.
 //!
 //! ```text
 //! event   = u8 kind, varint entity, fields

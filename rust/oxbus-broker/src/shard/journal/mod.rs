@@ -14,6 +14,7 @@ mod fold;
 #[cfg(test)]
 mod golden;
 mod intent;
+mod message_state;
 mod packed;
 mod ranges;
 mod record_change;
@@ -31,8 +32,9 @@ pub use encode::push_append;
 pub use event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, SEEN_MAX, StoredPhase};
 pub use fold::fold;
 pub use intent::{Intent, IntentTarget, push_intent};
+pub use message_state::MessageState;
 pub use packed::PackedEvents;
 pub use ranges::Ranges;
 pub use record_change::RecordChange;
-pub use shard_state::{EntityState, InvalidEvent, MessageState, ShardState};
+pub use shard_state::{EntityState, InvalidEvent, ShardState};
 pub use writer::{AppendGuard, GrowthCallback, Journal, PendingEntry};

@@ -6,9 +6,9 @@
 //! its record counts if no newer lock stored one.
 //!
 //! A snapshot is written while threads go on, so it may contain the effects of some later events. Every event is therefore
-//! idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an event that removes
-//! a message is ignored if the number is absent. A message that arrived and was removed before the snapshot read its cell is
-//! added again by its first event and removed by its last, which also comes after the snapshot.
+//! idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an event that
+//! removes a message is ignored if the number is absent. A message that arrived and was removed before the snapshot read
+//! its cell is added again by its first event and removed by its last, which also comes after the snapshot.
 //!
 //! A message that is locked when the journal ends becomes ready with the delivery count of its last delivery, which counts
 //! because its receiver is gone. A deferred message that was fetched is distinguished from one that was not: its
@@ -23,34 +23,16 @@ use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::{Record, RemovedMessage, StoredRecord};
+use oxbus_store::Record;
 
 use super::consumer::ConsumerRecord;
 use super::counter_map::CounterMap;
 use super::decode::{EventReader, MalformedEntry};
 use super::event::{AppendedMessage, DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
 use super::intent::Intent;
+use super::message_state::{MessageState, ToStored, undelivered};
 use super::packed::PackedEvents;
 use super::record_change::RecordChange;
-
-/// A message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageState {
-    /// Its record.
-    pub record: StoredRecord,
-    /// When it was accepted.
-    pub enqueued_at: Timestamp,
-    /// When it expires.
-    pub expires_at: Timestamp,
-    /// Its delivery count; a delivery in progress counts as ended.
-    pub delivery_count: u32,
-    /// The generation of its latest lock.
-    pub generation: u32,
-    /// Its phase.
-    pub phase: StoredPhase,
-    /// The generation of the lock that stored `record`.
-    pub(super) record_generation: u32,
-}
 
 /// The state of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,9 +73,6 @@ pub struct InvalidEvent {
     /// What is wrong.
     pub detail: &'static str,
 }
-
-/// Turns the bytes of a message into a stored record.
-pub(super) type ToStored<'a> = &'a mut dyn FnMut(&[u8]) -> StoredRecord;
 
 /// The number of the message, and what is wrong.
 type InvalidMessage = (Counter, &'static str);
@@ -203,6 +182,56 @@ impl EntityState {
         }
     }
 
+    fn return_message(
+        &mut self,
+        sub_queue: SubQueue,
+        (counter, generation): (Counter, u32),
+        delivery_count: u32,
+        deferred: bool,
+        record: Option<RecordChange<'_>>,
+        to_stored: ToStored<'_>,
+    ) -> Result<(), InvalidMessage> {
+        let Some(message) = self.of(sub_queue).get_mut(counter) else {
+            return Ok(());
+        };
+        let phase = if deferred {
+            StoredPhase::Deferred
+        } else {
+            StoredPhase::Ready
+        };
+        message.update_delivery(generation, delivery_count, phase);
+        let record = record.map(|change| message.apply_change(change, to_stored)).transpose();
+        message.set_record(generation, record.map_err(|wrong| (counter, wrong))?);
+        Ok(())
+    }
+
+    fn dead_letter(
+        &mut self,
+        (counter, enqueued_at, expires_at): (Counter, Timestamp, Timestamp),
+        delivery_count: u32,
+        record: RecordChange<'_>,
+        to_stored: ToStored<'_>,
+    ) -> Result<(), InvalidMessage> {
+        check(counter)?;
+        let record = match (self.main.remove(counter), record) {
+            (Some(before), record) => before
+                .apply_change(record, to_stored)
+                .map_err(|wrong| (counter, wrong))?,
+            (None, RecordChange::Whole(record)) => to_stored(record),
+            // Applied before: the message is a dead letter already, or removed.
+            (None, RecordChange::Edited { .. }) => {
+                self.next = self.next.max(counter.next());
+                return Ok(());
+            }
+        };
+        // Generations start again in the dead-letter queue.
+        let new = || MessageState {
+            delivery_count,
+            ..undelivered(record, enqueued_at, expires_at, StoredPhase::Ready)
+        };
+        self.insert(SubQueue::DeadLetter, counter, new)
+    }
+
     /// Applies an event that moves no message of this entity.
     fn apply_other(&mut self, event: &JournalEvent<'_>) {
         match event {
@@ -270,19 +299,8 @@ impl EntityState {
                 deferred,
                 record,
             } => {
-                if let Some(message) = self.of(*sub_queue).get_mut(*counter) {
-                    let phase = if *deferred {
-                        StoredPhase::Deferred
-                    } else {
-                        StoredPhase::Ready
-                    };
-                    message.update_delivery(*generation, *delivery_count, phase);
-                    let record = record
-                        .map(|changed| message.apply_change(changed, to_stored))
-                        .transpose();
-                    message.set_record(*generation, record.map_err(|wrong| (*counter, wrong))?);
-                }
-                Ok(())
+                let lock = (*counter, *generation);
+                self.return_message(*sub_queue, lock, *delivery_count, *deferred, *record, to_stored)
             }
             JournalEvent::Remove { sub_queue, counters } => {
                 for (first, last) in counters.runs() {
@@ -296,26 +314,12 @@ impl EntityState {
                 expires_at,
                 delivery_count,
                 record,
-            } => {
-                check(*counter)?;
-                let record = match (self.main.remove(*counter), record) {
-                    (Some(before), record) => before
-                        .apply_change(*record, to_stored)
-                        .map_err(|wrong| (*counter, wrong))?,
-                    (None, RecordChange::Whole(record)) => to_stored(record),
-                    // Applied before: the message is a dead letter already, or removed.
-                    (None, RecordChange::Edited { .. }) => {
-                        self.next = self.next.max(counter.next());
-                        return Ok(());
-                    }
-                };
-                // Generations start again in the dead-letter queue.
-                let new = || MessageState {
-                    delivery_count: *delivery_count,
-                    ..undelivered(record, *enqueued_at, *expires_at, StoredPhase::Ready)
-                };
-                self.insert(SubQueue::DeadLetter, *counter, new)
-            }
+            } => self.dead_letter(
+                (*counter, *enqueued_at, *expires_at),
+                *delivery_count,
+                *record,
+                to_stored,
+            ),
             JournalEvent::Keep {
                 sub_queue,
                 counter,
@@ -441,66 +445,5 @@ fn invalid_event(entity: EntityId, (counter, detail): InvalidMessage) -> Invalid
         entity,
         counter,
         detail,
-    }
-}
-
-impl MessageState {
-    /// Notes a lock or its end, unless a newer one is known.
-    fn update_delivery(&mut self, generation: u32, delivery_count: u32, phase: StoredPhase) {
-        if generation >= self.generation {
-            self.generation = generation;
-            self.delivery_count = delivery_count;
-            self.phase = phase;
-        }
-    }
-
-    /// The record after a change.
-    fn apply_change(&self, changed: RecordChange<'_>, to_stored: ToStored<'_>) -> Result<StoredRecord, &'static str> {
-        if let RecordChange::Whole(record) = changed {
-            return Ok(to_stored(record));
-        }
-        match changed.apply(&self.record) {
-            Ok(Some(record)) => Ok(record.into()),
-            Ok(None) => Err("a change refers to more bytes than the message has"),
-            Err(_) => Err("the message that a change refers to cannot be read back"),
-        }
-    }
-
-    /// Replaces the record, unless a newer lock stored one.
-    fn set_record(&mut self, generation: u32, record: Option<StoredRecord>) {
-        if let Some(record) = record
-            && generation >= self.record_generation
-        {
-            self.record = record;
-            self.record_generation = generation;
-        }
-    }
-
-    /// The message in the form that stores take.
-    pub fn into_removed(self, counter: Counter) -> RemovedMessage {
-        RemovedMessage {
-            counter,
-            record: self.record,
-            delivery_count: self.delivery_count,
-            enqueued_at: self.enqueued_at,
-            expires_at: self.expires_at,
-        }
-    }
-}
-
-fn undelivered(
-    record: StoredRecord,
-    enqueued_at: Timestamp,
-    expires_at: Timestamp,
-    phase: StoredPhase,
-) -> MessageState {
-    MessageState {
-        record,
-        enqueued_at,
-        expires_at,
-        delivery_count: 0,
-        generation: 0,
-        phase,
-        record_generation: 0,
     }
 }

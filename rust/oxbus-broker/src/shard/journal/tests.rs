@@ -346,8 +346,8 @@ proptest! {
         apply_all(&mut early, &entries[..begin]);
         apply_all(&mut late, &entries);
         let mut snapshot = ShardState::default();
-        // A moved message is seen in one or both places, never in none. So the walk sees the later state of the numbers that it
-        // knows, and the numbers that only the later state has.
+        // A moved message is seen in one or both places, never in none. So the walk sees the later state of the numbers
+        // that it knows, and the numbers that only the later state has.
         for (state, wanted) in [(&early, 0), (&late, 1)] {
             for chunk in state.chunks(1) {
                 for found in EventReader::of(&chunk.expect("in memory").bytes) {

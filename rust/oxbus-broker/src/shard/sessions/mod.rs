@@ -9,8 +9,8 @@
 //! A message delivered to the holder of a session has a lock without a deadline: the lock of the session covers it (B-200).
 //!
 //! Holds always
-//! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their numbers,
-//!   and nobody accepts a session while its messages are being returned;
+//! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their
+//!   numbers, and nobody accepts a session while its messages are being returned;
 //! - mutex order: `intake`, `index`, the append guard.
 
 mod session;
@@ -116,8 +116,8 @@ impl Sessions {
         self.index().state(accepted, ticks)
     }
 
-    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but nobody else can accept the session
-    /// before [`Cell::unpin`].
+    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but nobody else can accept the
+    /// session before [`Cell::unpin`].
     pub fn pin(&self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
         self.index().pin(accepted, ticks)
     }
@@ -148,8 +148,9 @@ impl Sessions {
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
-    /// True if the holder of a session waits for its messages, or if the index is locked at the moment. Never blocks: a thread
-    /// that journals a session state holds the index, and the caller may hold the entity map, which a snapshot needs.
+    /// True if the holder of a session waits for its messages, or if the index is locked at the moment. Never blocks: a
+    /// thread that journals a session state holds the index, and the caller may hold the entity map, which a snapshot
+    /// needs.
     pub fn has_waiters(&self) -> bool {
         let Some(index) = self.index.try_lock(&self.shard.health) else {
             return true;

@@ -291,8 +291,9 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// Ends a session for its holder and returns its locks, which the caller gives back before [`SessionIndex::finish_end`]. `None`
-    /// if it has ended already, or if it is pinned: then [`SessionIndex::unpin`] returns the locks.
+    /// Ends a session for its holder and returns its locks, which the caller gives back before
+    /// [`SessionIndex::finish_end`]. `None` if it has ended already, or if it is pinned: then [`SessionIndex::unpin`]
+    /// returns the locks.
     pub(crate) fn end(&mut self, accepted: &Arc<AcceptedSession>, end: SessionEnd) -> Option<Vec<LockKey>> {
         if !accepted.mark_over() {
             return None;

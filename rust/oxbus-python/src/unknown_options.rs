@@ -10,11 +10,15 @@ use pyo3::types::{PyDict, PyType};
 use crate::imports;
 
 /// Further options of a call by name; there are none in a call that fits.
-pub(crate) type Unknown<'a, 'py> = &'a Bound<'py, PyDict>;
+pub(crate) type UnknownOptions<'a, 'py> = &'a Bound<'py, PyDict>;
 
 /// Refuses further options of a method of `C`, or of the class itself when `method` is empty.
 #[inline]
-pub(crate) fn refuse<C: PyTypeInfo>(py: Python<'_>, method: &str, unknown: Option<Unknown<'_, '_>>) -> PyResult<()> {
+pub(crate) fn refuse<C: PyTypeInfo>(
+    py: Python<'_>,
+    method: &str,
+    unknown: Option<UnknownOptions<'_, '_>>,
+) -> PyResult<()> {
     match unknown {
         None => Ok(()),
         Some(unknown) => Err(refusal(&C::type_object(py), method, unknown)),
@@ -22,7 +26,7 @@ pub(crate) fn refuse<C: PyTypeInfo>(py: Python<'_>, method: &str, unknown: Optio
 }
 
 #[cold]
-fn refusal(owner: &Bound<'_, PyType>, method: &str, unknown: Unknown<'_, '_>) -> PyErr {
+fn refusal(owner: &Bound<'_, PyType>, method: &str, unknown: UnknownOptions<'_, '_>) -> PyErr {
     let made = || {
         let name = unknown.keys().get_item(0)?;
         imports::unknown_option_of(owner.py())?.call1((owner, method, name))
