@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Reservations`: the reservations of an entity, in this process.
+//! `_Reservations`: reservations of an entity of an open namespace.
 
 use oxbus_broker::client::{
     self, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions, Settlement, StartPosition,
