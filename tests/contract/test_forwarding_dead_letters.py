@@ -80,7 +80,7 @@ def test_destination_is_disabled(
     change(admin, "to", status=EntityStatus.ACTIVE)
     dead = only_dead_letter("from")
     assert (str(dead), dead.dead_letter_reason) == ("refused", "MessagingEntityDisabledException")
-    assert "status forbids to send" in dead.dead_letter_error_description
+    assert "status forbids sending" in dead.dead_letter_error_description
     assert dead.application_properties["a"] == 1
     assert dead.dead_letter_source is None
     send_to("from", "taken", partition_key="k")

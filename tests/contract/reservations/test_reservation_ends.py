@@ -204,5 +204,5 @@ def test_cancelling_does_not_count_deliveries(
         consumer.read(old)
     acquired = make_consumer()
     assert (acquired.epoch, acquired.done) == (consumer.epoch + 1, 1)
-    with pytest.raises(MessagingEntityNotFoundError, match="no consumer of that name"):
+    with pytest.raises(MessagingEntityNotFoundError, match="no consumer with this name"):
         consumer.handle.cancel_reservation("somebody")

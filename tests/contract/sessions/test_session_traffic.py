@@ -152,7 +152,7 @@ def test_disabled_queue_accepts_no_session(
     queue.status = "ReceiveDisabled"
     admin.update_queue(queue)
     for session_id in ("a", NEXT_AVAILABLE_SESSION):
-        with pytest.raises(ServiceBusError, match="forbids to receive"):
+        with pytest.raises(ServiceBusError, match="forbids receiving"):
             accept(session_id)
     queue.status = "Active"
     admin.update_queue(queue)
