@@ -175,7 +175,7 @@ def test_a_canceled_receive_loses_nothing(namespace: Namespace, queue_name: str,
     run(main())
 
 
-def test_a_ring_that_a_canceled_receive_met_goes_to_the_next(
+def test_a_notification_of_a_canceled_receive_goes_to_the_next(
     namespace: Namespace, queue_name: str, run: Callable[..., Any]
 ) -> None:
     """One receiver is rung and cancelled before it looks; another one gets the message."""
@@ -199,7 +199,7 @@ def test_a_ring_that_a_canceled_receive_met_goes_to_the_next(
     run(main())
 
 
-def test_a_wait_that_was_left_during_a_step_is_not_in_the_queue(namespace: Namespace, queue_name: str) -> None:
+def test_a_wait_canceled_during_a_step_leaves_no_waiter(namespace: Namespace, queue_name: str) -> None:
     """A step in a thread may end after its task was cancelled: what it registers there goes at once (B-135)."""
     sender, wake_ups = namespace._sender(queue_name), _WakeUps()
     with ServiceBusClient(namespace).get_queue_receiver(queue_name)._receiver as receiver:
@@ -215,7 +215,7 @@ def test_a_wait_that_was_left_during_a_step_is_not_in_the_queue(namespace: Names
 
 
 @pytest.mark.parametrize("mode", list(ServiceBusReceiveMode))
-def test_what_came_for_a_canceled_receive_is_there_for_the_next(
+def test_messages_of_a_canceled_receive_go_to_the_next(
     namespace: Namespace, queue_name: str, run: Callable[..., Any], mode: ServiceBusReceiveMode
 ) -> None:
     """Locked messages go back and are charged nothing; what was received and deleted is for the next call (B-177)."""
@@ -355,34 +355,34 @@ def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualC
             client.get_queue_receiver(queue_name, auto_lock_renewer=renewer) as receiver,
         ):
             await sender.send_messages([ServiceBusMessage("x"), ServiceBusMessage("y")])
-            renewed, lapsed = await receiver.receive_messages(2, max_wait_time=1)
+            renewed, expired = await receiver.receive_messages(2, max_wait_time=1)
             for _ in range(5):
                 clock.advance(10)
                 await asyncio.to_thread(clock.advance, 10)
-                assert all(_seconds_left(message, clock) > 30 for message in (renewed, lapsed))
+                assert all(_seconds_left(message, clock) > 30 for message in (renewed, expired))
             await receiver.complete_message(renewed)
             clock.advance(40)
-            assert isinstance(lapsed.auto_renew_error, AutoLockRenewTimeout)
+            assert isinstance(expired.auto_renew_error, AutoLockRenewTimeout)
             assert lost == []
             with pytest.raises(TypeError, match="ServiceBusReceivedMessage"):
                 renewer.register(receiver, object())  # type: ignore[arg-type] # refused
             with pytest.raises(ValueError, match="no lock"):
                 renewer.register(receiver, renewed)
         with pytest.raises(ServiceBusError, match="closed"):
-            renewer.register(receiver, lapsed)
+            renewer.register(receiver, expired)
 
     run(main())
 
 
-def test_a_lost_lock_is_told(
+def test_a_lost_lock_is_reported(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
-    """A lock that ran out before it could be renewed is told to the callback, without an error."""
-    told = asyncio.Event()
+    """A lock that ran out before it could be renewed is reported to the callback, without an error."""
+    reported = asyncio.Event()
 
     async def on_failure(message: ServiceBusReceivedMessage | ServiceBusSession, error: Exception | None) -> None:
         assert (str(message), error) == ("x", None)
-        told.set()
+        reported.set()
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
@@ -392,7 +392,7 @@ def test_a_lost_lock_is_told(
             renewer = AutoLockRenewer()
             renewer.register(receiver, message, on_lock_renew_failure=on_failure)
             clock.advance(70)
-            await told.wait()
+            await reported.wait()
             await renewer.close()
 
     run(main())

@@ -48,7 +48,7 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
     return [str(each) for each in messages]
 
 
-def test_everything_goes_together(
+def test_everything_commits_together(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
     """Sends, schedules and every settlement in one transaction happen at its commit (B-307, B-315)."""
@@ -189,7 +189,7 @@ def test_a_scope_is_that_of_its_task(namespace: Namespace, queue_name: str, run:
     run(main())
 
 
-def test_what_cannot_be_part_is_refused(
+def test_unsupported_operations_are_refused(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
     """Cancelling and tables are refused in a scope, wherever the call runs (B-240, B-307)."""

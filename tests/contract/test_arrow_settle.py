@@ -87,7 +87,7 @@ def test_settling_stale_rows_names_them_and_settles_the_others(
     assert take(receiver).column("sequence_number").to_pylist() == early.column("sequence_number").to_pylist()
 
 
-def test_abandoned_rows_come_back_charged(
+def test_abandoned_rows_show_the_delivery_count(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, take: Callable[..., Any], bodies: Callable[[int], Any]
 ) -> None:
     """Rows carry the delivery count (B-163, B-176)."""

@@ -241,22 +241,22 @@ def test_receiver_registers_its_session(
     made.close()
 
 
-def test_session_that_was_lost_is_told(renewed_client: ServiceBusClient, sessions: str) -> None:
+def test_lost_session_is_reported(renewed_client: ServiceBusClient, sessions: str) -> None:
     """When renewing ends, the session says why, and the lock runs out (B-203)."""
-    told = threading.Event()
+    reported = threading.Event()
     with (
         AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer,
         renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=5) as receiver,
     ):
         session = receiver.session
         assert session is not None
-        renewer.register(receiver, session, on_lock_renew_failure=lambda *_: told.set())
+        renewer.register(receiver, session, on_lock_renew_failure=lambda *_: reported.set())
         wait_until(lambda: session.auto_renew_error is not None)
         assert isinstance(session.auto_renew_error, AutoLockRenewTimeout)
         time.sleep(SESSION_LOCK_SECONDS + 0.1)
         with pytest.raises(SessionLockLostError):
             receiver.receive_messages()
-    assert not told.is_set()
+    assert not reported.is_set()
 
 
 def test_message_of_a_session_is_not_registered(renewed_client: ServiceBusClient, sessions: str) -> None:

@@ -375,9 +375,7 @@ def test_unknown_fault(namespace: Namespace) -> None:
         inject_fault(namespace, 0, "flood")
 
 
-def test_errors_tell_apart_what_passes_and_what_does_not(
-    receiver: ServiceBusReceiver, admin: ServiceBusAdministrationClient
-) -> None:
+def test_errors_say_whether_to_retry(receiver: ServiceBusReceiver, admin: ServiceBusAdministrationClient) -> None:
     """Every error has a condition and says whether trying again can help (B-434, B-437)."""
     with pytest.raises(MessageNotFoundError) as missing:
         receiver.receive_deferred_messages(12345)

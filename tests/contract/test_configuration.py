@@ -65,7 +65,7 @@ def open_config(open_namespace: Callable[..., Namespace]) -> Callable[..., Servi
     return open_config
 
 
-def test_queue_has_what_the_file_says(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
+def test_queue_properties_are_set(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
     """Each property sets the option of the same name (B-022 to B-033)."""
     queue = open_config(config(queues=[{"Name": "orders", "Properties": QUEUE}])).get_queue("orders")
     assert queue.dead_lettering_on_message_expiration is True
@@ -79,7 +79,7 @@ def test_queue_has_what_the_file_says(open_config: Callable[..., ServiceBusAdmin
     assert queue.enable_partitioning is False
 
 
-def test_what_the_file_does_not_say_has_its_default(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
+def test_missing_properties_have_their_defaults(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
     """The defaults are those of the service, not those of the emulator: ten deliveries, no time to live (B-022)."""
     admin = open_config(config(queues=[{"Name": "orders"}], topics=[topic({"Name": "all"})]))
     made = ServiceBusAdministrationClient(Namespace())
@@ -100,9 +100,7 @@ def test_entities_may_be_partitioned(
     assert admin.get_topic("news").enable_partitioning is partitioned
 
 
-def test_topic_and_subscription_have_what_the_file_says(
-    open_config: Callable[..., ServiceBusAdministrationClient],
-) -> None:
+def test_topic_and_subscription_properties_are_set(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
     """Each property sets the option of the same name (B-024 to B-031)."""
     only_topic = {"RequiresDuplicateDetection": True, "DuplicateDetectionHistoryTimeWindow": "PT1M"}
     part = {name: value for name, value in QUEUE.items() if "Duplicate" not in name}

@@ -127,7 +127,7 @@ SQL, EQUAL = f"{S}.Rules.0.Properties", f"{S}.Rules.1.Properties"
         (f"{EQUAL}.CorrelationFilter.Properties.n", [1], "must be a string, a number, true or false, not a list"),
     ],
 )
-def test_mistake_is_told_with_its_place(
+def test_error_names_the_place(
     open_namespace: Callable[..., Namespace], tmp_path: Path, store: str, place: str, value: Any, problem: str
 ) -> None:
     """Unknown keys, missing ones and values of the wrong kind; nothing is opened or made then."""
@@ -145,7 +145,7 @@ def test_mistake_is_told_with_its_place(
     assert (store, list(tmp_path.iterdir())) == (store, [])
 
 
-def test_name_that_is_there_twice(open_namespace: Callable[..., Namespace]) -> None:
+def test_duplicate_name(open_namespace: Callable[..., Namespace]) -> None:
     """Letter case does not tell names apart, and topics share theirs with queues (B-016, B-018)."""
     for two in (
         config(queues=[{"Name": "orders"}, {"Name": "ORDERS"}]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oxbus.management import ServiceBusAdministrationClient
     from oxbus.testing import ManualClock
 
-ENDINGS = ("abandon", "lapse")
+ENDINGS = ("abandon", "expire")
 
 
 def end_delivery(

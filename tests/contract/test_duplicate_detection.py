@@ -181,7 +181,7 @@ def test_a_keyed_message_without_an_id_is_not_checked(to: ServiceBusSender, bodi
     assert bodies() == ["keyed", "keyed"]
 
 
-def test_a_batch_brings_what_is_new(to: ServiceBusSender, bodies: Callable[[], list[str]]) -> None:
+def test_copies_in_a_batch_are_dropped(to: ServiceBusSender, bodies: Callable[[], list[str]]) -> None:
     """Copies in a batch, of earlier messages and of each other, are dropped; the others are stored (B-219)."""
     to.send_messages(message("first", "1", partition_key="k"))
     to.send_messages([message(f"batch {message_id}", message_id, partition_key="k") for message_id in "01223"])

@@ -356,7 +356,7 @@ def test_counts_of_a_fresh_queue_are_zero(admin: ServiceBusAdministrationClient,
     ] == [0] * 9
 
 
-def test_counts_tell_what_is_in_the_queue(
+def test_counts_match_the_queue(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,

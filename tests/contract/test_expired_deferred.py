@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TEN_SECONDS = timedelta(seconds=10)
 DEAD = ServiceBusSubQueue.DEAD_LETTER
 
-fate = pytest.mark.parametrize("buried", [True, False], ids=["dead-letter", "drop"])
+both_policies = pytest.mark.parametrize("dead_letter_on_expiry", [True, False], ids=["dead-letter", "drop"])
 
 
 def assert_reason(message: ServiceBusReceivedMessage) -> None:
@@ -33,9 +33,9 @@ def assert_reason(message: ServiceBusReceivedMessage) -> None:
     assert message.dead_letter_error_description == "The message expired and was dead lettered."
 
 
-@fate
+@both_policies
 @pytest.mark.parametrize("mode", ServiceBusReceiveMode, ids=lambda mode: mode.value)
-def test_it_leaves_when_it_is_found_missing(
+def test_a_fetch_removes_an_expired_message(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     make_queue: Callable[..., str],
@@ -43,10 +43,10 @@ def test_it_leaves_when_it_is_found_missing(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
     mode: ServiceBusReceiveMode,
-    buried: bool,
+    dead_letter_on_expiry: bool,
 ) -> None:
     """Nobody purges it before; a fetch drops it, or dead-letters it as the queue says (B-253, B-255, B-278)."""
-    name = make_queue(dead_lettering_on_message_expiration=buried)
+    name = make_queue(dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
         message = receive_one(receiver)
@@ -62,8 +62,11 @@ def test_it_leaves_when_it_is_found_missing(
     assert peek_all(client, name) == []
     counts = admin.get_queue_runtime_properties(name)
     assert (counts.active_message_count, counts.deferred_message_count) == (0, 0)
-    assert (counts.total_message_count, counts.dead_letter_message_count) == (int(buried), int(buried))
-    if buried:
+    assert (counts.total_message_count, counts.dead_letter_message_count) == (
+        int(dead_letter_on_expiry),
+        int(dead_letter_on_expiry),
+    )
+    if dead_letter_on_expiry:
         with client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters:
             dead = receive_one(dead_letters)
             assert dead.sequence_number == message.sequence_number
@@ -72,7 +75,7 @@ def test_it_leaves_when_it_is_found_missing(
         assert counts.size_in_bytes == 0
 
 
-def test_all_of_a_list_leave_and_the_others_stay(
+def test_a_fetch_of_several_removes_only_the_expired_ones(
     client: ServiceBusClient,
     make_queue: Callable[..., str],
     clock: ManualClock,
@@ -96,7 +99,7 @@ def test_all_of_a_list_leave_and_the_others_stay(
         assert [str(message) for message in receiver.receive_deferred_messages([numbers[0], numbers[2]])] == ["0", "2"]
 
 
-def test_a_lock_protects_it(
+def test_a_locked_deferred_message_does_not_expire(
     client: ServiceBusClient,
     make_queue: Callable[..., str],
     clock: ManualClock,
@@ -140,17 +143,17 @@ def test_dead_letters_do_not_expire(
         assert len(dead_letters.receive_deferred_messages(dead.sequence_number)) == 1
 
 
-@fate
+@both_policies
 def test_in_a_session(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     make_queue: Callable[..., str],
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
-    buried: bool,
+    dead_letter_on_expiry: bool,
 ) -> None:
     """The holder of its session finds it missing; the holder of another one finds nothing out (B-255, B-278)."""
-    name = make_queue("sessions", requires_session=True, dead_lettering_on_message_expiration=buried)
+    name = make_queue("sessions", requires_session=True, dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_queue_sender(name) as sender:
         sender.send_messages(ServiceBusMessage(b"x", session_id="a", time_to_live=TEN_SECONDS))
     with (
@@ -167,24 +170,24 @@ def test_in_a_session(
             with pytest.raises(MessageNotFoundError):
                 holder.receive_deferred_messages(numbers)
             counts = admin.get_queue_runtime_properties(name)
-            assert (counts.deferred_message_count, counts.dead_letter_message_count) == (0, int(buried))
-    if buried:
+            assert (counts.deferred_message_count, counts.dead_letter_message_count) == (0, int(dead_letter_on_expiry))
+    if dead_letter_on_expiry:
         with client.get_queue_receiver(name, sub_queue=DEAD) as dead_letters:
             assert_reason(receive_one(dead_letters))
 
 
-@fate
+@both_policies
 def test_in_a_subscription(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     partitioned: bool,
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
-    buried: bool,
+    dead_letter_on_expiry: bool,
 ) -> None:
     """A subscription does as it says itself (B-253, B-255)."""
     admin.create_topic("topic", enable_partitioning=partitioned)
-    admin.create_subscription("topic", "s", dead_lettering_on_message_expiration=buried)
+    admin.create_subscription("topic", "s", dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_topic_sender("topic") as sender:
         sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
     with client.get_subscription_receiver("topic", "s") as receiver:
@@ -194,10 +197,10 @@ def test_in_a_subscription(
         with pytest.raises(MessageNotFoundError):
             receiver.receive_deferred_messages(message.sequence_number)
     counts = admin.get_subscription_runtime_properties("topic", "s")
-    assert (counts.active_message_count, counts.dead_letter_message_count) == (0, int(buried))
+    assert (counts.active_message_count, counts.dead_letter_message_count) == (0, int(dead_letter_on_expiry))
 
 
-def test_who_waits_for_dead_letters_is_woken(
+def test_a_waiting_dead_letter_receiver_is_woken(
     client: ServiceBusClient,
     make_queue: Callable[..., str],
     clock: ManualClock,
@@ -245,7 +248,7 @@ def test_a_dead_letter_is_forwarded(
         assert_reason(receive_one(of_target))
 
 
-def test_a_few_stay_and_the_rest_of_a_long_row_leave(
+def test_a_fetch_removes_expired_messages_from_the_overflow_map(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     plain_queue: str,

@@ -261,7 +261,7 @@ def test_sessions_are_forwarded(
         send_to("from", "no session")
 
 
-def test_sessions_that_wait_are_forwarded_later_and_received_again(
+def test_forwarding_can_be_set_and_cleared_on_a_session_queue(
     admin: ServiceBusAdministrationClient,
     make_queue: Callable[..., str],
     client: ServiceBusClient,
@@ -315,7 +315,7 @@ def test_backlog_moves_in_order_and_stops(
     assert texts(take_from("from")) == ["stays"]
 
 
-def test_what_a_receiver_holds_moves_when_it_lets_go(
+def test_locked_messages_move_when_released(
     admin: ServiceBusAdministrationClient,
     client: ServiceBusClient,
     make_queue: Callable[..., str],
@@ -367,7 +367,7 @@ def test_scheduled_message_moves_when_it_is_due(
     assert str(moved) == "later"
 
 
-def test_time_to_live_begins_anew(
+def test_time_to_live_restarts(
     make_queue: Callable[..., str],
     admin: ServiceBusAdministrationClient,
     send_to: Callable[..., None],
@@ -475,7 +475,7 @@ def test_asyncio(namespace: Namespace, chain: Callable[[int], list[str]]) -> Non
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_what_a_receiver_has_prefetched_is_forwarded_too(
+def test_prefetched_messages_are_forwarded(
     client: ServiceBusClient, make_queue: Callable[..., str], admin: ServiceBusAdministrationClient
 ) -> None:
     """Setting `forward_to` moves what is there; only what was handed out stays until it is settled (B-331, B-137)."""

@@ -37,16 +37,16 @@ def change(admin: ServiceBusAdministrationClient, queue: str, **options: Any) ->
 
 
 @pytest.fixture
-def bury(client: ServiceBusClient) -> Callable[..., None]:
+def dead_letter_all(client: ServiceBusClient) -> Callable[..., None]:
     """Dead-letter everything that a queue holds."""
 
-    def bury(queue: str, **options: Any) -> None:
+    def dead_letter_all(queue: str, **options: Any) -> None:
         with client.get_queue_receiver(queue) as receiver:
             while messages := receiver.receive_messages(100, max_wait_time=0):
                 for message in messages:
                     receiver.dead_letter_message(message, **options)
 
-    return bury
+    return dead_letter_all
 
 
 @pytest.fixture
@@ -194,13 +194,13 @@ def test_dead_letters_move(
     client: ServiceBusClient,
     send_to: Callable[..., None],
     take_from: Take,
-    bury: Callable[..., None],
+    dead_letter_all: Callable[..., None],
 ) -> None:
     """They keep their reason, tell their source, and are not received from where they were (B-137, B-264, B-269)."""
     make_queue("graves")
     make_queue("from", forward_dead_lettered_messages_to="graves")
     send_to("from", "a", "b", partition_key="k")
-    bury("from", reason="why", error_description="more")
+    dead_letter_all("from", reason="why", error_description="more")
     moved = take_from("graves")
     assert texts(moved) == ["a", "b"]
     for message in moved:
@@ -242,7 +242,7 @@ def test_dead_letters_of_the_system_move(
     assert found == {"abandoned": "MaxDeliveryCountExceeded", "expired": "TTLExpiredException"}
 
 
-def test_unforwardable_messages_move_to_where_dead_letters_go(
+def test_unforwardable_messages_move_to_the_dead_letter_destination(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
     """Both settings at once: what the destination refuses goes where dead letters go (B-268, B-269)."""
@@ -286,7 +286,7 @@ def test_dead_letters_wait_for_their_destination(
     admin: ServiceBusAdministrationClient,
     send_to: Callable[..., None],
     take_from: Take,
-    bury: Callable[..., None],
+    dead_letter_all: Callable[..., None],
     way: str,
 ) -> None:
     """Those that are refused stay, and move in order once the destination takes them; or are received (B-269)."""
@@ -298,7 +298,7 @@ def test_dead_letters_wait_for_their_destination(
         change(admin, "graves", status=EntityStatus.DISABLED)
     numbers = [str(number) for number in range(300)]
     send_to("from", *numbers, partition_key="k")
-    bury("from")
+    dead_letter_all("from")
     assert admin.get_queue_runtime_properties("from").dead_letter_message_count == 300
     if way == "cleared":
         change(admin, "from", forward_dead_lettered_messages_to=None)
@@ -313,17 +313,17 @@ def test_dead_letters_wait_for_their_destination(
 
 
 def test_one_refused_dead_letter_does_not_hold_up_others(
-    make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take, bury: Callable[..., None]
+    make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take, dead_letter_all: Callable[..., None]
 ) -> None:
     """One that is too large stays, and those behind it move (B-269)."""
     make_queue("graves", max_message_size_in_kilobytes=1024)
     make_queue("from", max_message_size_in_kilobytes=4096, forward_dead_lettered_messages_to="graves")
     send_to("from", "x" * (2 * MIB), "small", partition_key="k")
-    bury("from")
+    dead_letter_all("from")
     assert texts(take_from("graves")) == ["small"]
 
 
-def test_source_that_may_not_be_received_from_keeps_its_messages(
+def test_receive_disabled_source_keeps_its_messages(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
     """Forwarding counts as receiving: with receiving off messages stay, and move once it is on (B-339, B-396)."""

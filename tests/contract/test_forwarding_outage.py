@@ -136,7 +136,7 @@ def test_keyless_messages_go_elsewhere(
     assert texts(take_from("to")) == ["keyed"]
 
 
-def test_keyless_messages_go_where_room_is(
+def test_keyless_messages_avoid_full_partitions(
     admin: ServiceBusAdministrationClient, send_to: Callable[..., None], home: Callable[[str], int]
 ) -> None:
     """When one partition is full the others take them; once all are, they are refused (B-073, B-335)."""

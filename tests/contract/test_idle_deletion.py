@@ -394,7 +394,7 @@ def test_time_of_the_last_use(
         assert admin.get_queue_runtime_properties(queue_name).accessed_at_utc == clock.now()
 
 
-def test_a_receiver_of_a_subscription_uses_the_topic(
+def test_opening_a_subscription_receiver_accesses_the_topic(
     topic: str,
     subscribe: Callable[..., str],
     publish: Callable[..., None],

@@ -139,7 +139,7 @@ def test_renewing_after_the_end_is_lock_lost(
     assert not lost.value.is_transient
 
 
-def test_renewing_a_message_locked_anew_by_another_is_lock_lost(
+def test_renewing_a_message_locked_by_another_is_lock_lost(
     message: ServiceBusReceivedMessage,
     receiver: ServiceBusReceiver,
     client: ServiceBusClient,
@@ -166,7 +166,7 @@ def test_lock_holds_to_its_last_moment(
     receiver.complete_message(message)
 
 
-def test_expired_lock_gives_the_message_back_charged(
+def test_expired_lock_returns_the_message_and_counts_a_delivery(
     message: ServiceBusReceivedMessage,
     receiver: ServiceBusReceiver,
     clock: ManualClock,

@@ -55,7 +55,7 @@ def test_faithful_cache_hides_messages_from_others(
 
 
 @pytest.mark.usefixtures("ten_messages")
-def test_faithful_cache_locks_count_as_deliveries_when_they_lapse(
+def test_expired_locks_of_a_faithful_cache_count_as_deliveries(
     client: ServiceBusClient,
     queue_name: str,
     clock: ManualClock,
@@ -71,7 +71,7 @@ def test_faithful_cache_locks_count_as_deliveries_when_they_lapse(
 
 
 @pytest.mark.usefixtures("ten_messages")
-def test_faithful_lock_clock_starts_when_the_message_is_taken(
+def test_faithful_lock_starts_at_prefetch(
     client: ServiceBusClient, queue_name: str, clock: ManualClock, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
     """A message handed out late from the cache has only the rest of its lock (B-134)."""
@@ -83,7 +83,7 @@ def test_faithful_lock_clock_starts_when_the_message_is_taken(
 
 
 @pytest.mark.usefixtures("ten_messages")
-def test_faithful_cache_drops_locks_that_lapsed(
+def test_faithful_cache_drops_expired_locks(
     client: ServiceBusClient,
     queue_name: str,
     clock: ManualClock,
@@ -138,7 +138,7 @@ def test_fresh_is_the_default_and_does_not_hide_messages(
 
 
 @pytest.mark.usefixtures("ten_messages")
-def test_fresh_lock_clock_starts_at_hand_out(
+def test_fresh_lock_starts_at_delivery(
     client: ServiceBusClient, queue_name: str, clock: ManualClock, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
     """Under the default policy a message handed out late from the cache has its whole lock (B-142)."""
@@ -152,7 +152,7 @@ def test_fresh_lock_clock_starts_at_hand_out(
 
 
 @pytest.mark.usefixtures("ten_messages")
-def test_fresh_cache_never_burns_deliveries(
+def test_fresh_cache_uses_up_no_deliveries(
     client: ServiceBusClient,
     queue_name: str,
     clock: ManualClock,
@@ -169,7 +169,7 @@ def test_fresh_cache_never_burns_deliveries(
 
 
 @pytest.mark.usefixtures("ten_messages")
-def test_fresh_cache_is_released_uncharged_when_the_receiver_closes(
+def test_closing_a_receiver_releases_its_fresh_cache_without_counting_deliveries(
     client: ServiceBusClient,
     queue_name: str,
     receive_one: Callable[..., ServiceBusReceivedMessage],

@@ -155,7 +155,7 @@ def test_callback_may_close_the_renewer(receiver: ServiceBusReceiver, clock: Man
     assert done.wait(20)
 
 
-def test_one_that_renews_itself_renews_all_that_is_due(
+def test_registered_locks_are_all_renewed(
     client: ServiceBusClient, make_queue: Callable[..., str], clock: ManualClock
 ) -> None:
     """A receiver registers what it hands out; a session is renewed like a message (B-154, B-202)."""

@@ -97,7 +97,7 @@ def test_no_prefetch_holds_nothing_back_for_long(
         assert sorted(int(str(message)) for message in [taken, *drain(second)]) == list(range(20))
 
 
-def test_what_expired_in_a_buffer_hides_nothing(
+def test_expired_buffered_messages_hide_nothing(
     client: ServiceBusClient, queue_name: str, sender: ServiceBusSender, clock: ManualClock
 ) -> None:
     """Another receiver gets the message before those that expired in the buffer (B-138, B-141).
@@ -117,7 +117,7 @@ def test_what_expired_in_a_buffer_hides_nothing(
 
 
 @pytest.mark.usefixtures("twenty_messages")
-def test_lapsed_buffer_locks_can_dead_letter_under_the_faithful_policy(
+def test_expired_buffer_locks_can_dead_letter_under_the_faithful_policy(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     queue_name: str,

@@ -38,7 +38,7 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
     return sorted((str(message) for message in messages), key=int)
 
 
-def test_everything_goes(
+def test_everything_is_purged(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
@@ -60,7 +60,7 @@ def test_everything_goes(
     assert len(receiver.receive_messages(max_wait_time=0)) == 1
 
 
-def test_what_somebody_has_stays(
+def test_unavailable_messages_stay(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
@@ -116,7 +116,7 @@ def test_filter_with_parameters_and_system_properties(
     assert admin.purge_messages(queue_name, where=where) == 4
 
 
-def test_what_cannot_be_evaluated_stays(
+def test_messages_the_filter_fails_for_stay(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
     """A message that the filter fails for, or is unknown for, is not selected (B-370, B-372, B-405)."""
@@ -167,7 +167,7 @@ def test_oldest_go_first(
     assert [str(message) for message in drain(receiver)] == ["2", *map(str, range(6, 20))]
 
 
-def test_receivers_go_on_meanwhile(
+def test_prefetched_messages_are_purged(
     sender: ServiceBusSender,
     admin: ServiceBusAdministrationClient,
     queue_name: str,
@@ -271,7 +271,7 @@ def test_sessions(
         assert texts(messages) == ["0", "1"]
 
 
-def test_faithful_receive_and_delete_is_left_alone(
+def test_faithful_receive_and_delete_buffer_is_not_purged(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, client: ServiceBusClient
 ) -> None:
     """What was handed out is gone, what was not is purged: together they are all (B-402)."""
@@ -378,7 +378,7 @@ def test_refused_entities(
     assert admin.get_queue_runtime_properties(name).total_message_count == 3
 
 
-def test_a_purged_message_is_gone_for_who_saw_it(
+def test_a_purged_message_is_gone_for_its_former_holder(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
@@ -398,7 +398,7 @@ def test_a_purged_message_is_gone_for_who_saw_it(
     assert admin.get_queue_runtime_properties(queue_name).total_message_count == 0
 
 
-def test_what_has_expired_does_not_use_up_the_limit(
+def test_expired_messages_do_not_use_up_the_limit(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, clock: ManualClock
 ) -> None:
     """It is gone anyway: as many others are removed as were asked for (B-251, B-402)."""

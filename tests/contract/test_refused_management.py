@@ -271,7 +271,7 @@ def test_refusal_of_a_tier_leaves_no_trace(
     check_refused(namespace, clock, refusal)
 
 
-def test_number_of_sql_filters(clock: ManualClock) -> None:
+def test_number_of_sql_filters_is_limited(clock: ManualClock) -> None:
     """With a tier, the SQL filters of all subscriptions of a topic are counted, and one too many is refused (B-042)."""
     metered = Namespace(tier="standard", clock=clock)
     admin = Admin(metered)
@@ -300,7 +300,7 @@ def test_number_of_sql_filters(clock: ManualClock) -> None:
     metered.close()
 
 
-def test_number_of_subscriptions(clock: ManualClock) -> None:
+def test_number_of_subscriptions_is_limited(clock: ManualClock) -> None:
     """A topic has at most two thousand subscriptions (B-042)."""
     metered = Namespace(clock=clock, partitions=1)
     admin = Admin(metered)

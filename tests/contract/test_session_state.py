@@ -297,7 +297,7 @@ def test_details(
     assert (info.message_count, info.lock_owner, info.locked_until_utc) == (3, None, None)
 
 
-def test_lapsed_lock_is_not_listed(
+def test_holder_of_an_expired_lock_is_not_listed(
     client: ServiceBusClient,
     queue_name: str,
     accept: Callable[..., ServiceBusReceiver],

@@ -52,7 +52,7 @@ def test_complete_removes_the_message(
     assert admin.get_queue_runtime_properties(queue_name).total_message_count == 0
 
 
-def test_abandon_gives_the_message_back_at_once(
+def test_abandoned_message_is_available_at_once(
     message: ServiceBusReceivedMessage,
     receiver: ServiceBusReceiver,
     receive_one: Callable[..., ServiceBusReceivedMessage],
@@ -64,7 +64,7 @@ def test_abandon_gives_the_message_back_at_once(
     assert again.lock_token != message.lock_token
 
 
-def test_defer_sets_the_message_aside(
+def test_deferred_message_is_fetched_by_number_only(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
     """A deferred message stays in the queue but only its number brings it back (B-164, B-275)."""

@@ -348,7 +348,7 @@ def test_failing_filter_dead_letters_the_copy(bench: Bench, expression: str) -> 
 
 
 @pytest.mark.parametrize("expression", flat(ERRORS))
-def test_failing_filter_drops_the_copy_when_asked_to(bench: Bench, expression: str) -> None:
+def test_failing_filter_drops_the_copy_if_configured(bench: Bench, expression: str) -> None:
     """Without dead-lettering of such errors the copy vanishes, and the send succeeds (B-358)."""
     bench.subscribe(SqlRuleFilter(expression), dead_lettering_on_filter_evaluation_exceptions=False)
     bench.send(application_properties=PROPERTIES, **SYSTEM)
@@ -469,7 +469,7 @@ def test_empty_message_matches_no_correlation_filter(bench: Bench) -> None:
     assert bench.outcome(CorrelationRuleFilter(label=""), subject="") == SELECTED
 
 
-def test_body_is_never_looked_at(bench: Bench) -> None:
+def test_filters_ignore_the_body(bench: Bench) -> None:
     """A filter sees properties only (B-352)."""
     assert bench.outcome(SqlRuleFilter("color = 'red'")) == NOT_SELECTED
     bench.subscribe(SqlRuleFilter("color IS NULL"))

@@ -72,7 +72,7 @@ def bodies_in(client: ServiceBusClient) -> Callable[..., list[str]]:
     return bodies_in
 
 
-def test_rows_are_there_after_the_commit(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
+def test_rows_are_visible_after_the_commit(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
     """Nobody sees a stage; a commit publishes several, and they are gone."""
     assert stages.stage(queue, "one", rows("a", "b")) == 2
     assert stages.stage(queue, "two", rows("c")) == 1
@@ -113,7 +113,7 @@ def test_sinks_do_not_know_each_other(stages: Any, queue: str, bodies_in: Callab
     assert bodies_in() == ["one", "two"]
 
 
-def test_query_that_begins_anew_is_told(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
+def test_restarted_query_is_rejected(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
     """A deleted checkpoint makes another query that counts from 0: passing its batches over would lose their rows."""
     stages.stage(queue, "old", rows("old"))
     assert stages.commit_stages("sink", "old query", 3, ["old"])
@@ -126,7 +126,7 @@ def test_query_that_begins_anew_is_told(stages: Any, queue: str, bodies_in: Call
     assert bodies_in() == ["new", "old"]
 
 
-def test_higher_batch_of_another_query_takes_the_sink_over(stages: Any, queue: str) -> None:
+def test_higher_batch_of_another_query_takes_over_the_sink(stages: Any, queue: str) -> None:
     """From then on the sink is that query's."""
     for query, batch in (("old", 3), ("new", 4)):
         stages.stage(queue, query, rows(query))
@@ -288,7 +288,7 @@ def test_refused_stages_leave_nothing(
     assert stages.stages() == []
 
 
-def test_commit_is_refused_while_an_entity_takes_nothing(
+def test_commit_is_refused_while_an_entity_is_disabled(
     stages: Any, queue: str, admin: ServiceBusAdministrationClient, bodies_in: Callable[..., list[str]]
 ) -> None:
     """Before anything is published, of the other entities of the batch too; it goes on once it takes messages again."""
@@ -321,7 +321,7 @@ def test_commit_is_refused_when_an_entity_was_deleted(
     assert bodies_in(queue) == []
 
 
-def test_commit_is_refused_when_there_is_no_room(
+def test_commit_is_refused_when_the_queue_is_full(
     stages: Any, make_queue: Callable[..., str], bodies_in: Callable[..., list[str]]
 ) -> None:
     """The size of a queue holds for all rows of a partition together."""

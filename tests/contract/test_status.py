@@ -97,9 +97,9 @@ def test_operations_that_receive(
         client.get_queue_receiver(queue_name, sub_queue="deadletter") as dead,
     ):
         sender.send_messages([ServiceBusMessage(b"deferred"), ServiceBusMessage(b"dead"), ServiceBusMessage(b"x")])
-        deferred, buried, back = drain(receiver)
+        deferred, dead_lettered, back = drain(receiver)
         receiver.defer_message(deferred)
-        receiver.dead_letter_message(buried)
+        receiver.dead_letter_message(dead_lettered)
         receiver.abandon_message(back)
         set_status(queue_name, status)
         before = snapshot(queue_name)
@@ -115,7 +115,7 @@ def test_operations_that_receive(
 
 
 @pytest.mark.parametrize("status", STATUSES, ids=str)
-def test_what_was_received_may_be_settled_and_all_may_be_seen(
+def test_settling_and_browsing_stay_allowed(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     queue_name: str,
@@ -127,12 +127,12 @@ def test_what_was_received_may_be_settled_and_all_may_be_seen(
     """Whoever holds messages ends their holds as always; browsing and management go on (B-397)."""
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
-        renewed, completed, abandoned, deferred, buried = drain(receiver)
+        renewed, completed, abandoned, deferred, dead_lettered = drain(receiver)
         set_status(queue_name, status)
         receiver.complete_message(completed)
         receiver.abandon_message(abandoned)
         receiver.defer_message(deferred)
-        receiver.dead_letter_message(buried)
+        receiver.dead_letter_message(dead_lettered)
         clock.advance(30)
         assert receiver.renew_message_lock(renewed) == clock.now() + timedelta(minutes=1)
         assert len(receiver.peek_messages(max_message_count=10)) == 3
@@ -168,7 +168,7 @@ def test_sessions(
 
 
 @pytest.mark.parametrize("status", [EntityStatus.RECEIVE_DISABLED, EntityStatus.DISABLED], ids=str)
-def test_a_waiting_receiver_learns_of_it(
+def test_a_waiting_receiver_fails(
     client: ServiceBusClient,
     queue_name: str,
     set_status: Callable[[str, EntityStatus], None],
@@ -183,7 +183,7 @@ def test_a_waiting_receiver_learns_of_it(
             call.result()
 
 
-def test_a_transaction_that_was_begun_before(
+def test_a_commit_after_disabling_is_refused(
     client: ServiceBusClient,
     queue_name: str,
     set_status: Callable[[str, EntityStatus], None],
@@ -201,7 +201,7 @@ def test_a_transaction_that_was_begun_before(
 
 
 @pytest.mark.parametrize("status", STATUSES, ids=str)
-def test_time_goes_on(
+def test_schedules_and_locks_ignore_the_status(
     make_queue: Callable[..., str],
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,

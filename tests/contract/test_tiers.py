@@ -275,7 +275,7 @@ def test_standard_directory_reopened_as_premium(tmp_path: Path) -> None:
     namespace.close()
 
 
-def test_what_is_outside_the_ranges_is_served_and_only_changes_are_checked(tmp_path: Path) -> None:
+def test_only_changed_options_are_checked(tmp_path: Path) -> None:
     """An entity that no tier has keeps what it has; a change of one option is about that option (B-025, B-034, B-054).
 
     Each update checked all options, so a queue with a lock of ten minutes could not get another description.
@@ -310,7 +310,7 @@ def test_what_is_outside_the_ranges_is_served_and_only_changes_are_checked(tmp_p
     namespace.close()
 
 
-def test_basic_serves_what_it_lacks(tmp_path: Path) -> None:
+def test_basic_serves_existing_topics_and_sessions(tmp_path: Path) -> None:
     """Topics and sessions of a directory stay, and can be changed otherwise (B-001, B-002)."""
     namespace, admin, _ = opened(path=tmp_path / "bus", partitions=1)
     admin.create_queue("q", requires_session=True, default_message_time_to_live=timedelta(days=1))

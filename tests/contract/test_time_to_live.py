@@ -137,7 +137,7 @@ def test_expired_messages_are_dead_lettered_on_request(
 
 
 @pytest.mark.parametrize("flag", [True, False], ids=["dead-letter", "drop"])
-@pytest.mark.parametrize("how", ["abandon", "lapse"])
+@pytest.mark.parametrize("how", ["abandon", "expire"])
 def test_locked_message_does_not_expire_until_it_comes_back(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,

@@ -324,7 +324,7 @@ def test_subscription_numbers_its_copies_itself(
 
 
 @pytest.mark.parametrize("change", ["subscription", "rule"])
-def test_what_was_due_before_is_not_for_whom_comes_later(
+def test_due_message_ignores_later_rules_and_subscriptions(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     subscribe: Callable[..., str],

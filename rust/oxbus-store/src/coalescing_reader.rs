@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::StoredRecord;
 use crate::disk::DiskFile;
-use crate::extent::{CHECK_BYTES, checked};
+use crate::extent::{CHECKSUM_BYTES, checked};
 use crate::slot_log::record::RecordLocation;
 
 /// Bytes that are read in one go, unless one message has more.
@@ -41,31 +41,31 @@ impl CoalescingReader {
         &mut self,
         messages: impl Iterator<Item = &'a StoredRecord>,
         unreadable: impl Fn(io::Error) -> E,
-        mut show: impl FnMut(&[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.span.clear();
         for message in messages {
-            match message.whereabouts() {
+            match message.location() {
                 RecordLocation::Memory(record) => {
-                    self.flush(&unreadable, &mut show)?;
-                    show(record)?;
+                    self.flush(&unreadable, &mut visit)?;
+                    visit(record)?;
                 }
                 RecordLocation::Disk(file, position) => {
-                    if !self.span.takes(&file, position, message.len()) {
-                        self.flush(&unreadable, &mut show)?;
+                    if !self.span.can_extend(&file, position, message.len()) {
+                        self.flush(&unreadable, &mut visit)?;
                     }
                     self.span.push(file, position, message.len());
                 }
             }
         }
-        self.flush(&unreadable, &mut show)
+        self.flush(&unreadable, &mut visit)
     }
 
     /// Reads what is side by side.
     fn flush<E>(
         &mut self,
         unreadable: impl Fn(io::Error) -> E,
-        show: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        visit: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(file) = self.span.file.take() else {
             return Ok(());
@@ -78,7 +78,7 @@ impl CoalescingReader {
         let read = &self.buffer[..read.map_err(&unreadable)?];
         for (at, len) in self.span.messages.drain(..) {
             let rest = read.get(at..).unwrap_or_default();
-            show(checked(rest, len).map_err(&unreadable)?)?;
+            visit(checked(rest, len).map_err(&unreadable)?)?;
         }
         Ok(())
     }
@@ -91,11 +91,11 @@ impl ReadSpan {
     }
 
     /// True when a message continues it.
-    fn takes(&self, file: &Arc<dyn DiskFile>, position: u64, len: usize) -> bool {
+    fn can_extend(&self, file: &Arc<dyn DiskFile>, position: u64, len: usize) -> bool {
         let same = self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file));
         same && position >= self.end
             && position - self.end <= GAP_BYTES
-            && position + (len + CHECK_BYTES) as u64 - self.start <= SPAN_BYTES
+            && position + (len + CHECKSUM_BYTES) as u64 - self.start <= SPAN_BYTES
     }
 
     fn push(&mut self, file: Arc<dyn DiskFile>, position: u64, len: usize) {
@@ -104,7 +104,7 @@ impl ReadSpan {
             self.file = Some(file);
         }
         self.messages.push(((position - self.start) as usize, len));
-        self.end = position + (len + CHECK_BYTES) as u64;
+        self.end = position + (len + CHECKSUM_BYTES) as u64;
     }
 }
 

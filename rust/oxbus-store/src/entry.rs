@@ -6,10 +6,8 @@
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
+use crate::message_store::GENERATION_MAX;
 use crate::{ClaimedMessage, LockKey, MessagePhase, Outcome, PeekedMessage, RemovedMessage, StoredRecord};
-
-/// Largest generation; the next one is 0.
-pub const GENERATION_MAX: u32 = (1 << 20) - 1;
 
 /// A stored message.
 #[derive(Debug)]
@@ -60,8 +58,8 @@ impl StoreEntry {
     }
 
     /// Starts a hold that no earlier key names.
-    pub fn hold(&mut self, phase: MessagePhase, deadline: Ticks) {
-        self.generation = next_generation(self.generation);
+    pub fn claim(&mut self, phase: MessagePhase, deadline: Ticks) {
+        self.generation = (self.generation + 1) & GENERATION_MAX;
         self.phase = phase;
         self.deadline = deadline;
     }
@@ -79,16 +77,16 @@ impl StoreEntry {
     }
 
     /// Ends the lock.
-    pub fn end(&mut self, outcome: Outcome) -> AfterSettle {
+    pub fn settle(&mut self, outcome: Outcome) -> AfterSettle {
         self.deadline = Ticks::NEVER;
         let deferred = self.phase == MessagePhase::DeferredLocked;
         match outcome {
             Outcome::Complete => AfterSettle::Completed,
             Outcome::Remove => AfterSettle::Removed,
-            Outcome::Release => self.back(deferred),
+            Outcome::Release => self.requeue(deferred),
             Outcome::Defer { replacement } => {
                 self.replace(replacement);
-                self.back(true)
+                self.requeue(true)
             }
             Outcome::Abandon {
                 max_delivery_count,
@@ -101,7 +99,7 @@ impl StoreEntry {
                 if self.delivery_count >= max_delivery_count {
                     AfterSettle::Exhausted
                 } else {
-                    self.back(deferred)
+                    self.requeue(deferred)
                 }
             }
         }
@@ -165,7 +163,7 @@ impl StoreEntry {
         }
     }
 
-    fn back(&mut self, deferred: bool) -> AfterSettle {
+    fn requeue(&mut self, deferred: bool) -> AfterSettle {
         if deferred {
             self.phase = MessagePhase::Deferred;
             AfterSettle::Deferred
@@ -180,9 +178,4 @@ impl StoreEntry {
             self.record = record;
         }
     }
-}
-
-/// The generation after `generation`.
-pub fn next_generation(generation: u32) -> u32 {
-    (generation + 1) & GENERATION_MAX
 }

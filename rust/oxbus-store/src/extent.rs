@@ -18,7 +18,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use oxbus_model::sync::{try_whole, whole};
+use oxbus_model::sync::{ignore_poison, try_ignore_poison};
 
 use crate::disk::DiskFile;
 
@@ -29,7 +29,7 @@ const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 14;
 /// Bytes of the check behind a message.
-pub const CHECK_BYTES: usize = 4;
+pub const CHECKSUM_BYTES: usize = 4;
 
 #[derive(Debug, Default)]
 struct OpenFile {
@@ -65,7 +65,7 @@ pub struct Extent(u32);
 impl Extent {
     /// Gives a file a number. An error when more files are in use than numbers.
     pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
-        let mut numbers = whole(NUMBERS.lock());
+        let mut numbers = ignore_poison(NUMBERS.lock());
         let number = match numbers.free.pop() {
             Some(number) => number,
             None if (numbers.next as usize) < BLOCK * BLOCKS => {
@@ -76,7 +76,7 @@ impl Extent {
         };
         drop(numbers);
         let open_file = open_file(number);
-        *whole(open_file.file.lock()) = Some(file);
+        *ignore_poison(open_file.file.lock()) = Some(file);
         open_file.references.store(1, Ordering::Release);
         Ok(Self(number))
     }
@@ -86,7 +86,7 @@ impl Extent {
     pub fn is_sole(&self) -> bool {
         let open_file = open_file(self.0);
         // Who reads a message takes the file under this mutex, and looks at the place again before it reads.
-        let file = whole(open_file.file.lock());
+        let file = ignore_poison(open_file.file.lock());
         // Acquire: what others read from the file they read before they let go of it.
         open_file.references.load(Ordering::Acquire) == 1
             && file.as_ref().is_some_and(|file| Arc::strong_count(file) == 2)
@@ -117,13 +117,13 @@ impl Drop for Extent {
             return;
         }
         // Another thread may have it, in a forked child for ever.
-        let Some(mut file) = try_whole(open_file.file.try_lock()) else {
+        let Some(mut file) = try_ignore_poison(open_file.file.try_lock()) else {
             return;
         };
         let closed = file.take();
         drop(file);
         drop(closed);
-        if let Some(mut numbers) = try_whole(NUMBERS.try_lock()) {
+        if let Some(mut numbers) = try_ignore_poison(NUMBERS.try_lock()) {
             numbers.free.push(self.0);
         }
     }
@@ -149,16 +149,19 @@ impl ExtentLocation {
 pub(crate) struct AtomicExtentLocation(AtomicU64);
 
 impl From<ExtentLocation> for AtomicExtentLocation {
-    fn from(place: ExtentLocation) -> Self {
-        Self(AtomicU64::new(pack(place)))
+    fn from(location: ExtentLocation) -> Self {
+        Self(AtomicU64::new(pack(location)))
     }
 }
 
-fn pack(place: ExtentLocation) -> u64 {
-    assert!(place.position <= POSITION_MAX, "a file of messages has at most 1 TiB");
-    let packed = u64::from(place.extent.0) << POSITION_BITS | place.position;
+fn pack(location: ExtentLocation) -> u64 {
+    assert!(
+        location.position <= POSITION_MAX,
+        "a file of messages has at most 1 TiB"
+    );
+    let packed = u64::from(location.extent.0) << POSITION_BITS | location.position;
     // Its reference moves into the word.
-    std::mem::forget(place.extent);
+    std::mem::forget(location.extent);
     packed
 }
 
@@ -172,20 +175,20 @@ fn unpack(packed: u64) -> ExtentLocation {
 
 impl AtomicExtentLocation {
     /// Puts another place in.
-    pub(crate) fn replace(&self, place: ExtentLocation) {
-        drop(unpack(self.0.swap(pack(place), Ordering::AcqRel)));
+    pub(crate) fn replace(&self, location: ExtentLocation) {
+        drop(unpack(self.0.swap(pack(location), Ordering::AcqRel)));
     }
 
     /// Reads a message into `bytes`, which are as long as it, and checks it.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
         let (file, position) = self.file();
-        let mut check = [0; CHECK_BYTES];
+        let mut check = [0; CHECKSUM_BYTES];
         let whole = file.read_full_at(bytes, position)? == bytes.len()
-            && file.read_full_at(&mut check, position + bytes.len() as u64)? == CHECK_BYTES;
-        if whole && check == check_of(bytes) {
+            && file.read_full_at(&mut check, position + bytes.len() as u64)? == CHECKSUM_BYTES;
+        if whole && check == checksum_of(bytes) {
             return Ok(());
         }
-        Err(not_as_written())
+        Err(corrupt_message())
     }
 
     /// The file, and where in it. The place may be replaced meanwhile, and its extent go on to name another file: then the
@@ -195,7 +198,7 @@ impl AtomicExtentLocation {
             let packed = self.0.load(Ordering::Acquire);
             let number = (packed >> POSITION_BITS) as u32;
             let file = &open_file(number).file;
-            let file = whole(file.lock()).clone();
+            let file = ignore_poison(file.lock()).clone();
             if let Some(file) = file
                 && self.0.load(Ordering::Acquire) == packed
             {
@@ -213,20 +216,20 @@ impl Drop for AtomicExtentLocation {
 
 /// The message of `len` bytes that `bytes` begin with, when its check stands behind it.
 pub(crate) fn checked(bytes: &[u8], len: usize) -> io::Result<&[u8]> {
-    let (message, rest) = bytes.split_at_checked(len).ok_or_else(not_as_written)?;
-    if rest.first_chunk() == Some(&check_of(message)) {
+    let (message, rest) = bytes.split_at_checked(len).ok_or_else(corrupt_message)?;
+    if rest.first_chunk() == Some(&checksum_of(message)) {
         return Ok(message);
     }
-    Err(not_as_written())
+    Err(corrupt_message())
 }
 
 #[cold]
-fn not_as_written() -> io::Error {
+fn corrupt_message() -> io::Error {
     let detail = "a message on disk is not what was written there";
     io::Error::new(io::ErrorKind::InvalidData, detail)
 }
 
 /// The check that stands behind a message.
-pub fn check_of(bytes: &[u8]) -> [u8; CHECK_BYTES] {
+pub fn checksum_of(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     crc32c::crc32c(bytes).to_le_bytes()
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::disk::{Disk, DiskFile};
 
@@ -58,7 +58,7 @@ struct FaultDiskState {
     stored_names: BTreeMap<PathBuf, usize>,
     calls: u64,
     faults: Vec<(u64, SimulatedFault)>,
-    gone: bool,
+    crashed: bool,
     /// Bytes of all files before writes beyond fail for want of room.
     capacity_bytes: Option<u64>,
 }
@@ -68,10 +68,10 @@ struct FaultDiskState {
 pub struct FaultDisk(Arc<Mutex<FaultDiskState>>);
 
 /// A small generator of the choices that a power cut makes.
-struct Dice(u64);
+struct PowerCutRng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl PowerCutRng {
+    fn below(&mut self, sides: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -102,7 +102,7 @@ impl FaultDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, FaultDiskState> {
-        whole(self.0.lock())
+        ignore_poison(self.0.lock())
     }
 
     /// Calls that changed it so far.
@@ -127,8 +127,8 @@ impl FaultDisk {
     }
 
     /// True after a kill or a power cut.
-    pub fn is_gone(&self) -> bool {
-        self.state().gone
+    pub fn has_crashed(&self) -> bool {
+        self.state().crashed
     }
 
     /// The disk that the next process finds after this one died.
@@ -156,17 +156,17 @@ impl FaultDisk {
     #[must_use]
     pub fn after_power_cut(&self, seed: u64) -> Self {
         let state = self.state();
-        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D);
+        let mut rng = PowerCutRng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D);
         let mut names = state.stored_names.clone();
         // Names that were not synced are there or not, each for itself.
         for (path, file) in &state.names {
-            if names.get(path) != Some(file) && dice.roll(2) == 0 {
+            if names.get(path) != Some(file) && rng.below(2) == 0 {
                 names.retain(|_, known| known != file);
                 names.insert(path.clone(), *file);
             }
         }
         for path in state.stored_names.keys() {
-            if !state.names.contains_key(path) && dice.roll(2) == 0 {
+            if !state.names.contains_key(path) && rng.below(2) == 0 {
                 names.remove(path);
             }
         }
@@ -179,7 +179,7 @@ impl FaultDisk {
                     let (position, bytes) = match change {
                         UnsyncedChange::Write(position, bytes) => (position, bytes),
                         UnsyncedChange::Truncate(len) => {
-                            if dice.roll(2) == 0 {
+                            if rng.below(2) == 0 {
                                 stored.truncate(*len as usize);
                             }
                             continue;
@@ -187,9 +187,9 @@ impl FaultDisk {
                     };
                     for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
                         let at = position + (index * SECTOR_BYTES) as u64;
-                        match dice.roll(4) {
+                        match rng.below(4) {
                             0 => {}
-                            1 => put(&mut stored, at, &sector[..dice.roll(sector.len() as u64) as usize]),
+                            1 => put(&mut stored, at, &sector[..rng.below(sector.len() as u64) as usize]),
                             _ => put(&mut stored, at, sector),
                         }
                     }
@@ -236,7 +236,7 @@ impl FaultDisk {
 impl FaultDiskState {
     /// Counts a changing call; the fault it meets, if any.
     fn call(&mut self) -> io::Result<Option<SimulatedFault>> {
-        if self.gone {
+        if self.crashed {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         let call = self.calls;
@@ -244,11 +244,11 @@ impl FaultDiskState {
         let fault = self.faults.iter().find(|(at, _)| *at == call).map(|(_, fault)| *fault);
         match fault {
             Some(SimulatedFault::Kill) => {
-                self.gone = true;
+                self.crashed = true;
                 Err(io::Error::from_raw_os_error(EIO))
             }
             Some(SimulatedFault::PowerCut) => {
-                self.gone = true;
+                self.crashed = true;
                 Ok(fault)
             }
             other => Ok(other),

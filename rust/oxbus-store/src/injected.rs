@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::disk::{Disk, DiskFile};
 
@@ -50,7 +50,7 @@ pub struct Injection {
 struct InjectionState {
     fault: Option<DiskFault>,
     /// Calls of the fault's kind to let through first.
-    after: u64,
+    skip: u64,
 }
 
 /// The kind of a call.
@@ -64,7 +64,7 @@ enum DiskCallKind {
 }
 
 impl DiskFault {
-    fn meets(self, call: DiskCallKind) -> bool {
+    fn affects(self, call: DiskCallKind) -> bool {
         match self {
             Self::Write => matches!(call, DiskCallKind::Write | DiskCallKind::Zeros),
             Self::BitFlip => call == DiskCallKind::Write,
@@ -80,7 +80,7 @@ impl DiskFault {
 
 impl Injection {
     fn state(&self) -> MutexGuard<'_, InjectionState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     #[inline]
@@ -89,10 +89,10 @@ impl Injection {
     }
 
     /// Begins a fault after that many calls that it would meet.
-    pub fn begin(&self, fault: DiskFault, after: u64) {
+    pub fn begin(&self, fault: DiskFault, skip: u64) {
         *self.state() = InjectionState {
             fault: Some(fault),
-            after,
+            skip,
         };
         self.active.store(true, Ordering::SeqCst);
         self.changed.notify_all();
@@ -114,22 +114,22 @@ impl Injection {
     fn is_full(&self) -> bool {
         self.is_active() && {
             let state = self.state();
-            state.fault == Some(DiskFault::Full) && state.after == 0
+            state.fault == Some(DiskFault::Full) && state.skip == 0
         }
     }
 
     /// Meets a call: delays or fails it. True when it is to store a bit wrong.
-    fn meet(&self, call: DiskCallKind) -> io::Result<bool> {
+    fn apply(&self, call: DiskCallKind) -> io::Result<bool> {
         if !self.is_active() {
             return Ok(false);
         }
         let mut state = self.state();
-        let Some(fault) = state.fault.filter(|fault| fault.meets(call)) else {
+        let Some(fault) = state.fault.filter(|fault| fault.affects(call)) else {
             return Ok(false);
         };
-        if state.after > 0 {
+        if state.skip > 0 {
             // Making a file is many calls and no operation of anybody.
-            state.after -= u64::from(call != DiskCallKind::Zeros);
+            state.skip -= u64::from(call != DiskCallKind::Zeros);
             return Ok(false);
         }
         match fault {
@@ -142,7 +142,7 @@ impl Injection {
             }
             DiskFault::Stall => {
                 while state.fault == Some(DiskFault::Stall) {
-                    state = whole(self.changed.wait(state));
+                    state = ignore_poison(self.changed.wait(state));
                 }
                 Ok(false)
             }
@@ -150,7 +150,7 @@ impl Injection {
                 let waited = self
                     .changed
                     .wait_timeout_while(state, time, |state| state.fault == Some(fault));
-                drop(whole(waited));
+                drop(ignore_poison(waited));
                 Ok(false)
             }
         }
@@ -188,7 +188,7 @@ impl Disk for InjectedDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.injection.meet(DiskCallKind::Create)?;
+        self.injection.apply(DiskCallKind::Create)?;
         self.disk.create(path).map(|file| self.file(file))
     }
 
@@ -197,7 +197,7 @@ impl Disk for InjectedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.injection.meet(DiskCallKind::Rename)?;
+        self.injection.apply(DiskCallKind::Rename)?;
         self.disk.rename(from, to)
     }
 
@@ -206,7 +206,7 @@ impl Disk for InjectedDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.injection.meet(DiskCallKind::Sync)?;
+        self.injection.apply(DiskCallKind::Sync)?;
         self.disk.sync_dir(dir)
     }
 
@@ -243,7 +243,7 @@ impl DiskFile for InjectedFile {
         }
         // The zeros of a new file, and those ahead of a frame, hold nothing that could be wrong.
         let matters = bytes.iter().any(|byte| *byte != 0);
-        if self.injection.meet(if matters {
+        if self.injection.apply(if matters {
             DiskCallKind::Write
         } else {
             DiskCallKind::Zeros
@@ -257,7 +257,7 @@ impl DiskFile for InjectedFile {
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.injection.meet(DiskCallKind::Zeros)?;
+        self.injection.apply(DiskCallKind::Zeros)?;
         self.file.allocate(bytes)
     }
 
@@ -266,7 +266,7 @@ impl DiskFile for InjectedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.injection.meet(DiskCallKind::Sync)?;
+        self.injection.apply(DiskCallKind::Sync)?;
         self.file.sync()
     }
 }
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_meets_its_calls_and_ends() {
+    fn each_fault_affects_its_calls_and_ends() {
         let (injection, file) = file();
         injection.begin(DiskFault::Write, 1);
         assert_eq!(file.write_at(b"one", 0).expect("let through"), 3);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_room_have_faults_of_their_own() {
+    fn rename_and_full_disk_are_separate_faults() {
         let injection = Arc::new(Injection::default());
         let disk = InjectedDisk::new(Arc::new(FaultDisk::new()), Arc::clone(&injection));
         let (from, to) = (Path::new("/from"), Path::new("/to"));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::extent::ExtentLocation;
 use crate::shard_log::{
@@ -44,11 +44,11 @@ struct MemoryLogState {
     truncated: u64,
     entries: VecDeque<Vec<u8>>,
     snapshot: Option<(Lsn, Vec<u8>)>,
-    injected: VecDeque<AppendFault>,
+    faults: VecDeque<AppendFault>,
     in_flight: VecDeque<InFlightEntry>,
     delayed: bool,
     /// Epoch of the handle whose append ended without an answer.
-    lost: Option<u64>,
+    failed_epoch: Option<u64>,
 }
 
 impl MemoryLogState {
@@ -56,11 +56,11 @@ impl MemoryLogState {
         Lsn(self.truncated + self.entries.len() as u64)
     }
 
-    fn refusal(&self, epoch: u64) -> Option<AppendError> {
+    fn append_error(&self, epoch: u64) -> Option<AppendError> {
         if self.epoch != epoch {
             return Some(AppendError::Fenced { epoch: self.epoch });
         }
-        (self.lost == Some(epoch)).then_some(AppendError::Unavailable(LogFailure::Io { errno: None }))
+        (self.failed_epoch == Some(epoch)).then_some(AppendError::Unavailable(LogFailure::Io { errno: None }))
     }
 }
 
@@ -81,7 +81,7 @@ impl MemoryStorage {
     }
 
     fn state(&self) -> MutexGuard<'_, MemoryLogState> {
-        whole(self.0.0.lock())
+        ignore_poison(self.0.0.lock())
     }
 
     /// Opens the log under a new epoch: handles opened before are shut out.
@@ -111,8 +111,8 @@ impl MemoryStorage {
     }
 
     /// Chooses what happens to the next append that has nothing chosen for it yet.
-    pub fn inject(&self, injected: AppendFault) {
-        self.state().injected.push_back(injected);
+    pub fn inject(&self, fault: AppendFault) {
+        self.state().faults.push_back(fault);
     }
 
     /// Lets everything in flight arrive, in order.
@@ -150,20 +150,20 @@ impl ShardLog for MemoryLog {
         &self,
         expected: Lsn,
         entry: &[u8],
-        _room: SpaceClass,
+        _space: SpaceClass,
         _level: Level,
         done: Option<LevelCallback>,
         _: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError> {
         let mut state = self.storage.state();
-        if let Some(refusal) = state.refusal(self.epoch) {
-            return Err(refusal);
+        if let Some(append_error) = state.append_error(self.epoch) {
+            return Err(append_error);
         }
         let next = Lsn(state.last().0 + state.in_flight.len() as u64).next();
         if next != expected {
             return Err(AppendError::Conflict { next });
         }
-        let result = match state.injected.pop_front() {
+        let result = match state.faults.pop_front() {
             Some(AppendFault::Conflict) => {
                 state.entries.push_back(b"somebody else's".to_vec());
                 return Err(AppendError::Conflict { next: next.next() });
@@ -172,11 +172,11 @@ impl ShardLog for MemoryLog {
                 if stored {
                     state.entries.push_back(entry.to_vec());
                 }
-                state.lost = Some(self.epoch);
+                state.failed_epoch = Some(self.epoch);
                 Err(AppendError::Unknown(LogFailure::Io { errno: None }))
             }
-            injected => {
-                state.delayed |= injected == Some(AppendFault::Delay);
+            fault => {
+                state.delayed |= fault == Some(AppendFault::Delay);
                 if state.delayed {
                     state.in_flight.push_back(InFlightEntry {
                         lsn: expected,
@@ -204,13 +204,13 @@ impl ShardLog for MemoryLog {
             if state.epoch != self.epoch {
                 return Err(AppendError::Fenced { epoch: state.epoch });
             }
-            if state.lost == Some(self.epoch) {
+            if state.failed_epoch == Some(self.epoch) {
                 return Err(AppendError::Unknown(LogFailure::Io { errno: None }));
             }
             if state.last() >= lsn || state.in_flight.is_empty() {
                 return Ok(());
             }
-            state = whole(self.storage.0.1.wait(state));
+            state = ignore_poison(self.storage.0.1.wait(state));
         }
     }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_owner_shuts_the_older_one_out() {
+    fn a_newer_owner_fences_the_older_one() {
         let storage = MemoryStorage::new();
         let older = storage.open();
         append(&older, b"one").expect("appended");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_drops_what_is_in_flight() {
+    fn an_open_drops_appends_in_flight() {
         let storage = MemoryStorage::new();
         let log = storage.open();
         storage.inject(AppendFault::Delay);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_an_answer_is_found_by_the_next_open() {
+    fn the_next_open_decides_an_unknown_append() {
         for stored in [false, true] {
             let storage = MemoryStorage::new();
             let log = storage.open();

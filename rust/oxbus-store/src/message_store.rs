@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! append ─► READY ──claim──► LOCKED ─► complete · remove ─► gone
-//!             ▲  └─cache─► CACHED ─hand_out─┘ │
+//!             ▲  └─cache─► CACHED ─deliver_cached─┘ │
 //!             └──── abandon · expiry · release┘└─ defer ─► DEFERRED ─lock_deferred─► LOCKED (deferred)
 //! append_scheduled ─► SCHEDULED ─take_scheduled─► gone (the caller appends it again under a new number)
 //! ```
@@ -26,8 +26,8 @@ pub struct NewMessage {
     pub expires_at: Timestamp,
 }
 
-/// Generations wrap behind it.
-const GENERATION_MAX: u32 = (1 << 20) - 1;
+/// Largest generation of a [`LockKey`]; the next one is 0. A slot stores a generation in 20 bits.
+pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 
 /// Names one hold on one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -251,7 +251,7 @@ pub trait MessageStore: Send + Sync {
     fn claim(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -262,7 +262,7 @@ pub trait MessageStore: Send + Sync {
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -272,7 +272,7 @@ pub trait MessageStore: Send + Sync {
     fn has_ready(&self) -> bool;
 
     /// Cached → locked or taken. The new key, or `None` when the message was released meanwhile.
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey>;
+    fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey>;
 
     /// Cached → ready, nothing charged. Skips keys that are no longer cached. Returns how many became ready.
     fn release_cached(&self, keys: &[LockKey]) -> usize;
@@ -302,9 +302,8 @@ pub trait MessageStore: Send + Sync {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
-        ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter>;
 
@@ -329,7 +328,7 @@ pub trait MessageStore: Send + Sync {
 
     /// Messages of all phases; a store that can tell without looking at each does. Right while nobody works on it, near enough
     /// otherwise.
-    fn count_left(&self) -> u64 {
+    fn approximate_count(&self) -> u64 {
         self.counts().messages()
     }
 

@@ -77,7 +77,7 @@ impl OrderedStore {
 
     /// Reads a message from `place` from now on, when its bytes still are `record`.
     #[cfg(not(loom))]
-    pub fn leave_on_disk(&mut self, counter: Counter, record: &Record, place: ExtentLocation) {
+    pub fn spill(&mut self, counter: Counter, record: &Record, place: ExtentLocation) {
         if let Some(entry) = self.entries.get_mut(&counter.0)
             && entry.record.in_memory().is_some_and(|kept| kept.is_same(record))
         {
@@ -107,7 +107,7 @@ impl OrderedStore {
     pub fn claim(
         &mut self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -116,7 +116,7 @@ impl OrderedStore {
         while taken < max
             && let Some(counter) = self.ready.pop_first()
         {
-            taken += usize::from(self.claim_ready(counter, hold, now, out, expired));
+            taken += usize::from(self.claim_ready(counter, mode, now, out, expired));
         }
         taken
     }
@@ -125,7 +125,7 @@ impl OrderedStore {
     pub fn claim_these(
         &mut self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -133,7 +133,7 @@ impl OrderedStore {
         let mut taken = 0;
         for counter in counters {
             if self.ready.remove(&counter.0) {
-                taken += usize::from(self.claim_ready(counter.0, hold, now, out, expired));
+                taken += usize::from(self.claim_ready(counter.0, mode, now, out, expired));
             }
         }
         taken
@@ -143,7 +143,7 @@ impl OrderedStore {
     fn claim_ready(
         &mut self,
         counter: u64,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -155,14 +155,14 @@ impl OrderedStore {
             expired.push(found.remove().into_removed(counter));
             return false;
         }
-        match hold {
+        match mode {
             ClaimMode::Take => out.push(found.remove().into_claimed(counter)),
             ClaimMode::Cache => {
-                found.get_mut().hold(MessagePhase::Cached, Ticks::NEVER);
+                found.get_mut().claim(MessagePhase::Cached, Ticks::NEVER);
                 out.push(found.get().claimed(counter));
             }
             ClaimMode::Lock { deadline } => {
-                found.get_mut().hold(MessagePhase::Locked, deadline);
+                found.get_mut().claim(MessagePhase::Locked, deadline);
                 out.push(found.get().claimed(counter));
                 self.deadlines.insert((deadline.0, counter));
             }
@@ -175,8 +175,8 @@ impl OrderedStore {
         !self.ready.is_empty()
     }
 
-    /// See [`MessageStore::hand_out`](crate::MessageStore::hand_out).
-    pub fn hand_out(&mut self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+    /// See [`MessageStore::deliver_cached`](crate::MessageStore::deliver_cached).
+    pub fn deliver_cached(&mut self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
         let counter = key.counter.0;
         let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
             return None;
@@ -184,14 +184,14 @@ impl OrderedStore {
         if !found.get().is_cached_by(key.generation) {
             return None;
         }
-        match hold {
+        match mode {
             ClaimMode::Take => {
                 found.remove();
                 return Some(key);
             }
-            ClaimMode::Cache => found.get_mut().hold(MessagePhase::Cached, Ticks::NEVER),
+            ClaimMode::Cache => found.get_mut().claim(MessagePhase::Cached, Ticks::NEVER),
             ClaimMode::Lock { deadline } => {
-                found.get_mut().hold(MessagePhase::Locked, deadline);
+                found.get_mut().claim(MessagePhase::Locked, deadline);
                 self.deadlines.insert((deadline.0, counter));
             }
         }
@@ -225,8 +225,8 @@ impl OrderedStore {
             .filter(|entry| entry.is_locked_by(key.generation, ticks))
             .ok_or(LockLost)?;
         self.deadlines.remove(&(entry.deadline.0, counter));
-        let next = entry.end(outcome);
-        Ok(self.follow(counter, next))
+        let next = entry.settle(outcome);
+        Ok(self.finish_settle(counter, next))
     }
 
     /// See [`MessageStore::complete`](crate::MessageStore::complete).
@@ -278,7 +278,7 @@ impl OrderedStore {
             return Ok(None);
         }
         self.deadlines.remove(&(entry.deadline.0, counter));
-        Ok(Some(self.leave(counter)))
+        Ok(Some(self.remove(counter)))
     }
 
     /// See [`MessageStore::holds`](crate::MessageStore::holds).
@@ -292,9 +292,8 @@ impl OrderedStore {
     pub fn lock_deferred(
         &mut self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
-        _ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         for (index, counter) in counters.iter().enumerate() {
@@ -303,7 +302,7 @@ impl OrderedStore {
             }
         }
         for counter in counters {
-            let claimed = self.lock_one_deferred(*counter, hold).expect("checked above");
+            let claimed = self.lock_one_deferred(*counter, mode).expect("checked above");
             out.push(claimed);
         }
         Ok(())
@@ -317,14 +316,14 @@ impl OrderedStore {
     }
 
     /// Locks or takes one deferred message.
-    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, hold: ClaimMode) -> Option<ClaimedMessage> {
+    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, mode: ClaimMode) -> Option<ClaimedMessage> {
         let counter = counter.0;
-        match hold {
+        match mode {
             ClaimMode::Cache => panic!("a deferred message is locked or taken, never cached"),
             ClaimMode::Take => Some(self.entries.remove(&counter)?.into_claimed(counter)),
             ClaimMode::Lock { deadline } => {
                 let entry = self.entries.get_mut(&counter)?;
-                entry.hold(MessagePhase::DeferredLocked, deadline);
+                entry.claim(MessagePhase::DeferredLocked, deadline);
                 let charge = u32::from(deadline < Ticks::NEVER);
                 entry.delivery_count = entry.delivery_count.saturating_add(charge);
                 self.deadlines.insert((deadline.0, counter));
@@ -345,7 +344,7 @@ impl OrderedStore {
     /// Takes one message out that is deferred, that nobody holds and whose time is over.
     pub(crate) fn take_one_expired(&mut self, counter: Counter, now: Timestamp) -> Option<RemovedMessage> {
         let entry = self.entries.get(&counter.0)?;
-        (entry.phase == MessagePhase::Deferred && entry.expires_at <= now).then(|| self.leave(counter.0))
+        (entry.phase == MessagePhase::Deferred && entry.expires_at <= now).then(|| self.remove(counter.0))
     }
 
     /// See [`MessageStore::expire`](crate::MessageStore::expire).
@@ -356,11 +355,11 @@ impl OrderedStore {
         {
             self.deadlines.pop_first();
             let entry = self.entries.get_mut(&counter).expect("a deadline names a message");
-            let next = entry.end(Outcome::Abandon {
+            let next = entry.settle(Outcome::Abandon {
                 max_delivery_count,
                 replacement: None,
             });
-            match self.follow(counter, next) {
+            match self.finish_settle(counter, next) {
                 SettleResult::Ready => ready += 1,
                 SettleResult::Exhausted(removed) => exhausted.push(removed),
                 SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
@@ -410,7 +409,7 @@ impl OrderedStore {
             + self.deadlines.len() * size_of::<(u64, u64)>()
     }
 
-    fn follow(&mut self, counter: u64, next: AfterSettle) -> SettleResult {
+    fn finish_settle(&mut self, counter: u64, next: AfterSettle) -> SettleResult {
         match next {
             AfterSettle::Ready => {
                 self.ready.insert(counter);
@@ -421,12 +420,12 @@ impl OrderedStore {
                 self.entries.remove(&counter);
                 SettleResult::Completed
             }
-            AfterSettle::Removed => SettleResult::Removed(self.leave(counter)),
-            AfterSettle::Exhausted => SettleResult::Exhausted(self.leave(counter)),
+            AfterSettle::Removed => SettleResult::Removed(self.remove(counter)),
+            AfterSettle::Exhausted => SettleResult::Exhausted(self.remove(counter)),
         }
     }
 
-    fn leave(&mut self, counter: u64) -> RemovedMessage {
+    fn remove(&mut self, counter: u64) -> RemovedMessage {
         self.entries
             .remove(&counter)
             .expect("the message is here")

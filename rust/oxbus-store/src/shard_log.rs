@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use oxbus_model::Source;
+use oxbus_model::SharedError;
 
 use crate::extent::ExtentLocation;
 use crate::{StoredRecord, Wait};
@@ -68,7 +68,7 @@ pub enum AppendError {
     /// The disk is full. Nothing was written; entries that free room still work.
     Full,
     /// The caller left before the log had room for the entry. Nothing was written.
-    Late,
+    TimedOut,
     /// The log is out of service. Nothing was written.
     Unavailable(LogFailure),
     /// Nobody knows: the entry is in the log or not, which the next open finds out.
@@ -84,7 +84,7 @@ pub enum LogFailure {
         errno: Option<i32>,
     },
     /// The disk did not answer before a caller left.
-    Silent,
+    Unresponsive,
     /// The log was closed.
     Closed,
     /// A call panicked while it changed the log.
@@ -104,7 +104,7 @@ impl fmt::Display for LogFailure {
         match self {
             Self::Io { errno: Some(errno) } => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
             Self::Io { errno: None } => f.write_str("an input or output error"),
-            Self::Silent => f.write_str("the disk does not answer"),
+            Self::Unresponsive => f.write_str("the disk does not answer"),
             Self::Closed => f.write_str("the log is closed"),
             Self::Panicked => f.write_str("a call panicked while it changed the log"),
         }
@@ -119,7 +119,7 @@ impl fmt::Display for AppendError {
             Self::Fenced { epoch } => write!(f, "another process took the partition over under epoch {epoch}"),
             Self::Conflict { next } => write!(f, "the journal goes on at entry {}", next.0),
             Self::Full => f.write_str("its disk is full"),
-            Self::Late => f.write_str("it did not answer in time"),
+            Self::TimedOut => f.write_str("it did not answer in time"),
             Self::Unavailable(failure) | Self::Unknown(failure) => failure.fmt(f),
         }
     }
@@ -129,7 +129,7 @@ impl std::error::Error for AppendError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unavailable(failure) | Self::Unknown(failure) => Some(failure),
-            Self::Fenced { .. } | Self::Conflict { .. } | Self::Full | Self::Late => None,
+            Self::Fenced { .. } | Self::Conflict { .. } | Self::Full | Self::TimedOut => None,
         }
     }
 }
@@ -146,7 +146,7 @@ impl From<AppendError> for io::Error {
 
 impl AppendError {
     /// What to tell as the cause of an error: that of the system, or the error itself.
-    pub fn cause(&self) -> Source {
+    pub fn cause(&self) -> SharedError {
         match self {
             Self::Unavailable(LogFailure::Io { errno: Some(errno) })
             | Self::Unknown(LogFailure::Io { errno: Some(errno) }) => Arc::new(io::Error::from_raw_os_error(*errno)),
@@ -202,21 +202,21 @@ pub trait ShardLog: Send + Sync {
         &self,
         expected: Lsn,
         entry: &[u8],
-        room: SpaceClass,
+        space: SpaceClass,
         level: Level,
         done: Option<LevelCallback>,
         wait: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError>;
 
     /// True when [`ShardLog::append`] takes so many bytes without a wait for a disk that may hang.
-    fn has_room(&self, bytes: usize, room: SpaceClass) -> bool {
-        let _ = (bytes, room);
+    fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
+        let _ = (bytes, space);
         true
     }
 
     /// Waits until that is so, for a caller that holds nothing others need; an error when it leaves.
-    fn make_room(&self, bytes: usize, room: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
-        let _ = (bytes, room, wait);
+    fn make_room(&self, bytes: usize, space: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
+        let _ = (bytes, space, wait);
         Ok(())
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let cause = cause.downcast_ref::<io::Error>().expect("it is the system's");
         assert_eq!((cause.raw_os_error(), cause.to_string()), (Some(5), failed.to_string()));
         assert_eq!(failed.source().expect("it has one").to_string(), failed.to_string());
-        let silent = AppendError::Unavailable(LogFailure::Silent);
+        let silent = AppendError::Unavailable(LogFailure::Unresponsive);
         assert_eq!(silent.cause().to_string(), "the disk does not answer");
         assert!(AppendError::Full.source().is_none());
     }

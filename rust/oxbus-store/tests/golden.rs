@@ -50,12 +50,12 @@ fn entry(lsn: Lsn) -> Vec<u8> {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Shown {
+struct ReplayedLog {
     snapshot: Option<(Lsn, Vec<u8>)>,
     entries: Vec<(Lsn, Vec<u8>)>,
 }
 
-impl Replay for Shown {
+impl Replay for ReplayedLog {
     fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         let (of, bytes) = self.snapshot.get_or_insert_default();
         *of = covered;
@@ -68,11 +68,11 @@ impl Replay for Shown {
 }
 
 /// What a shard holds, by the tables above.
-fn expected(shard: u16) -> Shown {
+fn expected(shard: u16) -> ReplayedLog {
     let snapshot = (shard == 1).then(|| (COVERED, CHUNKS.concat()));
     let first = snapshot.as_ref().map_or(Lsn(1), |(covered, _)| covered.next());
     let entries = (first.0..=ENTRIES.len() as u64).map(Lsn);
-    Shown {
+    ReplayedLog {
         snapshot,
         entries: entries.map(|lsn| (lsn, entry(lsn))).collect(),
     }
@@ -82,13 +82,13 @@ fn shard_dir(namespace: &Path, shard: u16) -> PathBuf {
     namespace.join(format!("shard-{shard:02}"))
 }
 
-fn open(namespace: &Path, shard: u16, salt: u32) -> (FileLog, Shown) {
+fn open(namespace: &Path, shard: u16, salt: u32) -> (FileLog, ReplayedLog) {
     let options = FileLogOptions {
         segment_bytes_min: 8 << 10,
         segment_bytes_max: 8 << 10,
         ..FileLogOptions::new(ShardId { store: STORE, shard }, salt)
     };
-    let mut shown = Shown::default();
+    let mut shown = ReplayedLog::default();
     let opened = FileLog::open(Arc::new(LocalDisk), &shard_dir(namespace, shard), options, &mut shown).expect("opens");
     (opened.log, shown)
 }
@@ -117,7 +117,7 @@ fn write_stage(dir: &Path) {
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
     let mut writer = StageWriter::create(&disk, dir, head).expect("begun");
     for (partition, rows, payload) in RUNS {
-        writer.put(partition, rows, payload).expect("written");
+        writer.push_run(partition, rows, payload).expect("written");
     }
     writer.finish(true).expect("finished");
 }
@@ -125,7 +125,7 @@ fn write_stage(dir: &Path) {
 fn check_stage(dir: &Path) {
     let stage = StageFile::open(&LocalDisk, dir, STAGE_NUMBER, STORE).expect("whole");
     assert_eq!(
-        (&*stage.head().id, stage.head().entity, stage.head().created_at_ms),
+        (&*stage.header().id, stage.header().entity, stage.header().created_at_ms),
         (STAGE_ID, 7, 1_000)
     );
     let mut found = Vec::new();
@@ -170,7 +170,7 @@ fn write(namespace: &Path) {
             log.truncate_before(COVERED).expect("let go");
         }
         // Room without content.
-        log.give_up_reserve().expect("removed");
+        log.release_reserve().expect("removed");
         log.close().expect("closed");
     }
 }
@@ -232,7 +232,7 @@ fn files_of_each_version_are_read_and_continued() {
         );
         check_stage(&namespace.join("stages"));
         for shard in 0..2 {
-            let mut rescued = Shown::default();
+            let mut rescued = ReplayedLog::default();
             let salvaged = salvage(&ReadOnlyDisk, &shard_dir(&namespace, shard), None, &mut rescued).expect("listed");
             assert!(salvaged.is_whole(), "{salvaged:?}");
             assert_eq!(rescued, expected(shard), "version {version}, shard {shard}");

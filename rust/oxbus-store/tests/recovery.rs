@@ -23,7 +23,7 @@ fn inputs(count: u64, seed: u64) -> impl Iterator<Item = Vec<u8>> {
 }
 
 #[test]
-fn what_opens_is_what_was_written() {
+fn a_log_that_opens_shows_only_what_was_written() {
     inputs(4_000, 1).for_each(|input| recovery::recover(&input));
 }
 
@@ -34,7 +34,7 @@ fn a_catalog_is_read_or_refused() {
 
 /// What a fuzzer found once.
 #[test]
-fn found_inputs_do_no_harm() {
+fn inputs_found_by_fuzzing_do_no_harm() {
     // A made-up catalog with the highest number: the next change had one that nobody reads.
     let mut highest = vec![140, 1, 0, 0, 0];
     highest.extend([255; 12]);

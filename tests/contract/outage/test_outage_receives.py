@@ -114,7 +114,7 @@ def settle_several(scene: Scene) -> Generator[None]:
     assert texts(scene.take()) == each("abandon", ALL)
 
 
-def locks_that_end_meanwhile(scene: Scene) -> Generator[None]:
+def locks_that_expire(scene: Scene) -> Generator[None]:
     """The message is ready again, one delivery charged, once the partition is healed (B-095, B-160)."""
     scene.send("kept", partition_key=KEYS[BAD])
     scene.take_from(BAD)
@@ -174,7 +174,7 @@ def dead_letters(scene: Scene) -> Generator[None]:
         receive_from_a_prefetch_cache,
         settle_and_renew,
         settle_several,
-        locks_that_end_meanwhile,
+        locks_that_expire,
         peek,
         receive_deferred,
         dead_letters,

@@ -57,7 +57,7 @@ def test_a_completed_number_is_not_reserved_again(send: Callable[..., None], con
             call(1)
 
 
-def test_completing_after_a_lapse_takes_what_nobody_took(
+def test_completing_after_expiry_completes_the_messages_still_available(
     send: Callable[..., None],
     consumer: Consumer,
     clock: ManualClock,
@@ -76,7 +76,7 @@ def test_completing_after_a_lapse_takes_what_nobody_took(
     receiver.complete_messages(taken)
 
 
-def test_a_number_that_was_never_reserved_here_counts_as_done(send: Callable[..., None], consumer: Consumer) -> None:
+def test_an_unknown_number_can_be_completed(send: Callable[..., None], consumer: Consumer) -> None:
     """A checkpoint may know more than a broker that lost its files."""
     send(5)
     assert consumer.complete(41) == (0, 0)
@@ -119,7 +119,7 @@ def test_single_messages_are_settled(
         assert {(it.dead_letter_reason, it.dead_letter_error_description) for it in dead} == {("bad", "worse")}
 
 
-def test_who_acquired_last_speaks_for_the_consumer(
+def test_the_last_acquisition_fences_earlier_ones(
     send: Callable[..., None], consumer: Consumer, make_consumer: Callable[..., Consumer]
 ) -> None:
     """Every call under an earlier epoch is refused, and one under none that was given out."""
@@ -144,7 +144,7 @@ def test_who_acquired_last_speaks_for_the_consumer(
     assert second.complete(1) == (10, 0)
 
 
-def test_a_program_that_begins_anew_is_another_delivery(
+def test_a_restart_is_another_delivery(
     make_queue: Callable[..., str],
     namespace: Namespace,
     client: ServiceBusClient,
@@ -179,7 +179,7 @@ def test_consumers_compete(send: Callable[..., None], make_consumer: Callable[..
     assert one.listed() == [("one", 1, 10, "live"), ("other", 1, 15, "live")]
 
 
-def test_cancelled_messages_go_back_uncharged(
+def test_cancelling_does_not_count_deliveries(
     send: Callable[..., None],
     consumer: Consumer,
     receiver: ServiceBusReceiver,

@@ -86,7 +86,7 @@ def test_a_subscription_is_reserved_like_a_queue(
     assert consumer.complete(1) == (5, 0)
 
 
-def test_what_cannot_be_reserved_is_refused(
+def test_entities_that_cannot_be_reserved_are_refused(
     namespace: Namespace, admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], queue_name: str
 ) -> None:
     """Topics, what is received by session, what forwards, what is disabled, what is not there."""
@@ -108,7 +108,7 @@ def test_what_cannot_be_reserved_is_refused(
         Consumer(namespace, disabled)
 
 
-def test_a_deleted_entity_takes_its_reservations_along(
+def test_deleting_an_entity_deletes_its_reservations(
     send: Callable[..., None],
     consumer: Consumer,
     admin: ServiceBusAdministrationClient,
@@ -141,7 +141,7 @@ def test_a_deleted_entity_takes_its_reservations_along(
         ({"upto": [1] * 40}, "upto"),
     ],
 )
-def test_bad_wishes_are_refused(options: dict[str, Any], names_it: str, consumer: Consumer) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], names_it: str, consumer: Consumer) -> None:
     """The error names the option."""
     with pytest.raises(ValueError, match=names_it):
         consumer.reserve(1, **options)
@@ -161,7 +161,7 @@ def test_bad_names_and_numbers_are_refused(make_consumer: Callable[..., Consumer
         consumer.handle.settle_reserved("1-0-c", 1, [], "forget")
 
 
-def test_a_partition_out_of_service_is_left_out(
+def test_a_partition_out_of_service_is_skipped(
     namespace: Namespace, partitioned_queue: str, client: ServiceBusClient, key_in: Callable[..., str]
 ) -> None:
     """It gives nothing to a new number; what it gave to an earlier one waits for it."""

@@ -66,13 +66,13 @@ def test_partitions_share_equally(
     assert abs(counts[1] - counts[2]) <= 2
 
 
-def test_one_message_may_have_more_bytes_than_are_wished(send: Callable[..., None], consumer: Consumer) -> None:
+def test_one_message_may_exceed_the_requested_bytes(send: Callable[..., None], consumer: Consumer) -> None:
     """Otherwise it would never be reserved."""
     send(3)
     assert consumer.reserve(1, size=1)["messages"] == 1
 
 
-def test_numbers_follow_each_other(send: Callable[..., None], consumer: Consumer) -> None:
+def test_a_new_number_follows_the_last_one(send: Callable[..., None], consumer: Consumer) -> None:
     """A new one is the one behind the last; the batch at hand and the next one may be there at once, not more."""
     send(30)
     with pytest.raises(InvalidOperationError, match="next=1"):
@@ -86,7 +86,7 @@ def test_numbers_follow_each_other(send: Callable[..., None], consumer: Consumer
     assert consumer.reserve(3, 10)["messages"] == 10
 
 
-def test_an_empty_queue_gives_a_plan_that_is_stored_nowhere(send: Callable[..., None], consumer: Consumer) -> None:
+def test_an_empty_plan_is_not_stored(send: Callable[..., None], consumer: Consumer) -> None:
     """The number stays free."""
     plan = consumer.reserve(1)
     assert (plan["messages"], plan["partitions"]) == (0, [])
@@ -106,7 +106,7 @@ def test_reserving_waits_for_a_first_message(
     assert waiting.result()["messages"] == 1
 
 
-def test_a_receiver_that_waits_too_is_not_forgotten(
+def test_reserving_does_not_starve_a_waiting_receiver(
     send: Callable[..., None], consumer: Consumer, receiver: ServiceBusReceiver, in_background: Callable[..., Any]
 ) -> None:
     """Of two messages that come together, each of two who wait gets one."""
@@ -117,7 +117,7 @@ def test_a_receiver_that_waits_too_is_not_forgotten(
     assert len(receiving.result()) == 1
 
 
-def test_what_stands_in_a_cache_is_reserved_first(
+def test_prefetched_messages_are_reserved_first(
     send: Callable[..., None], consumer: Consumer, receiver: ServiceBusReceiver
 ) -> None:
     """A receiver that prefetched has handed it to nobody."""
@@ -138,7 +138,7 @@ def test_no_number_at_or_above_the_end(send: Callable[..., None], consumer: Cons
     assert consumer.reserve(2)["messages"] == 30
 
 
-def test_latest_leaves_what_was_there(
+def test_latest_skips_existing_messages(
     send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
 ) -> None:
     """Where a consumer begins is settled once, when it is acquired first."""
@@ -154,7 +154,7 @@ def test_latest_leaves_what_was_there(
     assert sorted(str(message) for message in left) == names(20)
 
 
-def test_latest_goes_on_when_what_was_there_is_gone(
+def test_latest_skips_older_messages_for_good(
     send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
 ) -> None:
     """Older messages are left alone also while somebody has them, and the others are all reserved, once."""

@@ -69,7 +69,7 @@ def test_all_columns_are_read(consumer: Consumer, sender: ServiceBusSender, part
     assert (row["body"], row["subject"]) == (None, "s")
 
 
-def test_pages_end_at_the_bytes_asked_for(sender: ServiceBusSender, consumer: Consumer) -> None:
+def test_pages_end_at_the_requested_bytes(sender: ServiceBusSender, consumer: Consumer) -> None:
     """A page has at least one message, and all pages together have each message once."""
     for number in range(60):
         sender.send_messages(ServiceBusMessage(f"{number:04}" * 100))
@@ -90,7 +90,7 @@ def test_read_refuses_numbers_of_another_partition(send: Callable[..., None], co
         consumer.handle.read("nonsense", consumer.epoch, 0, low, low)
 
 
-def test_a_lapsed_reservation_gives_its_messages_back(
+def test_an_expired_reservation_returns_its_messages(
     send: Callable[..., None],
     consumer: Consumer,
     clock: ManualClock,
@@ -121,7 +121,7 @@ def test_a_lapsed_reservation_gives_its_messages_back(
     assert len(drain(receiver)) == len(taken)
 
 
-def test_what_lapsed_often_enough_is_dead_lettered(
+def test_messages_whose_reservations_expire_too_often_are_dead_lettered(
     make_queue: Callable[..., str],
     namespace: Namespace,
     client: ServiceBusClient,
@@ -141,9 +141,7 @@ def test_what_lapsed_often_enough_is_dead_lettered(
     assert (dead.dead_letter_reason, dead.delivery_count) == ("MaxDeliveryCountExceeded", 2)
 
 
-def test_reservations_hold_as_long_as_they_are_renewed(
-    send: Callable[..., None], consumer: Consumer, clock: ManualClock
-) -> None:
+def test_renewed_reservations_do_not_expire(send: Callable[..., None], consumer: Consumer, clock: ManualClock) -> None:
     """One call renews all; reserving, planning and reading renew, too."""
     send(20)
     plans = [consumer.reserve(1, 10), consumer.reserve(2, 10)]
@@ -159,7 +157,7 @@ def test_reservations_hold_as_long_as_they_are_renewed(
     assert [len(consumer.bodies(plan)) for plan in plans] == [10, 10]
 
 
-def test_a_receiver_that_waits_gets_what_lapses(
+def test_a_waiting_receiver_gets_messages_of_an_expired_reservation(
     send: Callable[..., None],
     consumer: Consumer,
     clock: ManualClock,

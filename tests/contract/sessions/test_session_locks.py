@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 
-def test_close_gives_back_without_a_charge(
+def test_close_releases_without_counting_a_delivery(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
     """Close releases at once; what was not settled is there in its order, as before (B-176, B-205)."""
@@ -55,7 +55,7 @@ def test_settled_after_close_is_refused(accept: Callable[..., ServiceBusReceiver
     assert texts(take(other)) == ["1"]
 
 
-def test_lapsed_lock_is_charged(
+def test_expired_lock_counts_a_delivery(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
     """The end of the lock raises the delivery count of what was received, and of nothing else (B-206)."""
@@ -67,7 +67,7 @@ def test_lapsed_lock_is_charged(
     assert [(str(message), message.delivery_count) for message in again] == [("1", 1), ("2", 1), ("3", 0)]
 
 
-def test_close_after_the_lock_lapsed_is_charged(
+def test_close_after_the_lock_expired_counts_a_delivery(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
     """A session that was lost cannot be given back: the delivery counts (B-206)."""
@@ -80,7 +80,7 @@ def test_close_after_the_lock_lapsed_is_charged(
     assert again.delivery_count == 1
 
 
-def test_lapses_end_in_the_dead_letters(
+def test_expired_locks_lead_to_the_dead_letter_queue(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], clock: ManualClock
 ) -> None:
     """A session lost as often as deliveries are allowed dead-letters what was in flight (B-178, B-206)."""
@@ -110,7 +110,7 @@ def test_messages_have_no_lock_of_their_own(
     receiver.complete_message(message)
 
 
-def test_renewal_holds_messages_too(
+def test_renewing_a_session_extends_its_message_locks(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
     """A renewed session is held one lock duration from then on, and so is what was received (B-202)."""
@@ -126,7 +126,7 @@ def test_renewal_holds_messages_too(
     receiver.complete_message(message)
 
 
-def test_lock_duration_is_the_queues(
+def test_lock_duration_comes_from_the_queue(
     client: ServiceBusClient, make_queue: Callable[..., str], clock: ManualClock
 ) -> None:
     """The session is locked as long as the queue says (B-201)."""
@@ -169,7 +169,7 @@ def test_lost_session(accept: Callable[..., ServiceBusReceiver], send: Callable[
         other.close()
 
 
-def test_receive_that_waits_learns_of_the_loss(
+def test_a_waiting_receive_fails_when_the_lock_is_lost(
     accept: Callable[..., ServiceBusReceiver], clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
     """A holder that waits for a message is told when its lock ends (B-203)."""

@@ -68,7 +68,7 @@ def test_too_many_deliveries_go_to_the_dead_letters(
         dead_letters.complete_message(dead)
 
 
-def test_dead_lettered_and_deferred_messages_leave_the_flow(
+def test_dead_lettered_and_deferred_messages_do_not_block_the_session(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
     """Delivery goes on behind them; resubmitted, a dead letter is behind what came later (B-190, B-208, B-272)."""

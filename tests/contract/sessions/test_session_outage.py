@@ -66,7 +66,7 @@ def test_partition_out_of_service(
     assert texts(take(again)) == ["2"]
 
 
-def test_lock_that_ends_during_an_outage(
+def test_lock_that_expires_during_an_outage(
     namespace: Namespace,
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,

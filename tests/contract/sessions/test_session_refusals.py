@@ -169,7 +169,7 @@ def test_requires_session_is_fixed(admin: ServiceBusAdministrationClient, queue_
     assert admin.get_queue(queue_name).requires_session is True
 
 
-def test_deleted_queue_wakes_who_waits(
+def test_deleting_the_queue_wakes_waiting_receivers(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     queue_name: str,

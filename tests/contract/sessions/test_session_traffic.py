@@ -140,7 +140,7 @@ def test_counts(
     assert counts()[1:] == (0, 1)
 
 
-def test_disabled_queue_hands_out_no_session(
+def test_disabled_queue_accepts_no_session(
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     accept: Callable[..., ServiceBusReceiver],
@@ -185,12 +185,16 @@ def test_fetch_of_deferred_messages_beside_a_close(
         assert len(accept(session_id).receive_deferred_messages(numbers)) == 400
 
 
-@pytest.mark.parametrize("bury", [True, False], ids=["dead letters", "dropped"])
+@pytest.mark.parametrize("dead_letter_on_expiry", [True, False], ids=["dead letters", "dropped"])
 def test_expired_messages_of_a_session(
-    client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], clock: ManualClock, bury: bool
+    client: ServiceBusClient,
+    make_queue: Callable[..., str],
+    send: Callable[..., None],
+    clock: ManualClock,
+    dead_letter_on_expiry: bool,
 ) -> None:
     """Only what is overdue goes, unless the queue says otherwise (B-209, B-253)."""
-    name = make_queue("short", requires_session=True, dead_lettering_on_message_expiration=bury)
+    name = make_queue("short", requires_session=True, dead_lettering_on_message_expiration=dead_letter_on_expiry)
     send("a", "1", queue_name=name)
     send("a", "2", queue_name=name, time_to_live=timedelta(seconds=10))
     send("a", "3", queue_name=name)
@@ -198,24 +202,27 @@ def test_expired_messages_of_a_session(
     with client.get_queue_receiver(name, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0) as receiver:
         assert texts(take(receiver)) == ["1", "3"]
     with client.get_queue_receiver(name, sub_queue="deadletter", max_wait_time=0) as dead_letters:
-        assert texts(take(dead_letters)) == (["2"] if bury else [])
+        assert texts(take(dead_letters)) == (["2"] if dead_letter_on_expiry else [])
 
 
-@pytest.mark.parametrize("bury", [True, False], ids=["dead letters", "dropped"])
-def test_whole_session_expires_where_asked(
+@pytest.mark.parametrize("dead_letter_on_expiry", [True, False], ids=["dead letters", "dropped"])
+def test_whole_session_expires_if_enabled(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     make_queue: Callable[..., str],
     send: Callable[..., None],
     clock: ManualClock,
-    bury: bool,
+    dead_letter_on_expiry: bool,
 ) -> None:
     """With `expire_whole_sessions` one overdue message takes all ready ones of its session along (B-209, B-257).
 
     Others stay, and nothing happens while nobody receives.
     """
     name = make_queue(
-        "short", requires_session=True, dead_lettering_on_message_expiration=bury, expire_whole_sessions=True
+        "short",
+        requires_session=True,
+        dead_lettering_on_message_expiration=dead_letter_on_expiry,
+        expire_whole_sessions=True,
     )
     assert admin.get_queue(name).expire_whole_sessions is True
     send("a", "a1", "a2", queue_name=name)
@@ -229,7 +236,7 @@ def test_whole_session_expires_where_asked(
         send("a", "a4", queue_name=name)
         assert texts(take(receiver)) == ["a4"]
     with client.get_queue_receiver(name, sub_queue="deadletter", max_wait_time=0) as dead_letters:
-        assert texts(take(dead_letters)) == (["a1", "a2", "a3"] if bury else [])
+        assert texts(take(dead_letters)) == (["a1", "a2", "a3"] if dead_letter_on_expiry else [])
 
 
 def test_whole_session_expiry_can_be_switched(admin: ServiceBusAdministrationClient, queue_name: str) -> None:

@@ -100,7 +100,7 @@ def test_new_sessions_wake_as_many_acceptors(
     assert sorted(got) == [str(number) for number in range(6)]
 
 
-def test_given_back_session_wakes_an_acceptor(
+def test_released_session_wakes_an_acceptor(
     client: ServiceBusClient,
     queue_name: str,
     accept: Callable[..., ServiceBusReceiver],
@@ -110,7 +110,7 @@ def test_given_back_session_wakes_an_acceptor(
 ) -> None:
     """A session that is closed, or lost, goes to who waits for one (B-205, B-206)."""
     send("a", "1")
-    for way in ("close", "lapse"):
+    for way in ("close", "expire"):
         holder = accept("a")
         take(holder)
         next_one = client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION)

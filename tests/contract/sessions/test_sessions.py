@@ -142,7 +142,7 @@ def test_accept_waits(
     assert waiting.result() == ["x"]
 
 
-def test_what_has_nothing_to_receive_is_not_handed_out(
+def test_accept_next_skips_sessions_without_ready_messages(
     client: ServiceBusClient,
     queue_name: str,
     accept: Callable[..., ServiceBusReceiver],

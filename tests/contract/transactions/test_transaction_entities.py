@@ -101,7 +101,7 @@ class TestEntities:
         (shown,) = client.get_queue_receiver("b").peek_messages()
         assert str(shown) == "two"
 
-    def test_another_namespace_takes_no_part(
+    def test_another_namespace_is_refused(
         self, sender: ServiceBusSender, open_namespace: Callable[..., Namespace]
     ) -> None:
         """There are no transactions over two namespaces (B-329)."""

@@ -248,7 +248,7 @@ class TestLimits:
         assert texts(receiver.receive_messages(10, max_wait_time=0)) == ["one", "two"]
 
     @pytest.mark.parametrize("end", ["commit", "rollback"])
-    def test_a_finished_transaction_takes_nothing_more(
+    def test_a_finished_transaction_refuses_operations(
         self,
         client: ServiceBusClient,
         sender: ServiceBusSender,

@@ -58,7 +58,7 @@ class TestRollback:
         receiver.complete_messages(locked[2:])
         assert texts(receiver.receive_messages(10, max_wait_time=0)) == ["lost"]
 
-    def test_the_list_of_numbers_stays_empty(
+    def test_a_rolled_back_schedule_returns_no_numbers(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
     ) -> None:
         """A rolled-back schedule gives no numbers and leaves no gap in them (B-105, B-316)."""
@@ -102,7 +102,7 @@ class TestRollback:
 class TestFailedCommits:
     """A commit that cannot do all of it does nothing (B-306, B-316, B-330)."""
 
-    def test_a_lock_that_is_over(
+    def test_an_expired_lock_fails_the_commit(
         self,
         client: ServiceBusClient,
         sender: ServiceBusSender,
@@ -132,7 +132,7 @@ class TestFailedCommits:
         with pytest.raises(MessageLockLostError):
             receiver.complete_message(locked[2])
 
-    def test_a_lock_that_is_over_already(
+    def test_an_expired_lock_is_refused_at_once(
         self,
         client: ServiceBusClient,
         receiver: ServiceBusReceiver,
@@ -144,7 +144,7 @@ class TestFailedCommits:
         with client.transaction() as txn, pytest.raises(MessageLockLostError):
             receiver.complete_message(locked[0], transaction=txn)
 
-    def test_a_message_that_was_settled_beside_it(
+    def test_a_message_settled_outside_the_transaction(
         self,
         client: ServiceBusClient,
         sender: ServiceBusSender,
@@ -175,7 +175,7 @@ class TestFailedCommits:
         with client.transaction() as txn, pytest.raises(MessageAlreadySettled):
             receiver.complete_message(locked[0], transaction=txn)
 
-    def test_a_dead_letter_is_not_the_message_that_it_was(
+    def test_a_dead_letter_is_distinct_from_its_message(
         self,
         client: ServiceBusClient,
         make_queue: Callable[..., str],

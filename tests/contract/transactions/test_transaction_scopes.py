@@ -152,7 +152,7 @@ class TestScopes:
         with txn.scope(), pytest.raises(InvalidOperationError):
             other.complete()
 
-    def test_every_call_inside_is_part_of_it(
+    def test_calls_in_the_scope_belong_to_the_transaction(
         self,
         client: ServiceBusClient,
         admin: ServiceBusAdministrationClient,
@@ -194,7 +194,7 @@ class TestScopes:
         outer.commit()
         assert texts(receiver.receive_messages(10, max_wait_time=0)) == ["outer", "named", "outer again"]
 
-    def test_what_cannot_be_part_is_refused(
+    def test_unsupported_operations_are_refused(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
     ) -> None:
         """Cancelling and tables are refused in a scope; a receive is simply not part of it (B-240, B-307)."""

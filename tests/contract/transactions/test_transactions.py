@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TestTogether:
     """All of it happens at the commit, and nothing before (B-307, B-315)."""
 
-    def test_sends_are_there_after_the_commit_only(
+    def test_sends_are_visible_after_the_commit_only(
         self,
         client: ServiceBusClient,
         sender: ServiceBusSender,
@@ -77,10 +77,10 @@ class TestTogether:
         (deferred,) = receiver.receive_deferred_messages(aside.sequence_number)
         assert deferred.application_properties == {"later": 2}
         with client.get_queue_receiver(queue_name, sub_queue="deadletter") as dead_letters:
-            (buried,) = drain(dead_letters)
-        assert (str(buried), buried.dead_letter_reason) == ("old 3", "broken")
-        assert buried.dead_letter_error_description == "no address"
-        assert buried.sequence_number == dead.sequence_number
+            (dead_lettered,) = drain(dead_letters)
+        assert (str(dead_lettered), dead_lettered.dead_letter_reason) == ("old 3", "broken")
+        assert dead_lettered.dead_letter_error_description == "no address"
+        assert dead_lettered.sequence_number == dead.sequence_number
         receiver.complete_message(kept)
 
     @pytest.mark.parametrize("verb", VERBS)
@@ -127,7 +127,7 @@ class TestTogether:
         clock.advance(301)
         assert sorted(texts(drain(receiver))) == ["by property", "stays"]
 
-    def test_what_is_scheduled_for_the_past_can_be_received_at_once(
+    def test_messages_scheduled_for_the_past_can_be_received_at_once(
         self,
         client: ServiceBusClient,
         sender: ServiceBusSender,
@@ -149,7 +149,7 @@ class TestTogether:
         assert (str(received), received.enqueued_time_utc) == ("late", clock.now())
         assert received.expires_at_utc == clock.now() + timedelta(minutes=2)
 
-    def test_a_waiting_receive_gets_what_a_commit_brings(
+    def test_a_commit_wakes_a_waiting_receive(
         self,
         client: ServiceBusClient,
         sender: ServiceBusSender,
@@ -163,7 +163,7 @@ class TestTogether:
             assert waiting.running
         assert texts(waiting.result()) == ["one"]
 
-    def test_an_abandoned_message_wakes_who_waits(
+    def test_an_abandoned_message_wakes_a_waiting_receiver(
         self,
         client: ServiceBusClient,
         receiver: ServiceBusReceiver,
@@ -200,7 +200,7 @@ class TestTogether:
         client.transaction().commit()
         client.transaction().rollback()
 
-    def test_exhausted_deliveries_bury_at_the_commit(
+    def test_exhausted_deliveries_dead_letter_at_the_commit(
         self,
         client: ServiceBusClient,
         make_queue: Callable[..., str],

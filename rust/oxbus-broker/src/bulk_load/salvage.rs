@@ -41,7 +41,7 @@ impl<'a> WaitingLoads<'a> {
             from,
             partition,
             store,
-            names: StageNames::of(&ReadOnlyDisk, &attached_dir(from, partition))?,
+            names: StageNames::list(&ReadOnlyDisk, &attached_dir(from, partition))?,
         })
     }
 
@@ -49,7 +49,7 @@ impl<'a> WaitingLoads<'a> {
     pub(crate) fn entities(&self) -> BTreeSet<u64> {
         let dir = attached_dir(self.from, self.partition);
         let numbers = self.names.finished.iter();
-        let heads = numbers.filter_map(|number| StageFile::head_of(&ReadOnlyDisk, &dir, *number, self.store).ok());
+        let heads = numbers.filter_map(|number| StageFile::read_header(&ReadOnlyDisk, &dir, *number, self.store).ok());
         heads.map(|head| head.entity).collect()
     }
 
@@ -86,7 +86,7 @@ impl<'a> WaitingLoads<'a> {
                 }
             };
             // Rows of a deleted queue are dropped.
-            if has(file.head().entity) {
+            if has(file.header().entity) {
                 copy_file(&file, disk, &target, store, &mut copied)?;
             }
         }
@@ -105,7 +105,7 @@ fn copy_file(
 ) -> io::Result<()> {
     let head = StageHeader {
         store,
-        ..file.head().clone()
+        ..file.header().clone()
     };
     let mut writer = StageWriter::create(disk, target, head)?;
     let mut lost = 0;
@@ -120,7 +120,7 @@ fn copy_file(
             })
         });
         if read.is_ok() {
-            writer.put(wanted.partition, wanted.rows, &payload)?;
+            writer.push_run(wanted.partition, wanted.rows, &payload)?;
             copied.rows += u64::from(wanted.rows);
         } else {
             lost += u64::from(wanted.rows);
@@ -130,7 +130,7 @@ fn copy_file(
     if lost > 0 {
         let loss = format!(
             "{lost} rows of the bulk load `{}` are lost; load them again under another name",
-            file.head().id
+            file.header().id
         );
         copied.losses.push(loss);
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use oxbus_model::caps::{ATTACHED_MS, ATTACHING_MS};
+use oxbus_model::caps::{ATTACH_TIMEOUT_MS, ATTACHED_RETENTION_MS};
 use oxbus_model::{Error, PartitionId, Timestamp};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageError, StageFile, StageHeader, StageNames, stage_path};
@@ -59,7 +59,7 @@ pub(crate) fn take_over(
     wait: &Wait<'_>,
 ) -> Vec<String> {
     let (disk, dir) = (stores.disk(), attached_dir(stores.dir(), partition.0));
-    let names = match StageNames::of(&*disk, &dir) {
+    let names = match StageNames::list(&*disk, &dir) {
         Ok(names) => names,
         Err(error) => return vec![report_waiting(partition, &dir, &error.to_string())],
     };
@@ -121,7 +121,7 @@ impl TakeOver<'_> {
     ) -> std::result::Result<(), TakeOverError> {
         let file = StageFile::open(self.disk, self.dir, number, self.stores.id())?;
         // Rows of a deleted queue are dropped with their file.
-        if let Some(queue) = entity(file.head().entity) {
+        if let Some(queue) = entity(file.header().entity) {
             let mut rows = Vec::new();
             file.read::<StageError>(self.disk, file.runs(), |run, payload| {
                 rows_of(run.rows, payload, &mut rows).ok_or(StageError::Damaged {
@@ -130,8 +130,8 @@ impl TakeOver<'_> {
                 })
             })?;
             let sender = Sender::new(queue);
-            sender.attach_loaded_rows(self.partition, &file.head().id, rows, wait)?;
-            self.record_name(&sender, file.head())?;
+            sender.attach_loaded_rows(self.partition, &file.header().id, rows, wait)?;
+            self.record_name(&sender, file.header())?;
             self.into = Some(sender);
         }
         self.taken.push(file.path().to_owned());
@@ -176,7 +176,7 @@ fn remove_expired_files<'a>(
         let number = path
             .file_stem()
             .and_then(|stem| u64::from_str_radix(stem.to_str()?, 16).ok());
-        if number.is_some_and(|number| is_over(begun_at(number), ATTACHING_MS)) {
+        if number.is_some_and(|number| is_over(begun_at(number), ATTACH_TIMEOUT_MS)) {
             disk.remove(path)?;
         }
     }
@@ -185,7 +185,7 @@ fn remove_expired_files<'a>(
         names => names?,
     };
     for name in names {
-        if attached_at(&name).is_some_and(|at| is_over(at, ATTACHED_MS)) {
+        if attached_at(&name).is_some_and(|at| is_over(at, ATTACHED_RETENTION_MS)) {
             disk.remove(&dir.join(name))?;
         }
     }

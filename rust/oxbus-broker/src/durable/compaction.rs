@@ -104,7 +104,7 @@ impl Compaction {
             self.counted_at = unsaved;
             return None;
         }
-        if bytes <= log.lends_bytes() {
+        if bytes <= log.lendable_bytes() {
             return Some(log.with_lent_reserve(|| target.save(shard)));
         }
         // Other partitions may free space, so the next check tries again.

@@ -17,7 +17,7 @@ use oxbus_model::{Clock, Error, ErrorKind, PartitionId, Result};
 use oxbus_store::disk::{Disk, LocalDisk};
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::file::{
-    Catalog, FileLog, FileLogOptions, Flusher, OpenError, OwnError, Owner, Replay, ReplayResult, ShardId,
+    Catalog, FileLog, FileLogOptions, Flusher, OpenError, Owner, OwnershipError, Replay, ReplayResult, ShardId,
 };
 use oxbus_store::injected::{InjectedDisk, Injection};
 use oxbus_store::shard_log::Lsn;
@@ -199,8 +199,8 @@ pub(crate) fn storage_error(path: &Path, what: &str, error: io::Error) -> Error 
 }
 
 pub(crate) fn own(dir: &Path) -> Result<Owner> {
-    Owner::take(dir).map_err(|error| match error {
-        OwnError::InUse { pid, path } => {
+    Owner::acquire(dir).map_err(|error| match error {
+        OwnershipError::InUse { pid, path } => {
             let owner = pid.map_or_else(
                 || "another process".to_owned(),
                 |pid| {
@@ -214,7 +214,7 @@ pub(crate) fn own(dir: &Path) -> Result<Owner> {
             );
             Error::new(ErrorKind::NamespaceInUse, detail)
         }
-        OwnError::Io(error) => storage_error(dir, "owned", error),
+        OwnershipError::Io(error) => storage_error(dir, "owned", error),
     })
 }
 

@@ -45,7 +45,7 @@ impl Entity {
     #[inline]
     pub fn check_sends(&self) -> Result<()> {
         self.check_alive()?;
-        if self.settings().status.sends() {
+        if self.settings().status.allows_send() {
             Ok(())
         } else {
             Err(self.disabled("send"))
@@ -56,7 +56,7 @@ impl Entity {
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_alive()?;
-        if self.settings().status.receives() {
+        if self.settings().status.allows_receive() {
             Ok(())
         } else {
             Err(self.disabled("receive"))
@@ -74,7 +74,7 @@ impl Entity {
 
     /// Refuses to receive from a topic.
     pub(crate) fn check_receivable(&self) -> Result<()> {
-        if self.kind().is_received_from() {
+        if self.kind().can_be_received_from() {
             return Ok(());
         }
         let detail = format!(
@@ -86,7 +86,7 @@ impl Entity {
 
     /// Refuses to send to a subscription.
     pub(crate) fn check_sendable(&self) -> Result<()> {
-        if self.kind().is_sent_to() {
+        if self.kind().accepts_sends() {
             return Ok(());
         }
         let detail = format!(

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use oxbus_model::caps::ATTACHED_MS;
+use oxbus_model::caps::ATTACHED_RETENTION_MS;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
-use oxbus_model::sync::whole;
-use oxbus_model::tier::Plan;
+use oxbus_model::sync::ignore_poison;
+use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, IdentityKey, PartitionId, Result, Timestamp, TokenKey};
 
 use super::Entity;
@@ -31,7 +31,7 @@ pub struct Core {
     identity_key: OnceLock<IdentityKey>,
     lock_policy: LockPolicy,
     peek_policy: PeekPolicy,
-    plan: Plan,
+    plan: ServicePlan,
     /// The memory limit in memory, if there is one.
     quota: Option<MemoryQuota>,
     /// The memory limit in a directory.
@@ -57,7 +57,7 @@ impl Core {
     pub(crate) fn new(
         (clock, randomness): (Arc<dyn Clock>, Randomness),
         (lock_policy, peek_policy): (LockPolicy, PeekPolicy),
-        plan: Plan,
+        plan: ServicePlan,
         (memory_limit_bytes, keep_bodies_on_disk): (Option<u64>, bool),
         durable: bool,
     ) -> Result<Self> {
@@ -115,7 +115,7 @@ impl Core {
     }
 
     /// Its tier and edition.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> ServicePlan {
         self.plan
     }
 
@@ -143,7 +143,7 @@ impl Core {
     /// How long partitions remember at `now` what was attached to them: seven days, and all that belongs to a commit which is
     /// not published yet.
     pub(crate) fn attached_window_ms(&self, now: Timestamp) -> u64 {
-        ATTACHED_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
+        ATTACHED_RETENTION_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }
 
     /// True when messages are kept in a directory.
@@ -250,11 +250,11 @@ impl Core {
     }
 
     pub(crate) fn entities(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        whole(self.entities.read())
+        ignore_poison(self.entities.read())
     }
 
     pub(crate) fn entities_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Entity>>> {
-        whole(self.entities.write())
+        ignore_poison(self.entities.write())
     }
 }
 

@@ -74,7 +74,7 @@ impl Entity {
         self.tick(self.core().clock().moment(), wait);
         let reached = (0..usize::from(self.partitions())).filter(|index| self.shard(*index).health().serves());
         let of_cell = |cell: &Cell| {
-            let all = cell.store(sub_queue).count_left();
+            let all = cell.store(sub_queue).approximate_count();
             match sub_queue {
                 SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64),
                 SubQueue::DeadLetter => all,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use oxbus_model::caps::PURGE_LOOK_MESSAGES;
+use oxbus_model::caps::PURGE_PAGE_MESSAGES;
 use oxbus_model::message::{Fields, PropertiesBuilder};
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Moment, Result, Ticks, Timestamp};
@@ -85,7 +85,7 @@ impl Entity {
             };
             let mut write = ShardWrite::of(operation, self.core().clock().moment());
             let done = write.commit(cell, cell.durability(None), wait);
-            let done = done.map_err(|error| Error::from(error).after_a_part(removed > 0))?;
+            let done = done.map_err(|error| Error::from(error).after_partial(removed > 0))?;
             removed += keys.len() - done.lost.len();
         }
         Ok(removed)
@@ -110,7 +110,7 @@ impl Entity {
             )?;
             if !locked.is_empty() {
                 let done = self.resubmit_all(index, cell, &locked, wait);
-                done.map_err(|error| error.after_a_part(sent > 0))?;
+                done.map_err(|error| error.after_partial(sent > 0))?;
                 sent += locked.len();
             }
         }
@@ -209,7 +209,7 @@ impl Entity {
         let mut from = Counter(0);
         while locked.len() < max {
             let mut page: Vec<PeekedMessage> = Vec::new();
-            cell.store(sub_queue).peek(from, PURGE_LOOK_MESSAGES, &mut page);
+            cell.store(sub_queue).peek(from, PURGE_PAGE_MESSAGES, &mut page);
             let Some(last) = page.last().map(|message| message.counter) else {
                 break;
             };
@@ -288,7 +288,7 @@ impl Entity {
             };
             if is_expired {
                 expired.push(claimed);
-            } else if let Some(key) = cell.store(sub_queue).hand_out(claimed.key, claim_mode) {
+            } else if let Some(key) = cell.store(sub_queue).deliver_cached(claimed.key, claim_mode) {
                 claimed.key = key;
                 locked.push(claimed);
             }

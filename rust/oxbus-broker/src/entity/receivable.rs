@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crossbeam_utils::CachePadded;
 use oxbus_model::Ticks;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::WaitQueue;
 
 use super::receive_cache::ReceiveCache;
@@ -102,13 +102,16 @@ impl Receivable {
 
     /// Makes a cache known to the other receivers.
     pub fn add_cache(&self, cache: &Arc<ReceiveCache>) {
-        let mut caches = whole(self.caches.lock());
+        let mut caches = ignore_poison(self.caches.lock());
         caches.retain(|known| known.strong_count() > 0);
         caches.push(Arc::downgrade(cache));
     }
 
     /// The caches of all receivers.
     pub fn caches(&self) -> Vec<Arc<ReceiveCache>> {
-        whole(self.caches.lock()).iter().filter_map(Weak::upgrade).collect()
+        ignore_poison(self.caches.lock())
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 }

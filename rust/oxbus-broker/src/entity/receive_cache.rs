@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 use oxbus_model::Ticks;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::LockPolicy;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::{ClaimedMessage, LockKey};
 
 use super::Entity;
@@ -61,7 +61,7 @@ impl ReceiveCache {
 
     /// The content, for the owner and for those who send messages back.
     pub(crate) fn lock(&self) -> MutexGuard<'_, CacheContent> {
-        whole(self.content.lock())
+        ignore_poison(self.content.lock())
     }
 
     /// Takes up to `max` messages from the back, for their return. Nothing comes out under the faithful policy.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use oxbus_model::Timestamp;
 use oxbus_model::options::QueueSettings;
-use oxbus_model::tier::Plan;
+use oxbus_model::tier::ServicePlan;
 
 use super::Entity;
 use crate::catalog::EntityRole;
@@ -29,7 +29,7 @@ impl Deref for EntitySettings {
 }
 
 impl EntitySettings {
-    pub(super) fn new(configured: QueueSettings, plan: Plan) -> Self {
+    pub(super) fn new(configured: QueueSettings, plan: ServicePlan) -> Self {
         Self {
             message_size_bytes_max: plan.message_size_bytes_max(&configured),
             configured,

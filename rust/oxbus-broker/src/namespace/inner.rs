@@ -288,7 +288,7 @@ impl Inner {
             };
             if self.cells_of(shard).iter().all(|cell| cell.cell().is_empty()) {
                 // The next owner uses or removes a reserve that stays.
-                let _ = store.log().give_up_reserve();
+                let _ = store.log().release_reserve();
             }
         }
     }

@@ -47,7 +47,7 @@ impl Shard {
     pub(crate) fn report_failure(&self, error: &AppendError) {
         match error {
             AppendError::Full
-            | AppendError::Late
+            | AppendError::TimedOut
             | AppendError::Unavailable(LogFailure::Closed)
             | AppendError::Unknown(LogFailure::Closed) => {}
             AppendError::Fenced { .. } => {
@@ -70,11 +70,11 @@ impl Shard {
     pub(super) fn call_error(&self, error: &AppendError, call: CallKind) -> Error {
         let (kind, cause) = match error {
             AppendError::Full => (ErrorKind::QuotaExceeded, "the disk of the partition is full".to_owned()),
-            AppendError::Late => (ErrorKind::Timeout, "the store did not answer in time".to_owned()),
+            AppendError::TimedOut => (ErrorKind::Timeout, "the store did not answer in time".to_owned()),
             AppendError::Unavailable(LogFailure::Closed) | AppendError::Unknown(LogFailure::Closed) => {
                 (ErrorKind::Closed, "the namespace was closed".to_owned())
             }
-            AppendError::Unknown(LogFailure::Silent) => (ErrorKind::Timeout, store_failed(error)),
+            AppendError::Unknown(LogFailure::Unresponsive) => (ErrorKind::Timeout, store_failed(error)),
             _ => (ErrorKind::PartitionUnavailable, store_failed(error)),
         };
         let effect = match error {
@@ -100,8 +100,8 @@ impl Shard {
             (_, ErrorKind::Closed, _) => "open it again and make new handles",
             (AppendError::Full, _, CallKind::Send) => "complete messages, free space on it, or send without a key",
             (AppendError::Full, ..) => "free space on it, then make the call again",
-            (AppendError::Late, _, CallKind::Send) => "make the call again, or send without a key",
-            (AppendError::Late, ..) => "make the call again",
+            (AppendError::TimedOut, _, CallKind::Send) => "make the call again, or send without a key",
+            (AppendError::TimedOut, ..) => "make the call again",
             (_, _, CallKind::Send) if effect == Effect::Unknown => {
                 "once the partition is healed, look for it before you make the call again"
             }
@@ -132,11 +132,11 @@ mod tests {
 
     const ERRORS: [AppendError; 7] = [
         AppendError::Full,
-        AppendError::Late,
+        AppendError::TimedOut,
         AppendError::Fenced { epoch: 2 },
         AppendError::Unavailable(LogFailure::Closed),
         AppendError::Unavailable(LogFailure::Io { errno: Some(5) }),
-        AppendError::Unknown(LogFailure::Silent),
+        AppendError::Unknown(LogFailure::Unresponsive),
         AppendError::Unknown(LogFailure::Io { errno: Some(28) }),
     ];
 

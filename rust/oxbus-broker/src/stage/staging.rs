@@ -181,7 +181,7 @@ impl Staging {
             RunOutput::File(writer) => {
                 let put = writer
                     .as_mut()
-                    .map_or(Ok(()), |writer| writer.put(partition, run.count, &run.payload));
+                    .map_or(Ok(()), |writer| writer.push_run(partition, run.count, &run.payload));
                 put.map_err(|error| failed(&self.registry, "written", error))?;
                 run.payload.clear();
             }

@@ -140,7 +140,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
         // First: once the numbers are given up, the shard may heal, and this report would take it out of service again.
         let cause = self.shard.entry_failed(pending, &error, self.write.call_kind());
         self.write.give_up(&self.numbers);
-        let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Silent));
+        let is_unconfirmed = matches!(error, AppendError::Unknown(LogFailure::Unresponsive));
         Err(WriteError {
             effect: match error {
                 AppendError::Unknown(_) => Effect::Unknown,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::Record;
-use crate::extent::{Extent, check_of};
+use crate::extent::{Extent, checksum_of};
 
 /// A file that counts its reads.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ fn written(lengths: &[usize], gap: usize, change: impl FnOnce(&mut Vec<u8>)) -> 
         let message = vec![number as u8; *len];
         placed.push((bytes.len() as u64, message.clone()));
         bytes.extend_from_slice(&message);
-        bytes.extend_from_slice(&check_of(&message));
+        bytes.extend_from_slice(&checksum_of(&message));
     }
     change(&mut bytes);
     let file = Arc::new(CountedFile {
@@ -96,13 +96,13 @@ fn check_in_reads(lengths: &[usize], gap: usize, reads: usize) {
 }
 
 #[test]
-fn side_by_side_is_one_read() {
+fn adjacent_messages_are_one_read() {
     check_in_reads(&[100; 50], 30, 1);
     check_in_reads(&[0, 1, 0, 7], 0, 1);
 }
 
 #[test]
-fn what_is_far_or_large_is_a_read_of_its_own() {
+fn distant_and_large_messages_are_separate_reads() {
     check_in_reads(&[100; 3], GAP_BYTES as usize + 1, 3);
     let span = SPAN_BYTES as usize;
     check_in_reads(&[10, 2 * span, 10, 10], 8, 3);
@@ -110,7 +110,7 @@ fn what_is_far_or_large_is_a_read_of_its_own() {
 }
 
 #[test]
-fn messages_in_memory_keep_their_turn() {
+fn messages_in_memory_keep_their_position() {
     let Written { file, messages } = written(&[10, 20, 30], 8, |_| ());
     let kept: StoredRecord = Record::from_slice(b"in memory").into();
     let order = [&messages[0].1, &messages[1].1, &kept, &messages[2].1];
@@ -154,7 +154,7 @@ fn a_damaged_message_ends_the_reading() {
 }
 
 #[test]
-fn an_error_of_who_is_shown_ends_the_reading() {
+fn an_error_of_the_visitor_ends_the_read() {
     let Written { messages, .. } = written(&[10; 5], 8, |_| ());
     let mut reader = CoalescingReader::default();
     let mut count = 0;

@@ -116,7 +116,7 @@ impl Catalog {
         };
         let version = u16::from_le_bytes([header[8], header[9]]);
         if version > VERSION {
-            return Err(if was_ours(header, content, version) {
+            return Err(if is_one_version_bit_wrong(header, content, version) {
                 HeaderError::Damaged
             } else {
                 HeaderError::Newer { version }
@@ -139,11 +139,11 @@ impl Catalog {
 }
 
 /// True when one bit of the version is wrong, and nothing else: no newer version has the checksum that ours would have.
-fn was_ours(header: &[u8], content: &[u8], version: u16) -> bool {
-    let mut as_ours = header.to_vec();
-    as_ours[8..10].copy_from_slice(&VERSION.to_le_bytes());
+fn is_one_version_bit_wrong(header: &[u8], content: &[u8], version: u16) -> bool {
+    let mut expected = header.to_vec();
+    expected[8..10].copy_from_slice(&VERSION.to_le_bytes());
     let crc = u32::from_le_bytes(header[CRC_AT..HEADER_BYTES].try_into().expect("four bytes"));
-    (version ^ VERSION).is_power_of_two() && crc_of(&as_ours, content) == crc
+    (version ^ VERSION).is_power_of_two() && crc_of(&expected, content) == crc
 }
 
 fn crc_of(header: &[u8], content: &[u8]) -> u32 {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_never_content() {
+    fn damaged_content_is_never_read() {
         let disk = FaultDisk::new();
         let mut catalog = Catalog::new(STORE);
         catalog.write(&disk, dir(), b"queues".to_vec()).expect("written");

@@ -6,10 +6,10 @@
 //! A crowd is served from here because the end of a sync sets many threads running, and whoever of them had to begin the next
 //! one might come to a processor last; the threads of Python want its lock besides.
 //!
-//! To ask is a hint. A commit that nobody has begun when its caller comes to it, or loses patience, is the caller's to do, so
+//! To ask is a hint. A commit that nobody has begun when its caller comes to it, or waits too long, is the caller's to do, so
 //! nothing is lost without these threads. They begin when they are needed.
 //!
-//! Order of the mutexes: buffer of a log, then its stand, then the queue.
+//! Order of the mutexes: buffer of a log, then its slot, then the queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 /// When the threads work.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +25,9 @@ pub(super) struct CommitterLimits {
     /// So many threads at most.
     pub(super) threads_max: usize,
     /// With so many callers in all logs together, each leaves its sync to the threads.
-    pub(super) crowd_min: usize,
+    pub(super) callers_min: usize,
     /// So long one of a crowd waits until it goes to the disk itself: the threads may hang with other disks.
-    pub(super) patience: Duration,
+    pub(super) max_wait: Duration,
 }
 
 impl Default for CommitterLimits {
@@ -35,8 +35,8 @@ impl Default for CommitterLimits {
     fn default() -> Self {
         Self {
             threads_max: 6,
-            crowd_min: 12,
-            patience: Duration::from_millis(5),
+            callers_min: 12,
+            max_wait: Duration::from_millis(5),
         }
     }
 }
@@ -54,7 +54,7 @@ struct CommittersShared {
 #[derive(Default)]
 struct CommittersState {
     /// Each log at most once, and none that a thread is at.
-    asked: VecDeque<Weak<dyn CommitTarget>>,
+    queue: VecDeque<Weak<dyn CommitTarget>>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stop: bool,
@@ -66,7 +66,7 @@ pub(super) struct Committers(Arc<CommittersShared>);
 /// A log that the threads commit.
 pub(super) trait CommitTarget: Send + Sync {
     /// How it asks.
-    fn asking(&self) -> &SyncRequest;
+    fn sync_request(&self) -> &SyncRequest;
 
     /// Syncs what was appended, unless its disk may hang.
     fn commit_for_others(&self);
@@ -80,7 +80,7 @@ pub(super) trait CommitTarget: Send + Sync {
 pub(super) struct SyncRequest {
     to: OnceLock<(Arc<CommittersShared>, Weak<dyn CommitTarget>)>,
     /// One value, set in one step: it is whole after a panic.
-    stand: Mutex<CommitSlot>,
+    slot: Mutex<CommitSlot>,
 }
 
 /// Where a log stands: at most one thread is at it, so that a disk that hangs holds one thread per log.
@@ -91,7 +91,7 @@ enum CommitSlot {
     Queued,
     Served,
     /// Somebody asked since the thread began.
-    ServedAndAsked,
+    ServedAndRequested,
 }
 
 /// A caller that needs an entry synced, until it is dropped.
@@ -109,13 +109,13 @@ impl Committers {
     pub(super) fn serve<L: CommitTarget + 'static>(&self, log: &Arc<L>) {
         let served: Weak<L> = Arc::downgrade(log);
         // A log that is served already keeps its threads.
-        let _ = log.asking().to.set((Arc::clone(&self.0), served));
+        let _ = log.sync_request().to.set((Arc::clone(&self.0), served));
     }
 }
 
 impl Drop for Committers {
     fn drop(&mut self) {
-        let mut state = whole(self.0.state.lock());
+        let mut state = ignore_poison(self.0.state.lock());
         state.stop = true;
         let threads = std::mem::take(&mut state.threads);
         drop(state);
@@ -124,10 +124,10 @@ impl Drop for Committers {
             // A panic there was reported by the thread itself.
             let _ = thread.join();
         }
-        let left = std::mem::take(&mut whole(self.0.state.lock()).asked);
+        let left = std::mem::take(&mut ignore_poison(self.0.state.lock()).queue);
         for log in left.iter().filter_map(Weak::upgrade) {
             // Who relied on the threads does it himself.
-            log.asking().forget();
+            log.sync_request().reset();
             log.wake();
         }
     }
@@ -135,7 +135,7 @@ impl Drop for Committers {
 
 impl SyncRequest {
     /// Counts a caller.
-    pub(super) fn enter(&self) -> SyncWaiter<'_> {
+    pub(super) fn register_caller(&self) -> SyncWaiter<'_> {
         SyncWaiter(self.to.get().map(|(shared, _)| {
             let before = shared.callers.fetch_add(1, Ordering::Relaxed);
             (&**shared, before + 1)
@@ -143,20 +143,20 @@ impl SyncRequest {
     }
 
     /// Has a thread commit the log.
-    pub(super) fn ask(&self) {
+    pub(super) fn request(&self) {
         let Some((shared, log)) = self.to.get() else { return };
-        let mut stand = whole(self.stand.lock());
-        *stand = match *stand {
+        let mut slot = ignore_poison(self.slot.lock());
+        *slot = match *slot {
             CommitSlot::Idle if shared.push(Weak::clone(log)) => CommitSlot::Queued,
-            CommitSlot::Served => CommitSlot::ServedAndAsked,
+            CommitSlot::Served => CommitSlot::ServedAndRequested,
             other => other,
         };
     }
 
     /// True while a thread is at the log or will be. Who relies on it looks under the mutex of the log's buffer: whoever
     /// makes it false calls those who wait after that.
-    pub(super) fn is_asked(&self) -> bool {
-        *whole(self.stand.lock()) != CommitSlot::Idle
+    pub(super) fn is_pending(&self) -> bool {
+        *ignore_poison(self.slot.lock()) != CommitSlot::Idle
     }
 
     /// A thread has ended; true when somebody asked meanwhile and no thread will come.
@@ -164,16 +164,16 @@ impl SyncRequest {
         let Some((shared, log)) = self.to.get() else {
             return false;
         };
-        let mut stand = whole(self.stand.lock());
-        let asked = *stand == CommitSlot::ServedAndAsked;
+        let mut slot = ignore_poison(self.slot.lock());
+        let asked = *slot == CommitSlot::ServedAndRequested;
         let comes = asked && shared.push(Weak::clone(log));
-        *stand = if comes { CommitSlot::Queued } else { CommitSlot::Idle };
+        *slot = if comes { CommitSlot::Queued } else { CommitSlot::Idle };
         asked && !comes
     }
 
     /// No thread will come.
-    fn forget(&self) {
-        *whole(self.stand.lock()) = CommitSlot::Idle;
+    fn reset(&self) {
+        *ignore_poison(self.slot.lock()) = CommitSlot::Idle;
     }
 }
 
@@ -183,14 +183,14 @@ struct CommitSlotGuard<'a>(&'a dyn CommitTarget);
 impl<'a> CommitSlotGuard<'a> {
     fn begin(log: &'a dyn CommitTarget) -> Self {
         // First: an entry appended from here on is asked for anew.
-        *whole(log.asking().stand.lock()) = CommitSlot::Served;
+        *ignore_poison(log.sync_request().slot.lock()) = CommitSlot::Served;
         Self(log)
     }
 }
 
 impl Drop for CommitSlotGuard<'_> {
     fn drop(&mut self) {
-        if self.0.asking().end() {
+        if self.0.sync_request().end() {
             self.0.wake();
         }
     }
@@ -198,9 +198,9 @@ impl Drop for CommitSlotGuard<'_> {
 
 impl SyncWaiter<'_> {
     /// How long it leaves its sync to the threads, if there are so many callers.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn max_wait(&self) -> Option<Duration> {
         let (shared, callers) = self.0?;
-        (callers >= shared.limits.crowd_min).then_some(shared.limits.patience)
+        (callers >= shared.limits.callers_min).then_some(shared.limits.max_wait)
     }
 }
 
@@ -215,19 +215,19 @@ impl Drop for SyncWaiter<'_> {
 impl CommittersShared {
     /// Queues a log; false when there is no thread for it.
     fn push(self: &Arc<Self>, log: Weak<dyn CommitTarget>) -> bool {
-        let mut state = whole(self.state.lock());
+        let mut state = ignore_poison(self.state.lock());
         if state.stop {
             return false;
         }
-        state.asked.push_back(log);
-        if state.idle < state.asked.len() && state.threads.len() < self.limits.threads_max {
+        state.queue.push_back(log);
+        if state.idle < state.queue.len() && state.threads.len() < self.limits.threads_max {
             let named = std::thread::Builder::new().name(format!("oxbus-commit-{}", state.threads.len()));
             let shared = Arc::clone(self);
             // Without another thread the ones that are there, or the callers, do it.
             state.threads.extend(named.spawn(move || shared.run()).ok());
         }
         if state.threads.is_empty() {
-            state.asked.pop_back();
+            state.queue.pop_back();
             return false;
         }
         drop(state);
@@ -245,16 +245,16 @@ impl CommittersShared {
 
     /// Waits for the next log; `None` at the end.
     fn next(&self) -> Option<Weak<dyn CommitTarget>> {
-        let mut state = whole(self.state.lock());
+        let mut state = ignore_poison(self.state.lock());
         loop {
             if state.stop {
                 return None;
             }
-            if let Some(log) = state.asked.pop_front() {
+            if let Some(log) = state.queue.pop_front() {
                 return Some(log);
             }
             state.idle += 1;
-            state = whole(self.changed.wait(state));
+            state = ignore_poison(self.changed.wait(state));
             state.idle -= 1;
         }
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::FileLog;
 use super::committers::{CommitterLimits, Committers};
@@ -53,9 +53,7 @@ impl Flusher {
         for index in 0..threads {
             let shared = Arc::clone(&flusher.shared);
             let named = std::thread::Builder::new().name(format!("oxbus-flush-{index}"));
-            flusher
-                .threads
-                .push(named.spawn(move || shared.look_after(index, interval))?);
+            flusher.threads.push(named.spawn(move || shared.run(index, interval))?);
         }
         Ok(flusher)
     }
@@ -85,22 +83,22 @@ impl Drop for Flusher {
 
 impl FlusherShared {
     fn state(&self) -> MutexGuard<'_, FlusherState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
-    fn look_after(&self, index: usize, interval: Duration) {
+    fn run(&self, index: usize, interval: Duration) {
         let mut state = self.state();
         while !state.stop {
             state.logs[index].retain(|log| log.strong_count() > 0);
             let logs: Vec<Arc<FileLog>> = state.logs[index].iter().filter_map(Weak::upgrade).collect();
             drop(state);
             for log in &logs {
-                log.tidy();
+                log.flush();
             }
             drop(logs);
             state = self.state();
             if !state.stop {
-                (state, _) = whole(self.stopped.wait_timeout(state, interval));
+                (state, _) = ignore_poison(self.stopped.wait_timeout(state, interval));
             }
         }
     }
@@ -109,8 +107,8 @@ impl FlusherShared {
 impl FileLog {
     /// Writes and syncs what was appended, and makes the spare file if it is missing. Who waits for entries learns of a
     /// failure, so it is not told here.
-    fn tidy(&self) {
-        if self.is_suspect() {
+    fn flush(&self) {
+        if self.is_stalled() {
             // Other logs are not to wait for this one; who waits for its entries has them synced.
             return;
         }

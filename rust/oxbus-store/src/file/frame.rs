@@ -33,12 +33,12 @@ pub(super) struct FrameHeader {
 
 /// What stands at a place where a frame may begin.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum ParsedFrame<'a> {
     Frame(FrameHeader, &'a [u8]),
     /// Zeros: nothing was written here.
-    Nothing,
+    Empty,
     /// Bytes that are no frame.
-    Bad,
+    Invalid,
 }
 
 /// Bytes that an entry of `len` bytes takes in a frame.
@@ -109,7 +109,7 @@ impl FrameHeader {
 
 /// Bytes of a frame whose write may not have finished: its header continues the log, and perhaps the rest is missing.
 /// 0 when no such header stands there.
-pub(super) fn begun(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
+pub(super) fn unfinished_bytes(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return 0;
     };
@@ -122,39 +122,39 @@ pub(super) fn begun(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
 }
 
 /// Looks at the bytes of a segment from a place where a frame may begin, to the end of the segment.
-pub(super) fn look(bytes: &[u8], salt: u32) -> Found<'_> {
-    look_for(bytes, salt, |_| true)
+pub(super) fn parse(bytes: &[u8], salt: u32) -> ParsedFrame<'_> {
+    parse_if(bytes, salt, |_| true)
 }
 
 /// The same for frames with certain headers: nothing but the header is read of the others, which count as bad.
-pub(super) fn look_for(bytes: &[u8], salt: u32, is_wanted: impl FnOnce(&FrameHeader) -> bool) -> Found<'_> {
+pub(super) fn parse_if(bytes: &[u8], salt: u32, is_wanted: impl FnOnce(&FrameHeader) -> bool) -> ParsedFrame<'_> {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return if bytes.iter().all(|byte| *byte == 0) {
-            Found::Nothing
+            ParsedFrame::Empty
         } else {
-            Found::Bad
+            ParsedFrame::Invalid
         };
     };
     let found = FrameHeader::read(header);
     if found.payload_bytes == 0 {
         return if header.iter().all(|byte| *byte == 0) {
-            Found::Nothing
+            ParsedFrame::Empty
         } else {
-            Found::Bad
+            ParsedFrame::Invalid
         };
     }
     let end = FRAME_HEADER_BYTES + found.payload_bytes as usize;
     let Some(frame) = bytes.get(..end) else {
-        return Found::Bad;
+        return ParsedFrame::Invalid;
     };
     if !found.is_plausible() || !is_wanted(&found) || crc_of(frame, salt) != found.crc {
-        return Found::Bad;
+        return ParsedFrame::Invalid;
     }
     let payload = &frame[FRAME_HEADER_BYTES..];
     if entries(payload, found.entries).is_some() {
-        Found::Frame(found, payload)
+        ParsedFrame::Frame(found, payload)
     } else {
-        Found::Bad
+        ParsedFrame::Invalid
     }
 }
 
@@ -187,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back() {
+    fn entries_round_trip() {
         let written: [&[u8]; 4] = [b"", b"a", b"exactly twelve bytes and more", &[0xFF; 100]];
         let bytes = frame(&written, 5, 99);
-        let Found::Frame(header, payload) = look(&bytes, 99) else {
+        let ParsedFrame::Frame(header, payload) = parse(&bytes, 99) else {
             panic!("a frame");
         };
         assert_eq!((header.first, header.synced, header.crc_before), (Lsn(5), Lsn(4), 7));
@@ -204,18 +204,18 @@ mod tests {
         for at in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[at / 8] ^= 1 << (at % 8);
-            assert_eq!(look(&damaged, 3), Found::Bad, "bit {at}");
+            assert_eq!(parse(&damaged, 3), ParsedFrame::Invalid, "bit {at}");
         }
-        assert_eq!(look(&bytes, 4), Found::Bad, "another salt");
+        assert_eq!(parse(&bytes, 4), ParsedFrame::Invalid, "another salt");
     }
 
     #[test]
-    fn every_shorter_piece_is_no_frame() {
+    fn a_truncated_frame_is_invalid() {
         let bytes = frame(&[b"one", b"two"], 1, 3);
         for len in 1..bytes.len() {
-            assert_eq!(look(&bytes[..len], 3), Found::Bad, "{len} bytes");
+            assert_eq!(parse(&bytes[..len], 3), ParsedFrame::Invalid, "{len} bytes");
         }
-        assert_eq!(look(&[0; 100], 3), Found::Nothing);
-        assert_eq!(look(&[0; 3], 3), Found::Nothing);
+        assert_eq!(parse(&[0; 100], 3), ParsedFrame::Empty);
+        assert_eq!(parse(&[0; 3], 3), ParsedFrame::Empty);
     }
 }

@@ -193,18 +193,18 @@ impl FileHeader {
     }
 
     /// Reads a header of which one bit is wrong: its check says which.
-    pub(super) fn mend(page: &[u8], kind: FileKind) -> Option<Self> {
+    pub(super) fn repair_one_bit(page: &[u8], kind: FileKind) -> Option<Self> {
         let mut used: [u8; USED_BYTES] = *page.first_chunk()?;
         (0..USED_BYTES * 8).find_map(|bit| {
             used[bit / 8] ^= 1 << (bit % 8);
-            let mended = Self::read(&used, kind).ok();
+            let repaired = Self::read(&used, kind).ok();
             used[bit / 8] ^= 1 << (bit % 8);
             let (drains, resumes) = read_drain(page).unwrap_or_default();
-            mended.map(|mended| Self {
+            repaired.map(|repaired| Self {
                 recycled: page.get(RECYCLED_AT) == Some(&1),
                 drains,
                 resumes,
-                ..mended
+                ..repaired
             })
         })
     }
@@ -260,7 +260,7 @@ mod tests {
     };
 
     #[test]
-    fn header_comes_back() {
+    fn a_header_round_trips() {
         assert_eq!(FileHeader::decode(&HEADER.encode(), FileKind::Segment, ID), Ok(HEADER));
     }
 
@@ -275,15 +275,19 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_bit_is_mended() {
+    fn one_wrong_bit_is_repaired() {
         let page = HEADER.encode();
         for at in 0..USED_BYTES * 8 {
             let mut damaged = page.clone();
             damaged[at / 8] ^= 1 << (at % 8);
-            assert_eq!(FileHeader::mend(&damaged, FileKind::Segment), Some(HEADER), "bit {at}");
+            assert_eq!(
+                FileHeader::repair_one_bit(&damaged, FileKind::Segment),
+                Some(HEADER),
+                "bit {at}"
+            );
             damaged[(at / 8 + 1) % USED_BYTES] ^= 0b101;
             assert_eq!(
-                FileHeader::mend(&damaged, FileKind::Segment),
+                FileHeader::repair_one_bit(&damaged, FileKind::Segment),
                 None,
                 "bit {at} and two more"
             );
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_apart() {
+    fn foreign_and_newer_headers_are_rejected() {
         let page = HEADER.encode();
         let other = ShardId { shard: 8, ..ID };
         assert_eq!(

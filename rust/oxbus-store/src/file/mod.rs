@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use catalog::Catalog;
 pub use flusher::Flusher;
 pub use header::{HeaderError, ShardId};
-pub use owner::{OwnError, Owner, held_files};
+pub use owner::{Owner, OwnershipError, lock_files};
 pub use read_only::ReadOnlyDisk;
 pub use recovery::{OpenError, ReplayResult};
 pub use salvage::{SalvageResult, SalvagedFile, salvage};
@@ -105,13 +105,13 @@ pub struct OpenedLog {
 pub trait Replay {
     /// The next part of the newest snapshot: the last entry it covers, the bytes, and where those can be read back. All parts
     /// come first; an empty snapshot is one empty part.
-    fn snapshot(&mut self, covered: Lsn, part: &[u8], place: Option<&ExtentLocation>);
+    fn snapshot(&mut self, covered: Lsn, part: &[u8], location: Option<&ExtentLocation>);
     /// The entries from here on were written under this epoch.
     fn epoch(&mut self, epoch: u64) {
         let _ = epoch;
     }
     /// The next entry after it, and where its bytes can be read back.
-    fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&ExtentLocation>);
+    fn entry(&mut self, lsn: Lsn, entry: &[u8], location: Option<&ExtentLocation>);
 }
 
 impl fmt::Debug for FileLog {
@@ -167,7 +167,7 @@ impl FileLog {
         let id = options.id;
         disk.create_dir(dir)?;
         let (mut covered, mut epoch, mut first_segment, mut snapshot_bytes) = (Lsn::NONE, 0, 1, 0);
-        if let Some((header, bytes)) = snapshot::show_newest(&*disk, dir, id, replay)? {
+        if let Some((header, bytes)) = snapshot::replay_newest(&*disk, dir, id, replay)? {
             (covered, epoch, first_segment) = (header.lsn, header.epoch, header.segment);
             snapshot_bytes = bytes;
         }
@@ -183,14 +183,14 @@ impl FileLog {
                     shown = Some(at.epoch);
                     replay.epoch(at.epoch);
                 }
-                replay.entry(lsn, entry, Some(&at.place()));
+                replay.entry(lsn, entry, Some(&at.location()));
                 true
             },
         )?;
         snapshot::check_reached(dir, &recovered, covered)?;
         for (segment, end) in recovered.segments.iter_mut().zip(recovered.ends) {
             // A torn end is cut for good: the next open has nothing to say about it.
-            segment.give_back(end)?;
+            segment.trim(end)?;
             // What the last owner wrote and did not sync was shown now: from here on it must stay.
             segment.file.sync()?;
         }
@@ -223,7 +223,7 @@ impl FileLog {
                 _ => {}
             }
         }
-        tell_opened(id, dir, recovered.replayed);
+        log_opened(id, dir, recovered.replayed);
         Ok(OpenedLog {
             log,
             replayed: recovered.replayed,
@@ -234,7 +234,7 @@ impl FileLog {
     /// beyond the snapshot never happened.
     ///
     /// Nobody may use `before` any more but to learn that it ended. On an error it stays what the directory holds.
-    pub fn begin_anew(before: &Self, options: FileLogOptions, chunks: Chunks<'_>) -> io::Result<Self> {
+    pub fn restart(before: &Self, options: FileLogOptions, chunks: Chunks<'_>) -> io::Result<Self> {
         let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
         before.commits.end(LogFailure::Closed);
         // Above whatever has a name, also a segment that was begun and failed before it was known.
@@ -294,29 +294,29 @@ impl FileLog {
     }
 
     /// Turns at the disk that began, and that ended: they stand still and differ while a call hangs.
-    pub fn turns(&self) -> (u64, u64) {
-        self.commits.standby.turns()
+    pub fn disk_operations(&self) -> (u64, u64) {
+        self.commits.standby.disk_operations()
     }
 
     /// True while somebody is at the disk.
-    pub fn is_at_disk(&self) -> bool {
-        let (begun, ended) = self.turns();
+    pub fn is_disk_busy(&self) -> bool {
+        let (begun, ended) = self.disk_operations();
         begun != ended
     }
 
     /// True while callers keep away from the disk because it may hang.
-    pub fn is_suspect(&self) -> bool {
-        self.commits.is_suspect()
+    pub fn is_stalled(&self) -> bool {
+        self.commits.is_stalled()
     }
 
     /// Has callers keep away from the disk, or lets them at it again.
-    pub fn distrust(&self, suspect: bool) {
-        self.commits.distrust(suspect);
+    pub fn set_stalled(&self, stalled: bool) {
+        self.commits.set_stalled(stalled);
     }
 
     /// Ends a log whose disk does not answer; who waits for entries learns it.
-    pub fn end_silent(&self) {
-        self.commits.end(LogFailure::Silent);
+    pub fn end_unresponsive(&self) {
+        self.commits.end(LogFailure::Unresponsive);
     }
 
     /// Syncs what was appended and ends the log: later appends fail. A segment of which the snapshot has all goes: the next
@@ -341,7 +341,7 @@ impl FileLog {
     }
 }
 
-fn tell_opened(id: ShardId, dir: &Path, replayed: ReplayResult) {
+fn log_opened(id: ShardId, dir: &Path, replayed: ReplayResult) {
     let (partition, path) = (id.shard, dir.display());
     let ReplayResult {
         frames,
@@ -368,20 +368,20 @@ impl ShardLog for FileLog {
         &self,
         expected: Lsn,
         entry: &[u8],
-        room: SpaceClass,
+        space: SpaceClass,
         level: Level,
         done: Option<LevelCallback>,
         wait: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError> {
-        self.commits.append(expected, entry, room, level, done, wait)
+        self.commits.append(expected, entry, space, level, done, wait)
     }
 
-    fn has_room(&self, bytes: usize, room: SpaceClass) -> bool {
-        self.commits.has_room(bytes, room)
+    fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
+        self.commits.has_room(bytes, space)
     }
 
-    fn make_room(&self, bytes: usize, room: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
-        self.commits.make_room(bytes, room, wait)
+    fn make_room(&self, bytes: usize, space: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
+        self.commits.make_room(bytes, space, wait)
     }
 
     fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError> {
@@ -389,7 +389,7 @@ impl ShardLog for FileLog {
     }
 
     fn commit_soon(&self) {
-        self.commits.asking.ask();
+        self.commits.sync_request.request();
     }
 
     fn reached(&self, level: Level) -> Lsn {
@@ -436,7 +436,7 @@ impl ShardLog for FileLog {
     }
 
     fn fold(&self, summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>) -> Result<bool, AppendError> {
-        if self.is_suspect() {
+        if self.is_stalled() {
             return Ok(false);
         }
         self.commits

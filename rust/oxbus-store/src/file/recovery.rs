@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::frame::{self, FRAME_HEADER_BYTES, Found};
+use super::frame::{self, FRAME_HEADER_BYTES, ParsedFrame};
 use super::header::{FileHeader, FileKind, HEADER_BYTES, HeaderError, ShardId};
 use super::segment::{self, SegmentFile};
 use crate::disk::Disk;
@@ -128,7 +128,7 @@ pub(super) struct EntryPosition<'a> {
 }
 
 impl EntryPosition<'_> {
-    pub(super) fn place(self) -> ExtentLocation {
+    pub(super) fn location(self) -> ExtentLocation {
         self.extent.at(self.position)
     }
 }
@@ -157,12 +157,12 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
         if header.segment != number {
             return Err(damaged("the file has the name of another segment"));
         }
-        let stands_for_others = |before: u64| header.resumes.is_some_and(|resumes| resumes.segment == before);
+        let is_folded_after = |before: u64| header.resumes.is_some_and(|resumes| resumes.segment == before);
         if found.is_empty() && header.resumes.is_some_and(|it| it.segment >= first && it.segment > 0) {
             return Err(damaged("the segment that it continues is missing"));
         }
         if let Some(before) = found.last() {
-            if before.header.segment + 1 != number && !stands_for_others(before.header.segment) {
+            if before.header.segment + 1 != number && !is_folded_after(before.header.segment) {
                 return Err(damaged("the segment before it is missing"));
             }
             if before.header.lsn > header.lsn || before.header.epoch > header.epoch {
@@ -204,7 +204,7 @@ pub(super) fn replay(
         });
     }
     let mut next = first;
-    let mut wanted = true;
+    let mut continues = true;
     // One for all segments: touching fresh memory takes longer than reading the file.
     let mut content = Vec::new();
     let mut last_crc = crc_before;
@@ -226,7 +226,7 @@ pub(super) fn replay(
         (next, last_crc) = (current.header.lsn, current.header.crc_before);
         current.read_content(&mut content)?;
         let mut position = 0;
-        while wanted && until.is_none_or(|until| next < until) {
+        while continues && until.is_none_or(|until| next < until) {
             let at = HEADER_BYTES as u64 + position as u64;
             let rest = &content[position..];
             let damaged = |detail| OpenError::Damaged {
@@ -235,8 +235,8 @@ pub(super) fn replay(
                 lost: next,
                 detail,
             };
-            match frame::look(rest, current.header.salt) {
-                Found::Frame(header, payload) if header.first == next && header.crc_before == last_crc => {
+            match frame::parse(rest, current.header.salt) {
+                ParsedFrame::Frame(header, payload) if header.first == next && header.crc_before == last_crc => {
                     let entries = frame::entries(payload, header.entries).expect("looked at");
                     for entry in entries {
                         let at = EntryPosition {
@@ -244,7 +244,7 @@ pub(super) fn replay(
                             epoch: current.header.epoch,
                             position: HEADER_BYTES as u64 + (entry.as_ptr().addr() - content.as_ptr().addr()) as u64,
                         };
-                        wanted = wanted && (next < from || visit(next, entry, at));
+                        continues = continues && (next < from || visit(next, entry, at));
                         next = next.next();
                     }
                     last_crc = header.crc;
@@ -262,7 +262,7 @@ pub(super) fn replay(
                     let Some(torn) = torn_bytes(rest, &current.header, next, last_crc) else {
                         return Err(damaged("a synced entry is damaged"));
                     };
-                    if torn > 0 || (found != Found::Nothing && !current.header.recycled) {
+                    if torn > 0 || (found != ParsedFrame::Empty && !current.header.recycled) {
                         replayed.torn_bytes = torn as u64;
                     }
                     break;
@@ -270,7 +270,7 @@ pub(super) fn replay(
             }
         }
         ends.push(HEADER_BYTES as u64 + position as u64);
-        if !wanted {
+        if !continues {
             break;
         }
         if following.is_some_and(|following| next > following) {
@@ -294,20 +294,20 @@ pub(super) fn replay(
 /// Bytes of a write that never finished, at the end of a log; `None` when frames behind it know the entry `next` to have been
 /// synced.
 fn torn_bytes(rest: &[u8], header: &FileHeader, next: Lsn, last_crc: u32) -> Option<usize> {
-    let used = used(rest);
-    let behind = behind(rest, used, header.salt, next);
-    if behind.proves_loss {
+    let used = used_bytes(rest);
+    let after = frames_after_gap(rest, used, header.salt, next);
+    if after.proves_loss {
         return None;
     }
     Some(if header.recycled {
-        frame::begun(rest, next, last_crc).max(behind.end)
+        frame::unfinished_bytes(rest, next, last_crc).max(after.end)
     } else {
         used
     })
 }
 
 /// Bytes up to the last one that is not zero.
-fn used(bytes: &[u8]) -> usize {
+fn used_bytes(bytes: &[u8]) -> usize {
     const STEP: usize = 4096;
     let mut end = bytes.len();
     // Most of a segment may be zeros: many are compared at once.
@@ -331,7 +331,7 @@ struct FramesAfterGap {
 
 /// Looks behind a place without a frame, in the `used` bytes of the rest, for frames from the entry `next` on. The last bytes
 /// of a frame may be zeros.
-fn behind(rest: &[u8], used: usize, salt: u32, next: Lsn) -> FramesAfterGap {
+fn frames_after_gap(rest: &[u8], used: usize, salt: u32, next: Lsn) -> FramesAfterGap {
     let mut found = FramesAfterGap::default();
     let mut position = 8;
     while position < used {
@@ -341,7 +341,7 @@ fn behind(rest: &[u8], used: usize, salt: u32, next: Lsn) -> FramesAfterGap {
         if here.first_chunk::<4>() == Some(&[0; 4]) {
             continue;
         }
-        if let Found::Frame(header, payload) = frame::look_for(here, salt, |header| header.first >= next) {
+        if let ParsedFrame::Frame(header, payload) = frame::parse_if(here, salt, |header| header.first >= next) {
             position += FRAME_HEADER_BYTES + payload.len() - 8;
             found.end = position;
             found.proves_loss |= header.synced >= next && header.first > next;

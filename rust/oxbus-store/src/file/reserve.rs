@@ -36,7 +36,7 @@ pub(super) fn found(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Vec<S
 impl GroupCommit {
     /// Makes the files of the reserve that are missing. A log that ended touches no file.
     pub(super) fn ensure_reserve(&self, writer: &mut Writer) -> io::Result<()> {
-        if self.buffer().failure.is_some() || self.lent.load(Ordering::Acquire) {
+        if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
         }
         for name in missing_reserve(writer) {
@@ -68,7 +68,7 @@ impl GroupCommit {
     }
 
     /// Removes the last file of the reserve. The next look at the log makes it again, if there is room.
-    pub(super) fn give_up_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
+    pub(super) fn release_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
         // One that is promised is used first. A log that ended touches no file.
         self.write_pending(writer, Level::Written);
         if self.buffer().failure.is_some() {

@@ -179,7 +179,7 @@ impl Spare {
 impl SegmentFile {
     /// Cuts off what stands behind the last frame, which ends at `used`: room that was never written, a write that never
     /// finished, or an earlier life of the file.
-    pub(super) fn give_back(&mut self, used: u64) -> io::Result<()> {
+    pub(super) fn trim(&mut self, used: u64) -> io::Result<()> {
         if used < self.bytes {
             self.file.truncate(used)?;
             self.bytes = used;

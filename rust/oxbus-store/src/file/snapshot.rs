@@ -25,7 +25,7 @@ const SUFFIX: &str = ".snapshot";
 const TEMPORARY: &str = "snapshot.tmp";
 const CHUNK_HEADER_BYTES: usize = 8;
 /// Bytes after which the messages in a snapshot that is being written are read from it: bounds the list of those to move.
-const MOVE_BYTES: u64 = 64 << 20;
+const RELOCATE_BYTES: u64 = 64 << 20;
 
 fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", lsn.0))
@@ -37,7 +37,7 @@ pub(super) fn lsn_of(name: &str) -> Option<Lsn> {
     (digits.len() == 20).then(|| digits.parse().ok().map(Lsn)).flatten()
 }
 
-fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Lsn>> {
+fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Lsn>> {
     let mut found: Vec<Lsn> = disk.list(dir)?.iter().filter_map(|name| lsn_of(name)).collect();
     found.sort_unstable();
     Ok(found)
@@ -88,7 +88,7 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
         resumes: None,
     };
     let extent = Extent::new(Arc::clone(file))?;
-    let mut moving: Vec<(StoredRecord, ExtentLocation)> = Vec::new();
+    let mut relocations: Vec<(StoredRecord, ExtentLocation)> = Vec::new();
     let mut synced = 0;
     let mut position = HEADER_BYTES as u64;
     let mut count = 0u32;
@@ -103,13 +103,13 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
         bytes.extend_from_slice(&chunk);
         file.write_all_at(&bytes, position)?;
         let start = extent.at(position + CHUNK_HEADER_BYTES as u64);
-        moving.extend(messages.into_iter().map(|(message, at)| (message, start.plus(at))));
+        relocations.extend(messages.into_iter().map(|(message, at)| (message, start.plus(at))));
         position += bytes.len() as u64;
         count += 1;
-        if !moving.is_empty() && position - synced >= MOVE_BYTES {
+        if !relocations.is_empty() && position - synced >= RELOCATE_BYTES {
             file.sync()?;
             synced = position;
-            move_all(&mut moving);
+            relocate(&mut relocations);
         }
     }
     let mut end = [0; CHUNK_HEADER_BYTES];
@@ -117,38 +117,38 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
     file.write_all_at(&end, position)?;
     file.write_all_at(&header.encode(), 0)?;
     file.sync()?;
-    move_all(&mut moving);
+    relocate(&mut relocations);
     Ok(position + CHUNK_HEADER_BYTES as u64)
 }
 
 /// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.
-fn move_all(moving: &mut Vec<(StoredRecord, ExtentLocation)>) {
-    for (message, place) in moving.drain(..) {
-        message.move_to(place);
+fn relocate(relocations: &mut Vec<(StoredRecord, ExtentLocation)>) {
+    for (message, location) in relocations.drain(..) {
+        message.move_to(location);
     }
 }
 
 /// True when a directory has a snapshot.
 pub(super) fn is_there(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
-    Ok(!all(disk, dir)?.is_empty())
+    Ok(!list(disk, dir)?.is_empty())
 }
 
 /// Removes snapshots that a newer one replaced.
 pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Result<()> {
-    for older in all(disk, dir)?.into_iter().filter(|lsn| *lsn < newest) {
+    for older in list(disk, dir)?.into_iter().filter(|lsn| *lsn < newest) {
         disk.remove(&path_of(dir, older))?;
     }
     Ok(())
 }
 
 /// Shows the newest snapshot, part by part; its header and its bytes. Who got parts and then an error forgets them.
-pub(super) fn show_newest(
+pub(super) fn replay_newest(
     disk: &dyn Disk,
     dir: &Path,
     id: ShardId,
     replay: &mut dyn Replay,
 ) -> Result<Option<(FileHeader, u64)>, OpenError> {
-    let Some(lsn) = all(disk, dir)?.pop() else {
+    let Some(lsn) = list(disk, dir)?.pop() else {
         return Ok(None);
     };
     let path = path_of(dir, lsn);
@@ -170,9 +170,9 @@ pub(super) fn show_newest(
     }
     let extent = Extent::new(Arc::clone(&file))?;
     let mut read = |buffer: &mut [u8], position| file.read_full_at(buffer, position);
-    let mut show = |position, part: &[u8]| replay.snapshot(lsn, part, Some(&extent.at(position)));
+    let mut visit = |position, part: &[u8]| replay.snapshot(lsn, part, Some(&extent.at(position)));
     let bytes = file.len()?;
-    match parts(&mut read, bytes, header.salt, &mut show)? {
+    match read_chunks(&mut read, bytes, header.salt, &mut visit)? {
         Ok(()) => Ok(Some((header, bytes))),
         Err(damage) => Err(damaged(damage)),
     }
@@ -197,11 +197,11 @@ pub(super) type SnapshotDamage = (u64, &'static str);
 
 /// Shows each chunk of a snapshot of `len` bytes and where its bytes stand, or nothing once if it has none. What was shown
 /// before damage was found is of no use.
-pub(super) fn parts(
+pub(super) fn read_chunks(
     read: &mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>,
     len: u64,
     salt: u32,
-    show: &mut dyn FnMut(u64, &[u8]),
+    visit: &mut dyn FnMut(u64, &[u8]),
 ) -> io::Result<Result<(), SnapshotDamage>> {
     let mut position = HEADER_BYTES as u64;
     let mut count = 0;
@@ -220,7 +220,7 @@ pub(super) fn parts(
                 return Ok(Err((position, "the snapshot has lost a part")));
             }
             if count == 0 {
-                show(start, &[]);
+                visit(start, &[]);
             }
             return Ok(Ok(()));
         }
@@ -232,7 +232,7 @@ pub(super) fn parts(
         if !is_whole {
             return Ok(Err((position, "a part of the snapshot is damaged")));
         }
-        show(start, &chunk);
+        visit(start, &chunk);
         position = end;
         count += 1;
     }

@@ -34,30 +34,30 @@ impl FileLog {
     }
 
     /// Bytes that a snapshot may have for which a file of the drain reserve is given up.
-    pub fn lends_bytes(&self) -> u64 {
+    pub fn lendable_bytes(&self) -> u64 {
         self.commits.options.segment_bytes_min / 2
     }
 
     /// Runs `work`, which writes a small snapshot, while one file of the drain reserve gives it room. Then the file is made
     /// again.
     pub fn with_lent_reserve<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.commits.lent.store(true, Ordering::Release);
+        self.commits.is_reserve_lent.store(true, Ordering::Release);
         // One that cannot be removed lends nothing: then `work` finds no room.
         let _ = self
             .commits
-            .with_writer(|writer| self.commits.give_up_reserve_file(writer));
+            .with_writer(|writer| self.commits.release_reserve_file(writer));
         let done = work();
-        self.commits.lent.store(false, Ordering::Release);
+        self.commits.is_reserve_lent.store(false, Ordering::Release);
         // Without room for it the disk is full, which is known.
         let _ = self.prepare();
         done
     }
 
     /// Removes the drain reserve of a log that holds no message; the next entry that adds makes it again.
-    pub fn give_up_reserve(&self) -> io::Result<()> {
+    pub fn release_reserve(&self) -> io::Result<()> {
         self.commits.with_writer(|writer| {
             while !writer.reserve.is_empty() {
-                self.commits.give_up_reserve_file(writer)?;
+                self.commits.release_reserve_file(writer)?;
             }
             Ok(())
         })

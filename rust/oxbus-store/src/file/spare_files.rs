@@ -34,7 +34,7 @@ impl GroupCommit {
     /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
     /// on in its place.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
-        if self.buffer().failure.is_some() || self.lent.load(Ordering::Acquire) {
+        if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
         }
         self.ensure_reserve(writer)?;

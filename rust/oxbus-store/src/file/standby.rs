@@ -10,7 +10,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::shard_log::Level;
 
@@ -27,57 +27,57 @@ struct StandbyTask {
 #[derive(Debug, Default)]
 pub(super) struct Standby {
     /// Whole after a panic: each field is set in one step, and says only what to do next.
-    asked: Mutex<StandbyTask>,
-    suspect: AtomicBool,
+    task: Mutex<StandbyTask>,
+    stalled: AtomicBool,
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
 impl Standby {
     /// Turns at the disk that began, and that ended.
-    pub(super) fn turns(&self) -> (u64, u64) {
+    pub(super) fn disk_operations(&self) -> (u64, u64) {
         let ended = self.ended.load(Ordering::Acquire);
         (self.begun.load(Ordering::Acquire), ended)
     }
 
     /// Somebody goes to the disk.
-    pub(super) fn begin_turn(&self) {
+    pub(super) fn begin_operation(&self) {
         self.begun.fetch_add(1, Ordering::Release);
     }
 
     /// Somebody came back from the disk.
-    pub(super) fn end_turn(&self) {
+    pub(super) fn end_operation(&self) {
         self.ended.fetch_add(1, Ordering::Release);
     }
 
     /// True while callers are to keep away from the disk.
-    pub(super) fn is_suspect(&self) -> bool {
-        self.suspect.load(Ordering::Acquire)
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Acquire)
     }
 
     /// Has callers keep away from the disk, or lets them at it again; true when that is new.
-    pub(super) fn distrust(&self, suspect: bool) -> bool {
-        self.suspect.swap(suspect, Ordering::AcqRel) != suspect
+    pub(super) fn set_stalled(&self, stalled: bool) -> bool {
+        self.stalled.swap(stalled, Ordering::AcqRel) != stalled
     }
 
     /// Asks for a level and for a spare file of so many bytes; true when a standby must be started.
-    pub(super) fn ask(&self, level: Option<Level>, spare_bytes: u64) -> bool {
-        let mut asked = whole(self.asked.lock());
-        asked.level = asked.level.max(level);
-        asked.spare_bytes = asked.spare_bytes.max(spare_bytes);
-        !std::mem::replace(&mut asked.running, true)
+    pub(super) fn request(&self, level: Option<Level>, spare_bytes: u64) -> bool {
+        let mut task = ignore_poison(self.task.lock());
+        task.level = task.level.max(level);
+        task.spare_bytes = task.spare_bytes.max(spare_bytes);
+        !std::mem::replace(&mut task.running, true)
     }
 
     /// What the standby does next; `None` when it ends, as nothing is asked of it.
     pub(super) fn next(&self) -> Option<(Option<Level>, u64)> {
-        let mut asked = whole(self.asked.lock());
-        let (level, spare_bytes) = (asked.level.take(), std::mem::take(&mut asked.spare_bytes));
-        asked.running = level.is_some() || spare_bytes > 0;
-        asked.running.then_some((level, spare_bytes))
+        let mut task = ignore_poison(self.task.lock());
+        let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));
+        task.running = level.is_some() || spare_bytes > 0;
+        task.running.then_some((level, spare_bytes))
     }
 
     /// The standby did not start.
-    pub(super) fn not_started(&self) {
-        whole(self.asked.lock()).running = false;
+    pub(super) fn start_failed(&self) {
+        ignore_poison(self.task.lock()).running = false;
     }
 }

@@ -17,9 +17,9 @@ use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, fence, fence_after_rm
 
 #[derive(Debug)]
 pub(super) struct Browsers {
-    inside: AtomicU32,
+    active: AtomicU32,
     /// Length of `retired`.
-    kept: AtomicUsize,
+    retired_len: AtomicUsize,
     retired: Mutex<Vec<StoredRecord>>,
 }
 
@@ -39,44 +39,44 @@ pub(super) enum BodyRemoval {
 impl Browsers {
     pub(super) fn new() -> Self {
         Self {
-            inside: AtomicU32::new(0),
-            kept: AtomicUsize::new(0),
+            active: AtomicU32::new(0),
+            retired_len: AtomicUsize::new(0),
             retired: Mutex::new(Vec::new()),
         }
     }
 
     /// Counts a browser in, until the result is dropped.
     pub(super) fn enter(&self) -> BrowseGuard<'_> {
-        self.inside.fetch_add(1, Ordering::SeqCst);
+        self.active.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         BrowseGuard(self)
     }
 
     /// Call it after a body left its slot, before its reference may be dropped.
     #[inline]
-    pub(super) fn left<'r>(&self, records: impl Iterator<Item = &'r StoredRecord>, leaving: BodyRemoval) {
-        match leaving {
+    pub(super) fn retain_if_browsed<'r>(&self, records: impl Iterator<Item = &'r StoredRecord>, removal: BodyRemoval) {
+        match removal {
             BodyRemoval::Swapped => fence_after_rmw(),
             BodyRemoval::Stored => fence(Ordering::SeqCst),
         }
-        if self.inside.load(Ordering::SeqCst) != 0 {
-            self.keep(records.cloned().collect());
+        if self.active.load(Ordering::SeqCst) != 0 {
+            self.retain(records.cloned().collect());
         }
     }
 
     #[cold]
-    fn keep(&self, records: Vec<StoredRecord>) {
+    fn retain(&self, records: Vec<StoredRecord>) {
         let mut retired = lock(&self.retired);
         retired.extend(records);
-        self.kept.store(retired.len(), Ordering::SeqCst);
+        self.retired_len.store(retired.len(), Ordering::SeqCst);
         self.free_unless_browsed(retired);
     }
 
     fn free_unless_browsed(&self, mut retired: crate::sync::MutexGuard<'_, Vec<StoredRecord>>) {
         fence(Ordering::SeqCst);
-        if self.inside.load(Ordering::SeqCst) == 0 {
+        if self.active.load(Ordering::SeqCst) == 0 {
             let freed = std::mem::take(&mut *retired);
-            self.kept.store(0, Ordering::SeqCst);
+            self.retired_len.store(0, Ordering::SeqCst);
             drop(retired);
             drop(freed);
         }
@@ -85,9 +85,9 @@ impl Browsers {
 
 impl Drop for BrowseGuard<'_> {
     fn drop(&mut self) {
-        let last = self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1;
+        let last = self.0.active.fetch_sub(1, Ordering::SeqCst) == 1;
         fence_after_rmw();
-        if last && self.0.kept.load(Ordering::SeqCst) > 0 {
+        if last && self.0.retired_len.load(Ordering::SeqCst) > 0 {
             self.0.free_unless_browsed(lock(&self.0.retired));
         }
     }

@@ -18,7 +18,7 @@ impl SlotLog {
     pub(super) fn claim_ready(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -39,7 +39,7 @@ impl SlotLog {
             }
             let segment = self.directory.get(number, &guard);
             if let Some(segment) = segment {
-                taken += self.claim_in(segment, visible, max - taken, hold, now, out, expired, &guard);
+                taken += self.claim_in(segment, visible, max - taken, mode, now, out, expired, &guard);
             }
             number += 1;
             if drained == number - 1 && first + len <= visible && segment.is_none_or(|segment| !segment.has_ready()) {
@@ -58,7 +58,7 @@ impl SlotLog {
         segment: &SlotSegment,
         visible: u64,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -76,10 +76,10 @@ impl SlotLog {
                 }
                 let wanted = lowest(bits, max - taken);
                 ahead = above(wanted);
-                taken += take_bits(segment, word, wanted, hold, now, out, expired);
+                taken += claim_bits(segment, word, wanted, mode, now, out, expired);
             }
         }
-        self.note_claimed(segment, hold, &out[out_before..], &expired[expired_before..], guard);
+        self.note_claimed(segment, mode, &out[out_before..], &expired[expired_before..], guard);
         taken
     }
 
@@ -87,7 +87,7 @@ impl SlotLog {
     pub(super) fn claim_numbers(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -104,8 +104,8 @@ impl SlotLog {
                 continue;
             }
             let (out_before, expired_before) = (out.len(), expired.len());
-            take_bits(segment, word, bit, hold, now, out, expired);
-            self.note_claimed(segment, hold, &out[out_before..], &expired[expired_before..], &guard);
+            claim_bits(segment, word, bit, mode, now, out, expired);
+            self.note_claimed(segment, mode, &out[out_before..], &expired[expired_before..], &guard);
         }
         out.len() - before
     }
@@ -114,36 +114,36 @@ impl SlotLog {
     fn note_claimed(
         &self,
         segment: &SlotSegment,
-        hold: ClaimMode,
+        mode: ClaimMode,
         taken: &[ClaimedMessage],
         expired: &[RemovedMessage],
         guard: &EpochGuard,
     ) {
-        if let ClaimMode::Lock { deadline } = hold
+        if let ClaimMode::Lock { deadline } = mode
             && !taken.is_empty()
         {
-            self.note_deadline(segment, deadline);
+            self.lower_earliest(segment, deadline);
         }
-        let taken_out = if hold == ClaimMode::Take { taken } else { &[] };
+        let taken_out = if mode == ClaimMode::Take { taken } else { &[] };
         let left = taken_out.len() + expired.len();
         if left > 0 {
             let records = taken_out.iter().map(|claimed| &claimed.record);
-            self.browsers.left(
+            self.browsers.retain_if_browsed(
                 records.chain(expired.iter().map(|removed| &removed.record)),
                 BodyRemoval::Stored,
             );
-            self.count_gone(segment, left, guard);
+            self.count_finished(segment, left, guard);
         }
     }
 }
 
 /// Takes those of the `wanted` messages of a word that are ready; how many are not over.
 #[inline]
-fn take_bits(
+fn claim_bits(
     segment: &SlotSegment,
     word: usize,
     wanted: u64,
-    hold: ClaimMode,
+    mode: ClaimMode,
     now: Timestamp,
     out: &mut Vec<ClaimedMessage>,
     expired: &mut Vec<RemovedMessage>,
@@ -157,10 +157,10 @@ fn take_bits(
         let counter = Counter(segment.first + offset as u64 + 1);
         if slot.expires_at() <= now {
             // SAFETY: we cleared the ready bit, so the slot is ours until we store its state.
-            expired.push(unsafe { leave(slot, counter) });
+            expired.push(unsafe { remove_expired(slot, counter) });
         } else {
             // SAFETY: as above.
-            out.push(unsafe { take(slot, counter, hold) });
+            out.push(unsafe { claim_slot(slot, counter, mode) });
             taken += 1;
         }
     }
@@ -191,14 +191,14 @@ fn above(bits: u64) -> u64 {
 /// # Safety
 /// The caller cleared the slot's ready bit.
 #[inline]
-unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage {
+unsafe fn claim_slot(slot: &Slot, counter: Counter, mode: ClaimMode) -> ClaimedMessage {
     let state = slot.state();
-    let (phase, deadline) = match hold {
+    let (phase, deadline) = match mode {
         ClaimMode::Lock { deadline } => (LOCKED, deadline),
         ClaimMode::Cache => (CACHED, Ticks::NEVER),
         ClaimMode::Take => (DONE, Ticks::NEVER),
     };
-    let held = state.held(phase, deadline);
+    let claimed_state = state.claimed(phase, deadline);
     let raw = slot.body();
     let record = if phase == DONE {
         // SAFETY: a ready slot owns its body, and a slot that is done does not: the reference moves to the receiver.
@@ -210,7 +210,7 @@ unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage
     let claimed = ClaimedMessage {
         key: LockKey {
             counter,
-            generation: held.generation(),
+            generation: claimed_state.generation(),
         },
         record,
         delivery_count: slot.delivery_count(state),
@@ -219,7 +219,7 @@ unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage
         deadline,
         deferred: false,
     };
-    slot.publish(held);
+    slot.publish(claimed_state);
     claimed
 }
 
@@ -227,7 +227,7 @@ unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage
 ///
 /// # Safety
 /// The caller cleared the slot's ready bit.
-unsafe fn leave(slot: &Slot, counter: Counter) -> RemovedMessage {
+unsafe fn remove_expired(slot: &Slot, counter: Counter) -> RemovedMessage {
     let state = slot.state();
     let removed = RemovedMessage {
         counter,

@@ -20,20 +20,19 @@ use crate::sync::MutexGuard;
 
 enum FetchedSlot<'g> {
     Slot(&'g SlotSegment, &'g Slot, SlotState),
-    Straggler,
+    Overflow,
 }
 
 impl SlotLog {
-    pub(super) fn fetch_deferred(
+    pub(super) fn lock_or_take_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
-        _ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         assert!(
-            hold != ClaimMode::Cache,
+            mode != ClaimMode::Cache,
             "a deferred message is locked or taken, never cached"
         );
         let guard = epoch::pin();
@@ -44,7 +43,7 @@ impl SlotLog {
                 .find(*counter, &guard)
                 .filter(|(_, slot, _)| slot.state().phase() != MOVED);
             let got = match found {
-                Some((segment, slot, _)) => seize(slot, now).map(|state| FetchedSlot::Slot(segment, slot, state)),
+                Some((segment, slot, _)) => mark_busy(slot, now).map(|state| FetchedSlot::Slot(segment, slot, state)),
                 None => None,
             };
             let got = got.or_else(|| {
@@ -56,7 +55,7 @@ impl SlotLog {
                     map = self.overflow.open();
                 }
                 let free = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
-                free.then_some(FetchedSlot::Straggler)
+                free.then_some(FetchedSlot::Overflow)
             });
             let Some(got) = got else {
                 for had in had {
@@ -71,15 +70,15 @@ impl SlotLog {
         let mut gone: Vec<&SlotSegment> = Vec::new();
         for (counter, had) in counters.iter().zip(had) {
             match had {
-                FetchedSlot::Slot(segment, slot, state) => match hold {
+                FetchedSlot::Slot(segment, slot, state) => match mode {
                     ClaimMode::Lock { deadline } => {
                         // SAFETY: the slot is busy by us.
                         out.push(unsafe { lock_busy(slot, *counter, state, deadline) });
-                        self.note_deadline(segment, deadline);
+                        self.lower_earliest(segment, deadline);
                     }
                     ClaimMode::Take | ClaimMode::Cache => {
                         slot.publish(state.into_phase(DEAD));
-                        let removed = self.take_body_stored(slot, *counter, state);
+                        let removed = self.take_body_after_store(slot, *counter, state);
                         gone.push(segment);
                         out.push(ClaimedMessage {
                             key: LockKey {
@@ -95,9 +94,9 @@ impl SlotLog {
                         });
                     }
                 },
-                FetchedSlot::Straggler => {
+                FetchedSlot::Overflow => {
                     let map = map.as_mut().expect("found in the map");
-                    out.push(map.lock_one_deferred(*counter, hold).expect("found in the map"));
+                    out.push(map.lock_one_deferred(*counter, mode).expect("found in the map"));
                 }
             }
         }
@@ -106,7 +105,7 @@ impl SlotLog {
         }
         // Last: a segment that becomes sparse may want the mutex of the map.
         for segment in gone {
-            self.count_gone(segment, 1, &guard);
+            self.count_finished(segment, 1, &guard);
         }
         Ok(())
     }
@@ -122,8 +121,8 @@ impl SlotLog {
             if let Some((segment, slot, _)) = self.find(counter, &guard) {
                 let state = slot.state();
                 let is_over = state.phase() == DEFERRED && slot.expires_at() <= now;
-                if is_over && slot.advance(state, state.into_phase(DEAD)) {
-                    expired.push(self.leave(segment, slot, counter, state, &guard));
+                if is_over && slot.compare_exchange(state, state.into_phase(DEAD)) {
+                    expired.push(self.finish_slot(segment, slot, counter, state, &guard));
                     continue;
                 }
                 // Looked at again: it may have moved meanwhile.
@@ -137,9 +136,10 @@ impl SlotLog {
 }
 
 /// Makes a deferred slot busy. `None` when it is not deferred, or its time is over.
-fn seize(slot: &Slot, now: Timestamp) -> Option<SlotState> {
+fn mark_busy(slot: &Slot, now: Timestamp) -> Option<SlotState> {
     let state = slot.state();
-    let seized = state.phase() == DEFERRED && slot.expires_at() > now && slot.advance(state, state.into_phase(BUSY));
+    let seized =
+        state.phase() == DEFERRED && slot.expires_at() > now && slot.compare_exchange(state, state.into_phase(BUSY));
     seized.then_some(state)
 }
 
@@ -152,12 +152,14 @@ unsafe fn lock_busy(slot: &Slot, counter: Counter, state: SlotState, deadline: T
     let delivery_count = if deadline == Ticks::NEVER {
         before
     } else {
-        slot::charged(before)
+        slot::add_delivery(before)
     };
-    if slot::carries(before, delivery_count) {
+    if slot::high_bits_differ(before, delivery_count) {
         slot.set_high_count(delivery_count);
     }
-    let held = state.held(DEFERRED_LOCKED, deadline).counting(delivery_count);
+    let held = state
+        .claimed(DEFERRED_LOCKED, deadline)
+        .with_delivery_count(delivery_count);
     let claimed = ClaimedMessage {
         key: LockKey {
             counter,

@@ -137,7 +137,7 @@ impl Directory {
     #[cold]
     pub(super) fn unlink(&self, segment: &SlotSegment, visible_segment: u64, guard: &EpochGuard) {
         debug_assert!(
-            segment.left() == 0 && segment.number < visible_segment,
+            segment.unfinished() == 0 && segment.number < visible_segment,
             "only a finished segment is unlinked"
         );
         let end = lock(&self.edit);

@@ -39,9 +39,9 @@ fn log_of(messages: u8) -> Arc<SlotLog> {
     Arc::new(log)
 }
 
-fn claim(log: &SlotLog, max: usize, hold: ClaimMode) -> Vec<ClaimedMessage> {
+fn claim(log: &SlotLog, max: usize, mode: ClaimMode) -> Vec<ClaimedMessage> {
     let (mut out, mut expired) = (Vec::new(), Vec::new());
-    log.claim(max, hold, NOW, &mut out, &mut expired);
+    log.claim(max, mode, NOW, &mut out, &mut expired);
     assert!(expired.is_empty());
     out
 }
@@ -260,7 +260,7 @@ fn deferred_messages_are_fetched_all_or_none() {
             let log = Arc::clone(&log);
             move || {
                 let mut out = Vec::new();
-                let had = log.lock_deferred(&counters, LOCK, NOW, Ticks(1), &mut out).is_ok();
+                let had = log.lock_deferred(&counters, LOCK, NOW, &mut out).is_ok();
                 assert_eq!(out.len(), if had { 2 } else { 0 });
                 had
             }

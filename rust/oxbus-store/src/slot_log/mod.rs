@@ -78,9 +78,9 @@ struct Cursors {
 /// Messages of one cell, lock-free.
 #[derive(Debug)]
 pub struct SlotLog {
-    ends: Cursors,
+    cursors: Cursors,
     /// No lock ends before this tick.
-    earliest: AtomicU64,
+    earliest_deadline: AtomicU64,
     /// Sweeps begun and sweeps ended; while they differ, `earliest` says nothing.
     sweeps_begun: AtomicU64,
     sweeps_ended: AtomicU64,
@@ -95,12 +95,12 @@ impl SlotLog {
     /// An empty log; the first message gets counter 1. It holds no segment until then.
     pub fn new() -> Self {
         Self {
-            ends: Cursors {
+            cursors: Cursors {
                 tail: AtomicU64::new(0),
                 visible: AtomicU64::new(0),
                 hint: AtomicU64::new(0),
             },
-            earliest: AtomicU64::new(Ticks::NEVER.0),
+            earliest_deadline: AtomicU64::new(Ticks::NEVER.0),
             sweeps_begun: AtomicU64::new(0),
             sweeps_ended: AtomicU64::new(0),
             locked_up_to: AtomicU64::new(0),
@@ -114,14 +114,14 @@ impl SlotLog {
     #[inline]
     fn find<'g>(&self, counter: Counter, guard: &'g EpochGuard) -> Option<(&'g SlotSegment, &'g Slot, usize)> {
         let index = counter.0.checked_sub(1)?;
-        let (number, offset) = segment::place(index);
+        let (number, offset) = segment::locate(index);
         let segment = self.directory.get(number, guard)?;
         Some((segment, &segment.slots[offset], offset))
     }
 
     #[inline]
     fn visible(&self) -> u64 {
-        self.ends.visible.load(Ordering::Acquire)
+        self.cursors.visible.load(Ordering::Acquire)
     }
 }
 
@@ -152,39 +152,39 @@ impl MessageStore for SlotLog {
     fn claim(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.claim_ready(max, hold, now, out, expired)
+        self.claim_ready(max, mode, now, out, expired)
     }
 
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.claim_numbers(counters, hold, now, out, expired)
+        self.claim_numbers(counters, mode, now, out, expired)
     }
 
     fn has_ready(&self) -> bool {
         self.any_ready()
     }
 
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        self.hand_out_cached(key, hold)
+    fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
+        self.claim_cached(key, mode)
     }
 
     fn release_cached(&self, keys: &[LockKey]) -> usize {
-        self.put_back_cached(keys)
+        self.release_cached_slots(keys)
     }
 
     fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
-        self.end_hold(key, outcome, ticks)
+        self.settle_slot(key, outcome, ticks)
     }
 
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
@@ -192,15 +192,15 @@ impl MessageStore for SlotLog {
     }
 
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        self.move_deadline(key, deadline, ticks)
+        self.renew_lock(key, deadline, ticks)
     }
 
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
-        self.charge_hold(key, max_delivery_count, ticks)
+        self.charge_lock(key, max_delivery_count, ticks)
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        self.change_key(key, generation, deadline, ticks)
+        self.rekey_lock(key, generation, deadline, ticks)
     }
 
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
@@ -210,12 +210,11 @@ impl MessageStore for SlotLog {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
-        ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        self.fetch_deferred(counters, hold, now, ticks, out)
+        self.lock_or_take_deferred(counters, mode, now, out)
     }
 
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
@@ -238,8 +237,8 @@ impl MessageStore for SlotLog {
         self.count_all()
     }
 
-    fn count_left(&self) -> u64 {
-        SlotLog::count_left(self)
+    fn approximate_count(&self) -> u64 {
+        SlotLog::approximate_count(self)
     }
 
     fn overhead_bytes(&self) -> usize {
@@ -249,11 +248,11 @@ impl MessageStore for SlotLog {
 
 impl NumberedStore for SlotLog {
     fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
-        Self::begin_with(next, messages)
+        Self::restore_from(next, messages)
     }
 
     fn next(&self) -> Counter {
-        Counter(self.ends.tail.load(Ordering::SeqCst) + 1)
+        Counter(self.cursors.tail.load(Ordering::SeqCst) + 1)
     }
 
     fn is_decided(&self, before: Counter) -> bool {
@@ -273,6 +272,6 @@ impl NumberedStore for SlotLog {
     }
 
     fn give_up(&self, first: Counter, count: usize) {
-        self.publish_nothing(first.0 - 1, count as u64);
+        self.publish_empty(first.0 - 1, count as u64);
     }
 }

@@ -22,7 +22,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 #[derive(Debug)]
 pub(super) struct OverflowMap {
     len: AtomicUsize,
-    earliest: AtomicU64,
+    earliest_deadline: AtomicU64,
     map: Mutex<OrderedStore>,
 }
 
@@ -30,7 +30,7 @@ impl OverflowMap {
     pub(super) fn new() -> Self {
         Self {
             len: AtomicUsize::new(0),
-            earliest: AtomicU64::new(Ticks::NEVER.0),
+            earliest_deadline: AtomicU64::new(Ticks::NEVER.0),
             map: Mutex::new(OrderedStore::new()),
         }
     }
@@ -57,7 +57,7 @@ impl OverflowMap {
     /// Publishes what changed in the map.
     pub(super) fn close(&self, map: MutexGuard<'_, OrderedStore>) {
         self.len.store(map.len(), Ordering::Release);
-        self.earliest.store(map.next_expiry().0, Ordering::Release);
+        self.earliest_deadline.store(map.next_expiry().0, Ordering::Release);
         drop(map);
     }
 
@@ -69,7 +69,7 @@ impl OverflowMap {
     }
 
     pub(super) fn earliest(&self) -> Ticks {
-        Ticks(self.earliest.load(Ordering::Acquire))
+        Ticks(self.earliest_deadline.load(Ordering::Acquire))
     }
 
     pub(super) fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
@@ -146,13 +146,13 @@ impl OverflowMap {
 
 impl SlotLog {
     /// Empties a wholly visible segment into the map when only deferred and scheduled messages are left in it.
-    pub(super) fn move_stragglers(&self, segment: &SlotSegment, guard: &EpochGuard) {
-        let is_straggler = |phase| matches!(phase, DEFERRED | SCHEDULED);
+    pub(super) fn move_to_overflow(&self, segment: &SlotSegment, guard: &EpochGuard) {
+        let may_move = |phase| matches!(phase, DEFERRED | SCHEDULED);
         let mut found = false;
         for slot in &segment.slots {
             let state = slot.state();
-            found |= is_straggler(state.phase());
-            if state.has_body() && !is_straggler(state.phase()) {
+            found |= may_move(state.phase());
+            if state.has_body() && !may_move(state.phase()) {
                 return;
             }
         }
@@ -168,7 +168,7 @@ impl SlotLog {
         for (offset, slot) in segment.slots.iter().enumerate() {
             let state = slot.state();
             // Who is fetched, settled or taken meanwhile stays; its end tries again.
-            if !is_straggler(state.phase()) || !slot.advance(state, state.into_phase(MOVED)) {
+            if !may_move(state.phase()) || !slot.compare_exchange(state, state.into_phase(MOVED)) {
                 continue;
             }
             let removed = self.take_body(slot, Counter(segment.first + offset as u64 + 1), state);
@@ -182,6 +182,6 @@ impl SlotLog {
             moved += 1;
         }
         self.overflow.close(map);
-        self.count_gone(segment, moved, guard);
+        self.count_finished(segment, moved, guard);
     }
 }

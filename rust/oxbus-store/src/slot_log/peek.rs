@@ -6,7 +6,7 @@
 use oxbus_model::Counter;
 
 use super::epoch;
-use super::segment::{place, span};
+use super::segment::{locate, span};
 use super::slot::{MOVED, Slot};
 use super::{PeekedMessage, PhaseCounts, SlotLog};
 use crate::StoredRecord;
@@ -27,7 +27,7 @@ impl SlotLog {
             index = head;
         }
         while index < visible && out.len() < end {
-            let (number, offset) = place(index);
+            let (number, offset) = locate(index);
             let (first, len) = span(number);
             let Some(segment) = self.directory.get(number, &guard) else {
                 unknown.get_or_insert(index);
@@ -74,12 +74,12 @@ impl SlotLog {
         let visible = self.visible();
         let mut counts = self.overflow.counts();
         let browsing = self.browsers.enter();
-        for number in self.directory.head()..=place(visible).0 {
+        for number in self.directory.head()..=locate(visible).0 {
             let Some(segment) = self.directory.get(number, &guard) else {
                 continue;
             };
             for slot in &segment.slots[..(visible.min(segment.end()) - segment.first) as usize] {
-                if let Some(phase) = slot.state_ordered().visible_phase() {
+                if let Some(phase) = slot.state_seq_cst().visible_phase() {
                     // SAFETY: we are counted in as a browser, and the state, read since, owns a body.
                     counts.add(phase, unsafe { StoredRecord::len_raw(slot.body()) });
                 }
@@ -90,19 +90,19 @@ impl SlotLog {
     }
 
     /// Messages of all phases, without a look at each: a step for each segment, and for each slot of the last ones.
-    pub(super) fn count_left(&self) -> u64 {
+    pub(super) fn approximate_count(&self) -> u64 {
         let guard = epoch::pin();
         let visible = self.visible();
         let mut left = self.overflow.len() as u64;
-        for number in self.directory.head()..=place(visible).0 {
+        for number in self.directory.head()..=locate(visible).0 {
             let Some(segment) = self.directory.get(number, &guard) else {
                 continue;
             };
             left += if segment.end() <= visible {
-                segment.left() as u64
+                segment.unfinished() as u64
             } else {
                 let seen = &segment.slots[..(visible - segment.first) as usize];
-                let has_message = |slot: &&Slot| slot.state_ordered().visible_phase().is_some();
+                let has_message = |slot: &&Slot| slot.state_seq_cst().visible_phase().is_some();
                 seen.iter().filter(has_message).count() as u64
             };
         }
@@ -116,7 +116,7 @@ impl Slot {
     /// # Safety
     /// The caller is counted in as a browser.
     unsafe fn peek(&self, counter: Counter) -> Option<PeekedMessage> {
-        let mut state = self.state_ordered();
+        let mut state = self.state_seq_cst();
         loop {
             let phase = state.visible_phase()?;
             // SAFETY: the state, read after the caller counted itself in, owns a body. Whoever removes or replaces it
@@ -132,7 +132,7 @@ impl Slot {
                 enqueued_at: self.enqueued_at(),
                 expires_at: self.expires_at(),
             };
-            let again = self.state_ordered();
+            let again = self.state_seq_cst();
             if again == state {
                 return Some(peeked);
             }

@@ -43,7 +43,7 @@ impl SlotLog {
     /// Read it before `visible`, and both before the bits.
     #[inline]
     pub(super) fn hint(&self) -> ReadyHint {
-        ReadyHint(self.ends.hint.load(Ordering::Acquire))
+        ReadyHint(self.cursors.hint.load(Ordering::Acquire))
     }
 
     /// Moves the hint up to `number`, when nobody moved it since `seen` was read.
@@ -52,7 +52,7 @@ impl SlotLog {
         let raised = seen.raised(number);
         // Losing is harmless: the next claim looks at a few segments more.
         let _ = self
-            .ends
+            .cursors
             .hint
             .compare_exchange(seen.0, raised.0, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -62,7 +62,7 @@ impl SlotLog {
     pub(super) fn lower_hint(&self, number: u64) {
         let mut seen = self.hint();
         while let Err(newer) =
-            self.ends
+            self.cursors
                 .hint
                 .compare_exchange_weak(seen.0, seen.lowered(number).0, Ordering::AcqRel, Ordering::Acquire)
         {

@@ -11,7 +11,9 @@
 //! - a [`Record`] is in memory: only a [`StoredRecord`] points to an allocation that says it is on disk, and such a one is a
 //!   reference to the extent in its place.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+#[cfg(not(loom))]
+use std::alloc::dealloc;
+use std::alloc::{Layout, alloc, alloc_zeroed, handle_alloc_error};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -138,7 +140,7 @@ impl StoredRecord {
         };
         let mut shared = SharedAllocation::allocate(size_of::<AtomicExtentLocation>(), fill);
         // SAFETY: the allocation is fresh, aligned to 8 like its content, and has room for a place.
-        unsafe { SharedAllocation::place_of(shared.0).write(place.into()) };
+        unsafe { SharedAllocation::location_of(shared.0).write(place.into()) };
         // SAFETY: nobody else knows the allocation yet.
         let header = unsafe { shared.0.as_mut() };
         header.len = header.len & COUNTED | ON_DISK | checked_len(len);
@@ -166,7 +168,7 @@ impl StoredRecord {
     /// The record, read from disk if it is there. An error means that it could not be read, or is not what was written.
     #[cfg(not(loom))]
     pub fn load(&self) -> std::io::Result<Record> {
-        match (self.in_memory(), self.placed()) {
+        match (self.in_memory(), self.extent_location()) {
             (Some(record), _) => Ok(record.clone()),
             (None, Some(placed)) => {
                 let mut read = Ok(());
@@ -179,8 +181,8 @@ impl StoredRecord {
 
     /// Where its bytes are now.
     #[cfg(not(loom))]
-    pub(crate) fn whereabouts(&self) -> RecordLocation<'_> {
-        match (self.in_memory(), self.placed()) {
+    pub(crate) fn location(&self) -> RecordLocation<'_> {
+        match (self.in_memory(), self.extent_location()) {
             (Some(record), _) => RecordLocation::Memory(record),
             (None, Some(placed)) => {
                 let (file, position) = placed.file();
@@ -193,17 +195,17 @@ impl StoredRecord {
     /// Reads it from another place from now on, if it is on disk. The same bytes must be there.
     #[cfg(not(loom))]
     pub fn move_to(&self, place: ExtentLocation) {
-        if let Some(placed) = self.placed() {
+        if let Some(placed) = self.extent_location() {
             placed.replace(place);
         }
     }
 
     #[cfg(not(loom))]
-    fn placed(&self) -> Option<&AtomicExtentLocation> {
+    fn extent_location(&self) -> Option<&AtomicExtentLocation> {
         // SAFETY: the content of an allocation that is on disk is a place, and lives as long as this reference.
         self.0
             .is_on_disk()
-            .then(|| unsafe { &*SharedAllocation::place_of(self.0.0) })
+            .then(|| unsafe { &*SharedAllocation::location_of(self.0.0) })
     }
 
     /// The pointer; its reference moves with it. Only [`StoredRecord::from_raw`] takes it back.
@@ -298,7 +300,7 @@ impl SharedAllocation {
 
     /// The content of an allocation that is on disk.
     #[cfg(not(loom))]
-    fn place_of(header: NonNull<RecordHeader>) -> *mut AtomicExtentLocation {
+    fn location_of(header: NonNull<RecordHeader>) -> *mut AtomicExtentLocation {
         // SAFETY: the allocation begins with a whole header.
         unsafe { header.add(1).cast::<AtomicExtentLocation>().as_ptr() }
     }
@@ -336,26 +338,23 @@ impl SharedAllocation {
         unsafe { std::slice::from_raw_parts(Self::content_of(self.0), self.len()) }
     }
 
+    /// Marks the allocation, so that a late reader is caught.
+    #[cfg(loom)]
+    fn free(&mut self) {
+        self.header().freed.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    #[cfg(not(loom))]
     #[inline(never)]
     fn free(&mut self) {
-        #[cfg(loom)]
-        self.header().freed.store(true, std::sync::atomic::Ordering::Relaxed);
-        #[cfg(loom)]
-        if true {
-            return;
-        }
-        #[cfg(not(loom))]
-        if self.is_on_disk() {
-            // SAFETY: the content is a place that nobody reads any more, and it is dropped once.
-            unsafe { Self::place_of(self.0).drop_in_place() };
-        }
-        let content = if self.is_on_disk() {
-            size_of::<u64>()
+        let content_len = if self.is_on_disk() {
+            // SAFETY: the content is a location that nobody reads any more, and it is dropped once.
+            unsafe { Self::location_of(self.0).drop_in_place() };
+            size_of::<AtomicExtentLocation>()
         } else {
             self.len()
         };
-        let layout = Self::layout(content);
-        #[cfg(not(loom))]
+        let layout = Self::layout(content_len);
         if self.header().len & COUNTED != 0 {
             memory::sub(self.0.as_ptr().addr(), layout.size());
         }

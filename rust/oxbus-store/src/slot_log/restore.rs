@@ -10,7 +10,7 @@ use oxbus_model::Counter;
 use super::directory::Directory;
 use super::epoch::{self, EpochGuard};
 use super::overflow::OverflowMap;
-use super::segment::place;
+use super::segment::locate;
 use super::slot::{FREE, MOVED, READY, Slot, SlotState};
 use super::{Cursors, SlotLog};
 use crate::message_store::{MessagePhase, RestoredMessage};
@@ -18,14 +18,14 @@ use crate::sync::{AtomicU64, Ordering};
 
 impl SlotLog {
     /// See [`NumberedStore::restore`](crate::NumberedStore::restore).
-    pub(super) fn begin_with(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
+    pub(super) fn restore_from(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         let tail = next.0 - 1;
         let (ready, waiting): (Vec<RestoredMessage>, Vec<RestoredMessage>) =
             messages.partition(|restored| restored.phase == MessagePhase::Ready);
         let first = ready.first().map_or(tail, |restored| restored.message.counter.0 - 1);
-        let first_segment = place(first).0;
+        let first_segment = locate(first).0;
         let log = Self {
-            ends: Cursors {
+            cursors: Cursors {
                 tail: AtomicU64::new(tail),
                 visible: AtomicU64::new(tail),
                 // A hint is a segment's number, under a version that begins at 0.
@@ -38,7 +38,7 @@ impl SlotLog {
         let guard = epoch::pin();
         let mut filled = None;
         for restored in ready {
-            let (number, offset) = place(restored.message.counter.0 - 1);
+            let (number, offset) = locate(restored.message.counter.0 - 1);
             if filled.is_some_and(|filled| filled != number) {
                 log.finish_segment(filled, tail, &guard);
             }
@@ -48,7 +48,7 @@ impl SlotLog {
             segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
         }
         log.finish_segment(filled, tail, &guard);
-        let (last, used) = place(tail);
+        let (last, used) = locate(tail);
         if used > 0 && filled != Some(last) {
             // The next message comes into the middle of it.
             log.directory.get_or_add(last, &guard);
@@ -67,11 +67,11 @@ impl SlotLog {
             debug_assert!(index < segment.end(), "the slots end first");
             if slot.state().phase() == FREE {
                 // Who looks for a deferred or scheduled message here goes on to the map.
-                slot.publish(SlotState::fresh(MOVED));
+                slot.publish(SlotState::new(MOVED));
                 gone += 1;
             }
         }
-        segment.add_gone(gone);
+        segment.add_finished(gone);
     }
 }
 
@@ -81,6 +81,6 @@ impl Slot {
         let message = restored.message;
         self.fill(message.record, message.enqueued_at, message.expires_at);
         self.set_high_count(message.delivery_count);
-        self.publish(SlotState::restored(READY, restored.generation).counting(message.delivery_count));
+        self.publish(SlotState::restored(READY, restored.generation).with_delivery_count(message.delivery_count));
     }
 }

@@ -20,6 +20,7 @@
 
 use oxbus_model::{Ticks, Timestamp};
 
+use crate::message_store::GENERATION_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{MessagePhase, StoredRecord};
 
@@ -47,16 +48,16 @@ pub(super) const MOVED: u64 = 9;
 pub(super) const BUSY: u64 = 10;
 
 /// A deadline this far from a tick is still read right, with room for locks of some hours.
-pub(super) const NEAR_MS: u64 = 1 << 26;
+pub(super) const DECODE_RANGE_MS: u64 = 1 << 26;
 
 const COUNT_BITS: u32 = 12;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
-const COUNT_AT: u32 = 4;
-const GENERATION_AT: u32 = 16;
-const GENERATION_MAX: u64 = (1 << 20) - 1;
-const DEADLINE_AT: u32 = 36;
+const COUNT_SHIFT: u32 = 4;
+const GENERATION_SHIFT: u32 = 16;
+const GENERATION_MASK: u64 = GENERATION_MAX as u64;
+const DEADLINE_SHIFT: u32 = 36;
 /// A lock without a deadline: all 28 bits. It is no delivery.
-const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_AT)) - 1;
+const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_SHIFT)) - 1;
 /// A delivery without a deadline of its own.
 const OPEN_END: u64 = NO_DEADLINE - 1;
 const TIME_BITS: u32 = 48;
@@ -69,13 +70,13 @@ pub(super) struct SlotState(pub(super) u64);
 
 impl SlotState {
     /// A message nobody has held.
-    pub(super) fn fresh(phase: u64) -> Self {
+    pub(super) fn new(phase: u64) -> Self {
         Self(phase)
     }
 
     /// A message that was held before: its next hold goes on from `generation`.
     pub(super) fn restored(phase: u64, generation: u32) -> Self {
-        Self(phase | (u64::from(generation) & GENERATION_MAX) << GENERATION_AT)
+        Self(phase | (u64::from(generation) & GENERATION_MASK) << GENERATION_SHIFT)
     }
 
     pub(super) fn phase(self) -> u64 {
@@ -83,12 +84,12 @@ impl SlotState {
     }
 
     pub(super) fn generation(self) -> u32 {
-        (self.0 >> GENERATION_AT & GENERATION_MAX) as u32
+        (self.0 >> GENERATION_SHIFT & GENERATION_MASK) as u32
     }
 
     /// Low bits of the delivery count.
     fn low_count(self) -> u64 {
-        self.0 >> COUNT_AT & COUNT_MAX
+        self.0 >> COUNT_SHIFT & COUNT_MAX
     }
 
     pub(super) fn is_locked(self) -> bool {
@@ -97,7 +98,7 @@ impl SlotState {
 
     /// True when somebody was given the message: its lock is not one without a deadline.
     pub(super) fn is_delivered(self) -> bool {
-        self.is_locked() && self.0 >> DEADLINE_AT != NO_DEADLINE
+        self.is_locked() && self.0 >> DEADLINE_SHIFT != NO_DEADLINE
     }
 
     /// True when the slot owns a body.
@@ -121,48 +122,48 @@ impl SlotState {
     /// The full deadline, read as the one within 37 h of `near`.
     #[inline]
     pub(super) fn deadline(self, near: Ticks) -> Ticks {
-        let short = self.0 >> DEADLINE_AT;
+        let short = self.0 >> DEADLINE_SHIFT;
         if short >= OPEN_END {
             return Ticks(Ticks::NEVER.0 - (NO_DEADLINE - short));
         }
-        let distance = short.wrapping_sub(near.0) << DEADLINE_AT;
-        let signed = distance as i64 >> DEADLINE_AT;
+        let distance = short.wrapping_sub(near.0) << DEADLINE_SHIFT;
+        let signed = distance as i64 >> DEADLINE_SHIFT;
         Ticks(near.0.saturating_add_signed(signed))
     }
 
     /// The same message in another phase, nobody's lock.
     pub(super) fn into_phase(self, phase: u64) -> Self {
-        let kept = self.0 & ((1 << DEADLINE_AT) - 1) & !0xF;
+        let kept = self.0 & ((1 << DEADLINE_SHIFT) - 1) & !0xF;
         Self(kept | phase)
     }
 
     /// The same message under a new hold.
-    pub(super) fn held(self, phase: u64, deadline: Ticks) -> Self {
-        let generation = (u64::from(self.generation()) + 1) & GENERATION_MAX;
-        Self(phase | self.low_count() << COUNT_AT | generation << GENERATION_AT).until(deadline)
+    pub(super) fn claimed(self, phase: u64, deadline: Ticks) -> Self {
+        let generation = (u64::from(self.generation()) + 1) & GENERATION_MASK;
+        Self(phase | self.low_count() << COUNT_SHIFT | generation << GENERATION_SHIFT).with_deadline(deadline)
     }
 
     /// The same message under another key.
-    pub(super) fn of_generation(self, generation: u32) -> Self {
-        let cleared = self.0 & !(GENERATION_MAX << GENERATION_AT);
-        Self(cleared | (u64::from(generation) & GENERATION_MAX) << GENERATION_AT)
+    pub(super) fn with_generation(self, generation: u32) -> Self {
+        let cleared = self.0 & !(GENERATION_MASK << GENERATION_SHIFT);
+        Self(cleared | (u64::from(generation) & GENERATION_MASK) << GENERATION_SHIFT)
     }
 
     /// The same hold with another deadline.
     #[inline]
-    pub(super) fn until(self, deadline: Ticks) -> Self {
+    pub(super) fn with_deadline(self, deadline: Ticks) -> Self {
         let mut short = deadline.0 & NO_DEADLINE;
         if short >= OPEN_END && deadline < Ticks::OPEN_END {
             // Two ticks in 74 h read like these: their locks hold up to two milliseconds longer.
             short = 0;
         }
-        Self(self.0 & ((1 << DEADLINE_AT) - 1) | short << DEADLINE_AT)
+        Self(self.0 & ((1 << DEADLINE_SHIFT) - 1) | short << DEADLINE_SHIFT)
     }
 
     /// With the low bits of `delivery_count`.
-    pub(super) fn counting(self, delivery_count: u32) -> Self {
+    pub(super) fn with_delivery_count(self, delivery_count: u32) -> Self {
         let low = u64::from(delivery_count) & COUNT_MAX;
-        Self(self.0 & !(COUNT_MAX << COUNT_AT) | low << COUNT_AT)
+        Self(self.0 & !(COUNT_MAX << COUNT_SHIFT) | low << COUNT_SHIFT)
     }
 }
 
@@ -177,7 +178,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn free() -> Self {
+    pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
             state: zero(),
@@ -202,7 +203,7 @@ impl Slot {
 
     /// The same, in one order with every sequentially consistent step.
     #[inline]
-    pub(super) fn state_ordered(&self) -> SlotState {
+    pub(super) fn state_seq_cst(&self) -> SlotState {
         SlotState(self.state.load(Ordering::SeqCst))
     }
 
@@ -214,7 +215,7 @@ impl Slot {
 
     /// Moves the state on from exactly `from`. The winner owns what `from` owned.
     #[inline]
-    pub(super) fn advance(&self, from: SlotState, to: SlotState) -> bool {
+    pub(super) fn compare_exchange(&self, from: SlotState, to: SlotState) -> bool {
         self.state
             .compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
@@ -258,12 +259,12 @@ impl Slot {
 }
 
 /// One delivery more; stays at the largest count a slot can hold.
-pub(super) fn charged(delivery_count: u32) -> u32 {
+pub(super) fn add_delivery(delivery_count: u32) -> u32 {
     let max = (HIGH_COUNT_MAX << COUNT_BITS | COUNT_MAX) as u32;
     (delivery_count + 1).min(max)
 }
 
 /// True when the high bits of the count differ too.
-pub(super) fn carries(before: u32, after: u32) -> bool {
+pub(super) fn high_bits_differ(before: u32, after: u32) -> bool {
     before >> COUNT_BITS != after >> COUNT_BITS
 }

@@ -4,7 +4,7 @@
 use oxbus_model::{Counter, Ticks, Timestamp};
 
 use super::SlotLog;
-use super::segment::{SlotSegment, place, span};
+use super::segment::{SlotSegment, locate, span};
 use super::slot::Slot;
 use crate::{ClaimMode, ClaimedMessage, LockKey, LockLost, MessageStore, NewMessage, Outcome, Record, SettleResult};
 
@@ -27,9 +27,9 @@ fn log_of(messages: u64) -> SlotLog {
     log
 }
 
-fn claim(log: &SlotLog, max: usize, hold: ClaimMode) -> Vec<ClaimedMessage> {
+fn claim(log: &SlotLog, max: usize, mode: ClaimMode) -> Vec<ClaimedMessage> {
     let mut out = Vec::new();
-    log.claim(max, hold, NOW, &mut out, &mut Vec::new());
+    log.claim(max, mode, NOW, &mut out, &mut Vec::new());
     out
 }
 
@@ -45,7 +45,7 @@ fn slot_has_four_words_and_places_follow_from_numbers() {
         let (first, len) = span(number);
         assert_eq!(first, next);
         for offset in 0..len {
-            assert_eq!(place(first + offset), (number, offset as usize));
+            assert_eq!(locate(first + offset), (number, offset as usize));
         }
         next += len;
     }
@@ -111,7 +111,6 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
         &[Counter(100), Counter(4_000)],
         ClaimMode::Lock { deadline },
         NOW,
-        Ticks(1),
         &mut out,
     );
     assert_eq!(fetched, Ok(()));
@@ -154,15 +153,11 @@ fn mixed_fetch_from_slots_and_stragglers_takes_all() {
         &[Counter(100), Counter(395), Counter(5)],
         ClaimMode::Take,
         NOW,
-        Ticks(1),
         &mut out,
     );
     assert_eq!(refused, Err(Counter(5)));
     let all: Vec<_> = deferred.iter().map(|claimed| claimed.key.counter).collect();
-    assert_eq!(
-        log.lock_deferred(&all, ClaimMode::Take, NOW, Ticks(1), &mut out),
-        Ok(())
-    );
+    assert_eq!(log.lock_deferred(&all, ClaimMode::Take, NOW, &mut out), Ok(()));
     assert!(
         out.iter()
             .zip(&all)
@@ -210,8 +205,7 @@ fn deferred_count_goes_on_past_the_low_bits() {
     ));
     for fetch in 1..=9_000 {
         let mut out = Vec::new();
-        log.lock_deferred(&[Counter(1)], LOCK, NOW, Ticks(1), &mut out)
-            .expect("deferred");
+        log.lock_deferred(&[Counter(1)], LOCK, NOW, &mut out).expect("deferred");
         assert_eq!(out[0].delivery_count, fetch);
         assert!(matches!(
             log.settle(out[0].key, Outcome::Release, Ticks(1)),
@@ -252,7 +246,7 @@ fn unknown_keys_are_lost() {
         assert!(matches!(log.settle(key, Outcome::Complete, Ticks(1)), Err(LockLost)));
         assert!(log.renew(key, Ticks(9), Ticks(1)).is_err());
         assert!(!log.holds(key, Ticks(1)));
-        assert_eq!(log.hand_out(key, LOCK), None);
+        assert_eq!(log.deliver_cached(key, LOCK), None);
         assert_eq!(log.release_cached(&[key]), 0);
         let mut lost = Vec::new();
         log.complete(&[key], Ticks(1), &mut lost);

@@ -38,13 +38,13 @@ pub struct Waiter<Q: Deref<Target = WaitQueue>> {
 }
 
 struct WaiterNode {
-    state: Mutex<WaitQueueState>,
+    state: Mutex<WaiterState>,
     notified: Condvar,
     callback: Option<NotifyCallback>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitQueueState {
+enum WaiterState {
     Waiting,
     Notified,
     Taken,
@@ -96,7 +96,7 @@ impl WaitQueue {
                 let Some(node) = nodes.pop_front() else { return };
                 self.waiting.store(nodes.len(), Ordering::Relaxed);
                 // Under the queue's mutex, so that a waiter that is not in the queue is notified.
-                *lock(&node.state) = WaitQueueState::Notified;
+                *lock(&node.state) = WaiterState::Notified;
                 node
             };
             node.notified.notify_one();
@@ -107,7 +107,7 @@ impl WaitQueue {
     }
 
     /// Takes `node` out of the queue. False when it was notified before.
-    fn forget(&self, node: &Arc<WaiterNode>) -> bool {
+    fn remove(&self, node: &Arc<WaiterNode>) -> bool {
         let mut nodes = lock(&self.nodes);
         let Some(place) = nodes.iter().position(|other| Arc::ptr_eq(other, node)) else {
             return false;
@@ -123,7 +123,7 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
     /// Look for work again before waiting.
     pub fn register(queue: Q, callback: Option<NotifyCallback>) -> Self {
         let node = Arc::new(WaiterNode {
-            state: Mutex::new(WaitQueueState::Waiting),
+            state: Mutex::new(WaiterState::Waiting),
             notified: Condvar::new(),
             callback,
         });
@@ -140,7 +140,7 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
     /// After false the waiter keeps its place in the queue; one whose notification was taken answers false at once.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let mut state = lock(&self.node.state);
-        if *state == WaitQueueState::Waiting {
+        if *state == WaiterState::Waiting {
             state = match timeout {
                 None => self.node.wait(state),
                 Some(timeout) => self.node.wait_for(state, timeout),
@@ -158,43 +158,39 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
 impl<Q: Deref<Target = WaitQueue>> Drop for Waiter<Q> {
     fn drop(&mut self) {
         let state = *lock(&self.node.state);
-        if state != WaitQueueState::Taken && !self.queue.forget(&self.node) {
+        if state != WaiterState::Taken && !self.queue.remove(&self.node) {
             self.queue.notify(1);
         }
     }
 }
 
-fn take(state: &mut WaitQueueState) -> bool {
-    let notified = *state == WaitQueueState::Notified;
+fn take(state: &mut WaiterState) -> bool {
+    let notified = *state == WaiterState::Notified;
     if notified {
-        *state = WaitQueueState::Taken;
+        *state = WaiterState::Taken;
     }
     notified
 }
 
 impl WaiterNode {
-    fn wait<'a>(&self, mut state: MutexGuard<'a, WaitQueueState>) -> MutexGuard<'a, WaitQueueState> {
-        while *state == WaitQueueState::Waiting {
+    fn wait<'a>(&self, mut state: MutexGuard<'a, WaiterState>) -> MutexGuard<'a, WaiterState> {
+        while *state == WaiterState::Waiting {
             state = self.notified.wait(state).expect("a thread panicked in the wait queue");
         }
         state
     }
 
     #[cfg(not(loom))]
-    fn wait_for<'a>(&self, state: MutexGuard<'a, WaitQueueState>, timeout: Duration) -> MutexGuard<'a, WaitQueueState> {
+    fn wait_for<'a>(&self, state: MutexGuard<'a, WaiterState>, timeout: Duration) -> MutexGuard<'a, WaiterState> {
         let waited = self
             .notified
-            .wait_timeout_while(state, timeout, |state| *state == WaitQueueState::Waiting);
+            .wait_timeout_while(state, timeout, |state| *state == WaiterState::Waiting);
         waited.expect("a thread panicked in the wait queue").0
     }
 
     /// loom has no time: a bounded wait ends at once.
     #[cfg(loom)]
-    fn wait_for<'a>(
-        &self,
-        state: MutexGuard<'a, WaitQueueState>,
-        _timeout: Duration,
-    ) -> MutexGuard<'a, WaitQueueState> {
+    fn wait_for<'a>(&self, state: MutexGuard<'a, WaiterState>, _timeout: Duration) -> MutexGuard<'a, WaiterState> {
         state
     }
 }
@@ -263,7 +259,7 @@ mod tests {
 
     use super::{Arc, WaitQueue, Waiter};
 
-    const NOT_LONG: Option<Duration> = Some(Duration::from_millis(5));
+    const SHORT: Option<Duration> = Some(Duration::from_millis(5));
 
     #[test]
     fn notifications_go_to_those_who_wait_longest() {
@@ -273,7 +269,7 @@ mod tests {
         assert_eq!(queue.waiters(), 1);
         assert!(waiters[0].wait(None));
         assert!(waiters[1].wait(None));
-        assert!(!waiters[2].wait(NOT_LONG));
+        assert!(!waiters[2].wait(SHORT));
         queue.notify_all();
         assert!(waiters[2].take_notification());
         assert!(!waiters[2].wait(None), "one that was notified answers at once");
@@ -283,7 +279,7 @@ mod tests {
     fn notification_without_waiters_is_not_kept() {
         let queue = WaitQueue::new();
         queue.notify(5);
-        assert!(!queue.register().wait(NOT_LONG));
+        assert!(!queue.register().wait(SHORT));
         assert_eq!(queue.waiters(), 0);
     }
 

@@ -56,12 +56,12 @@ impl Input<'_> {
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Shown {
+struct ReplayedLog {
     snapshot: Option<(Lsn, Vec<u8>)>,
     entries: Vec<(Lsn, Vec<u8>)>,
 }
 
-impl Replay for Shown {
+impl Replay for ReplayedLog {
     fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         assert!(self.entries.is_empty(), "before the entries");
         let (of, bytes) = self.snapshot.get_or_insert_default();
@@ -74,7 +74,7 @@ impl Replay for Shown {
     }
 }
 
-impl Shown {
+impl ReplayedLog {
     fn covered(&self) -> Lsn {
         self.snapshot.as_ref().map_or(Lsn::NONE, |(covered, _)| *covered)
     }
@@ -89,13 +89,13 @@ fn snapshot() -> Vec<u8> {
     b"the state after fourteen entries".repeat(20)
 }
 
-fn open(disk: &FaultDisk, salt: u32) -> Result<(FileLog, Shown), OpenError> {
+fn open(disk: &FaultDisk, salt: u32) -> Result<(FileLog, ReplayedLog), OpenError> {
     let options = FileLogOptions {
         segment_bytes_min: 8 << 10,
         segment_bytes_max: 16 << 10,
         ..FileLogOptions::new(ID, salt)
     };
-    let mut shown = Shown::default();
+    let mut shown = ReplayedLog::default();
     let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut shown)?;
     Ok((opened.log, shown))
 }
@@ -151,8 +151,8 @@ fn put(disk: &FaultDisk, path: &Path, bytes: Vec<u8>) {
 }
 
 /// Opens a log in every way there is; what the open showed.
-fn open_and_salvage(disk: &FaultDisk) -> (Shown, Result<(FileLog, Shown), OpenError>) {
-    let mut salvaged = Shown::default();
+fn open_and_salvage(disk: &FaultDisk) -> (ReplayedLog, Result<(FileLog, ReplayedLog), OpenError>) {
+    let mut salvaged = ReplayedLog::default();
     let report = salvage(disk, Path::new(DIR), Some(ID), &mut salvaged).expect("listed");
     let rising = salvaged.entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
     assert!(rising, "a salvage shows entries in the order of their numbers");
@@ -248,7 +248,7 @@ fn damaged(mut input: Input<'_>) {
         disk.set_bytes(path, bytes);
     }
     let (salvaged, opened) = open_and_salvage(&disk);
-    let as_written = |shown: &Shown| {
+    let as_written = |shown: &ReplayedLog| {
         if let Some(shown) = &shown.snapshot {
             assert_eq!(*shown, (COVERED, snapshot()));
         }

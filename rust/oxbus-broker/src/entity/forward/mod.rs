@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use oxbus_model::caps::HOPS_MAX;
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 
 pub(crate) use self::transfer::forget_origins;
@@ -63,7 +63,7 @@ impl Entity {
 
     /// Notes an entity that moves its messages here: it is looked at when this one is.
     pub(crate) fn add_source(&self, source: &Arc<Self>) {
-        let mut sources = whole(self.forwarding.sources.write());
+        let mut sources = ignore_poison(self.forwarding.sources.write());
         sources.retain(|known| known.strong_count() > 0);
         if !sources.iter().any(|known| known.ptr_eq(&Arc::downgrade(source))) {
             sources.push(Arc::downgrade(source));
@@ -72,7 +72,7 @@ impl Entity {
 
     /// The entities that move their messages here.
     fn known_sources(&self) -> Vec<Arc<Self>> {
-        let known = whole(self.forwarding.sources.read());
+        let known = ignore_poison(self.forwarding.sources.read());
         known.iter().filter_map(Weak::upgrade).collect()
     }
 

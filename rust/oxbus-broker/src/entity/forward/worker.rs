@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, RwLock, Weak};
 
 use oxbus_log::event;
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::{try_whole, whole};
+use oxbus_model::sync::{ignore_poison, try_ignore_poison};
 use oxbus_model::{Moment, Ticks};
 use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, Outcome};
 
@@ -106,7 +106,7 @@ impl Forwarding {
     fn acquire(&self) -> Option<MutexGuard<'_, BlockedMessages>> {
         // Asked before the turn is seen taken here; given back before what was asked is looked at there: one sees the other.
         fence(Ordering::SeqCst);
-        let turn = match try_whole(self.blocked.try_lock()) {
+        let turn = match try_ignore_poison(self.blocked.try_lock()) {
             Some(turn) => turn,
             None if IS_FORWARDING.get() || !self.budget_spent.load(Ordering::SeqCst) => return None,
             None => self.wait_for_lock(),
@@ -117,7 +117,7 @@ impl Forwarding {
 
     fn wait_for_lock(&self) -> MutexGuard<'_, BlockedMessages> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let turn = whole(self.blocked.lock());
+        let turn = ignore_poison(self.blocked.lock());
         self.waiters.fetch_sub(1, Ordering::SeqCst);
         turn
     }
@@ -394,7 +394,7 @@ impl Entity {
         if !self.is_forwarding(sub_queue) {
             return (0, 0);
         }
-        let blocked = whole(self.forwarding.blocked.lock());
+        let blocked = ignore_poison(self.forwarding.blocked.lock());
         blocked.count((sub_queue, index))
     }
 }
@@ -402,7 +402,7 @@ impl Entity {
 /// Makes the hold on a message one that can end.
 fn lock(cell: &Cell, sub_queue: SubQueue, key: LockKey) -> Option<LockKey> {
     let deadline = Ticks::NEVER;
-    cell.store(sub_queue).hand_out(key, ClaimMode::Lock { deadline })
+    cell.store(sub_queue).deliver_cached(key, ClaimMode::Lock { deadline })
 }
 
 /// Ends the hold on a message that goes back to its place.

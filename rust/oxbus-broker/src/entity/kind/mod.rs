@@ -11,7 +11,7 @@ use oxbus_store::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use oxbus_model::tier::Plan;
+use oxbus_model::tier::ServicePlan;
 use oxbus_model::{EntityKind, Error, ErrorKind, Result, Timestamp};
 
 pub(crate) use self::append::PendingSend;
@@ -76,8 +76,12 @@ impl KindState {
     }
 
     /// The plan that bounds its messages: to a subscription nobody sends, so it has no tier's limit of its own.
-    pub(super) fn plan(&self, plan: Plan) -> Plan {
-        if self.tag().is_sent_to() { plan } else { Plan::default() }
+    pub(super) fn plan(&self, plan: ServicePlan) -> ServicePlan {
+        if self.tag().accepts_sends() {
+            plan
+        } else {
+            ServicePlan::default()
+        }
     }
 
     /// How often a message may be stored that comes in.

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock, Weak};
 
 use oxbus_model::Result;
 use oxbus_model::rules::RuleSettings;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::Entity;
 use crate::filter::Rule;
@@ -54,11 +54,11 @@ impl Subscription {
     }
 
     fn rules(&self) -> Vec<CompiledRule> {
-        whole(self.rules.read()).clone()
+        ignore_poison(self.rules.read()).clone()
     }
 
     fn set_rules(&self, rules: Vec<CompiledRule>) {
-        *whole(self.rules.write()) = rules;
+        *ignore_poison(self.rules.write()) = rules;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use oxbus_model::rules::FilterSettings;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::{CompiledRule, Entity, KindState};
 use crate::filter::{Rule, TopicRules};
@@ -46,7 +46,7 @@ impl Topic {
     }
 
     pub(super) fn subscribers(&self) -> Arc<Subscribers> {
-        Arc::clone(&*whole(self.subscribers.read()))
+        Arc::clone(&*ignore_poison(self.subscribers.read()))
     }
 }
 
@@ -65,7 +65,7 @@ impl Entity {
     pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
         let KindState::Topic(topic) = &self.kind else { return };
         let rules = OnceLock::new();
-        *whole(topic.subscribers.write()) = Arc::new(Subscribers { entities, rules });
+        *ignore_poison(topic.subscribers.write()) = Arc::new(Subscribers { entities, rules });
     }
 
     /// Makes later sends to a topic go by the rules that its subscriptions have now.

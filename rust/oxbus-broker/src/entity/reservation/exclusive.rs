@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
@@ -35,14 +35,14 @@ impl ExclusiveLock {
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             let woken = self.released.wait_timeout(is_locked, CANCELLATION_CHECK_INTERVAL);
-            is_locked = whole(woken).0;
+            is_locked = ignore_poison(woken).0;
         }
         *is_locked = true;
         Ok(ExclusiveGuard(self))
     }
 
     fn flag(&self) -> MutexGuard<'_, bool> {
-        whole(self.is_locked.lock())
+        ignore_poison(self.is_locked.lock())
     }
 }
 

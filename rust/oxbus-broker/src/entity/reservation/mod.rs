@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use oxbus_model::hash::partition_of;
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Moment, Result, Ticks, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::shard_log::SpaceClass;
@@ -59,7 +59,7 @@ impl Default for Consumers {
 
 impl Consumers {
     fn known(&self) -> MutexGuard<'_, ConsumerMap> {
-        whole(self.known.lock())
+        ignore_poison(self.known.lock())
     }
 
     fn all(&self) -> Vec<Arc<Consumer>> {

@@ -4,7 +4,7 @@
 use oxbus_model::name::SubQueue;
 use oxbus_model::varint;
 use oxbus_model::{Counter, Identity, Timestamp};
-use oxbus_store::extent::check_of;
+use oxbus_store::extent::checksum_of;
 
 use super::consumer::ConsumerRecord;
 use super::event::{DeliveryRecord, EntityId, FanOutCopy, JournalEvent, Origin, StoredPhase};
@@ -39,7 +39,7 @@ fn push_all(out: &mut Vec<u8>, values: &[u64]) {
 
 pub(super) fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
     varint::push_bytes(out, bytes);
-    out.extend_from_slice(&check_of(bytes));
+    out.extend_from_slice(&checksum_of(bytes));
 }
 
 fn push_rest(out: &mut Vec<u8>, phase: StoredPhase) {

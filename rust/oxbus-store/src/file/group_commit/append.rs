@@ -29,17 +29,17 @@ impl GroupCommit {
         self: &Arc<Self>,
         expected: Lsn,
         entry: &[u8],
-        room: SpaceClass,
+        space: SpaceClass,
         level: Level,
         mut done: Option<LevelCallback>,
         wait: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError> {
         loop {
-            match self.take(expected, entry, room, level, &mut done) {
-                Ok(place) => return Ok(place),
+            match self.try_append(expected, entry, space, level, &mut done) {
+                Ok(location) => return Ok(location),
                 Err(BufferError::For(error)) => return Err(error),
-                Err(BufferError::UntilWritten) if self.is_suspect() => self.wait_for_room(0, wait)?,
-                Err(BufferError::UntilSpare(bytes)) if self.is_suspect() => self.wait_for_room(bytes, wait)?,
+                Err(BufferError::UntilWritten) if self.is_stalled() => self.wait_for_room(0, wait)?,
+                Err(BufferError::UntilSpare(bytes)) if self.is_stalled() => self.wait_for_room(bytes, wait)?,
                 Err(BufferError::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
                 Err(BufferError::UntilSpare(bytes)) => {
                     // A full disk is noted: the next look finds it.
@@ -54,27 +54,27 @@ impl GroupCommit {
     }
 
     /// True when an entry of so many bytes is taken at once, or refused: nobody need go to a disk that may hang.
-    pub(in crate::file) fn has_room(&self, bytes: usize, room: SpaceClass) -> bool {
-        if !self.is_suspect() {
+    pub(in crate::file) fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
+        if !self.is_stalled() {
             return true;
         }
         let buffer = self.buffer();
-        buffer.failure.is_some() || self.check_room(&buffer, bytes, room).is_ok()
+        buffer.failure.is_some() || self.check_room(&buffer, bytes, space).is_ok()
     }
 
     /// Waits until that is so.
     pub(in crate::file) fn make_room(
         self: &Arc<Self>,
         bytes: usize,
-        room: SpaceClass,
+        space: SpaceClass,
         wait: &Wait<'_>,
     ) -> Result<(), AppendError> {
         loop {
             let buffer = self.buffer();
-            if buffer.failure.is_some() || !self.is_suspect() {
+            if buffer.failure.is_some() || !self.is_stalled() {
                 return Ok(());
             }
-            let checked = self.check_room(&buffer, bytes, room);
+            let checked = self.check_room(&buffer, bytes, space);
             drop(buffer);
             match checked {
                 Ok(_) => return Ok(()),
@@ -90,9 +90,9 @@ impl GroupCommit {
         &self,
         buffer: &Buffer,
         entry_bytes: usize,
-        room: SpaceClass,
+        space: SpaceClass,
     ) -> Result<(u64, Option<SegmentSource>), BufferError> {
-        let adds = room == SpaceClass::Adds;
+        let adds = space == SpaceClass::Adds;
         if adds && self.is_full() {
             return Err(BufferError::For(AppendError::Full));
         }
@@ -100,8 +100,12 @@ impl GroupCommit {
         let bytes = frame::entry_bytes(entry_bytes);
         let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
         // A segment that only drains stays so.
-        let left_bytes = if adds && buffer.drains { 0 } else { buffer.left_bytes };
-        let overflows = left_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
+        let available_bytes = if adds && buffer.drains {
+            0
+        } else {
+            buffer.available_bytes
+        };
+        let overflows = available_bytes < needed || buffer.frame.len() + bytes > FRAME_BYTES_MAX;
         if overflows && !begins {
             return Err(BufferError::UntilWritten);
         }
@@ -109,7 +113,7 @@ impl GroupCommit {
         if adds && buffer.reserve.len() < segment::RESERVE.len() {
             return Err(BufferError::UntilSpare(with_header));
         }
-        if left_bytes >= needed {
+        if available_bytes >= needed {
             return Ok((needed, None));
         }
         if buffer.spare_bytes >= with_header {
@@ -128,11 +132,11 @@ impl GroupCommit {
     }
 
     /// Takes an entry into the buffer, or says what must be done first.
-    fn take(
+    fn try_append(
         &self,
         expected: Lsn,
         entry: &[u8],
-        room: SpaceClass,
+        space: SpaceClass,
         level: Level,
         done: &mut Option<LevelCallback>,
     ) -> Result<Option<ExtentLocation>, BufferError> {
@@ -144,23 +148,23 @@ impl GroupCommit {
         if buffer.next != expected {
             return Err(BufferError::For(AppendError::Conflict { next: buffer.next }));
         }
-        let (needed, follows) = self.check_room(buffer, entry.len(), room)?;
-        if let Some(follows) = follows {
-            let (extent, bytes) = match follows {
+        let (needed, source) = self.check_room(buffer, entry.len(), space)?;
+        if let Some(source) = source {
+            let (extent, bytes) = match source {
                 SegmentSource::Spare => (buffer.spare.take(), std::mem::take(&mut buffer.spare_bytes)),
                 SegmentSource::Reserve => {
                     let (extent, bytes) = buffer.reserve.remove(0);
                     (Some(extent), bytes)
                 }
             };
-            buffer.begin(extent, bytes, follows == SegmentSource::Reserve);
-            buffer.promised = Some(follows);
+            buffer.begin_segment(extent, bytes, source == SegmentSource::Reserve);
+            buffer.source = Some(source);
         }
         frame::push_entry(&mut buffer.frame, entry);
-        buffer.left_bytes -= needed;
+        buffer.available_bytes -= needed;
         buffer.position += needed;
         let start = buffer.position - frame::entry_bytes(entry.len()) as u64 + ENTRY_HEADER_BYTES as u64;
-        let place = buffer.extent.as_ref().map(|extent| extent.at(start));
+        let location = buffer.extent.as_ref().map(|extent| extent.at(start));
         buffer.entries += 1;
         buffer.next = expected.next();
         if let Some(done) = done.take() {
@@ -170,23 +174,23 @@ impl GroupCommit {
                 done,
             });
         }
-        Ok(place)
+        Ok(location)
     }
 }
 
 impl Buffer {
     /// Has the next entry begin a segment, if it is entry `lsn` and nothing is on its way; false otherwise.
     pub(in crate::file) fn end_segment(&mut self, lsn: Lsn) -> bool {
-        let is_idle = self.entries == 0 && self.promised.is_none() && self.next == lsn;
+        let is_idle = self.entries == 0 && self.source.is_none() && self.next == lsn;
         if is_idle {
-            (self.left_bytes, self.extent, self.drains, self.may_fold) = (0, None, false, false);
+            (self.available_bytes, self.extent, self.drains, self.may_fold) = (0, None, false, false);
         }
         is_idle
     }
 
     /// The next entries go to a file that has so many bytes.
-    pub(super) fn begin(&mut self, extent: Option<Extent>, bytes: u64, drains: bool) {
-        self.left_bytes = bytes - HEADER_BYTES as u64;
+    pub(super) fn begin_segment(&mut self, extent: Option<Extent>, bytes: u64, drains: bool) {
+        self.available_bytes = bytes - HEADER_BYTES as u64;
         self.extent = extent;
         self.position = HEADER_BYTES as u64;
         self.drains = drains;

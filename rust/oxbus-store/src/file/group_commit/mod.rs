@@ -18,7 +18,7 @@
 //!   without one is refused before it gets a number;
 //! - an entry that adds is taken while the drain reserve is whole, and takes nothing of it (`reserve`).
 //!
-//! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `settle_up`
+//! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `notify_waiters`
 //! after that, which calls those who wait and runs callbacks with no mutex held; who wrote in order to sync calls it after
 //! the sync.
 
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::FileLogOptions;
 use super::committers::SyncRequest;
@@ -48,7 +48,7 @@ use crate::shard_log::{AppendError, AppendOutcome, Level, LevelCallback, LogFail
 use waiters::CommitWaiters;
 
 /// A buffer with more room is given back after its frame is written.
-const KEPT_BYTES_MAX: usize = 128 << 10;
+const IDLE_FRAME_BYTES_MAX: usize = 128 << 10;
 
 /// Entries that wait to be written.
 pub(super) struct Buffer {
@@ -57,7 +57,7 @@ pub(super) struct Buffer {
     frame: Vec<u8>,
     entries: u32,
     /// Bytes not promised to entries yet: of the current segment, or of the spare file once an entry needs that.
-    left_bytes: u64,
+    available_bytes: u64,
     /// Where the next byte of the frame will stand.
     extent: Option<Extent>,
     position: u64,
@@ -68,7 +68,7 @@ pub(super) struct Buffer {
     /// Files of the drain reserve that are not promised.
     pub(super) reserve: Vec<(Extent, u64)>,
     /// The file that the entries in the frame begin, when they are the first of a segment.
-    promised: Option<SegmentSource>,
+    source: Option<SegmentSource>,
     /// The segment that entries go to only drains.
     pub(super) drains: bool,
     /// The last segments only drain, and may be folded into one.
@@ -140,7 +140,7 @@ pub(super) struct GroupCommit {
     epoch: u64,
     /// A panic with it ends the log (`buffer`).
     buffer: Mutex<Buffer>,
-    pub(super) asking: SyncRequest,
+    pub(super) sync_request: SyncRequest,
     pub(super) standby: Standby,
     /// Changed in a turn, or with the buffer: a panic ends the log.
     writer: Mutex<Writer>,
@@ -150,7 +150,7 @@ pub(super) struct GroupCommit {
     /// The spare file could not be made: the disk is full.
     pub(super) full: AtomicBool,
     /// A file of the drain reserve gives its room to a snapshot.
-    pub(super) lent: AtomicBool,
+    pub(super) is_reserve_lent: AtomicBool,
     pub(super) disk_bytes: AtomicU64,
 }
 
@@ -222,13 +222,13 @@ impl GroupCommit {
                 next: start.last.next(),
                 frame: fresh_frame(Vec::new()),
                 entries: 0,
-                left_bytes: 0,
+                available_bytes: 0,
                 extent: None,
                 position: 0,
                 spare_bytes: 0,
                 spare: None,
                 reserve: start.reserve.iter().map(Spare::room).collect(),
-                promised: None,
+                source: None,
                 drains: false,
                 may_fold,
                 unsynced: None,
@@ -237,7 +237,7 @@ impl GroupCommit {
                 ended: Vec::new(),
                 failure: None,
             }),
-            asking: SyncRequest::default(),
+            sync_request: SyncRequest::default(),
             standby: Standby::default(),
             writer: Mutex::new(Writer {
                 finished: start.finished,
@@ -257,7 +257,7 @@ impl GroupCommit {
             written: AtomicU64::new(start.last.0),
             synced: AtomicU64::new(start.last.0),
             full: AtomicBool::new(false),
-            lent: AtomicBool::new(false),
+            is_reserve_lent: AtomicBool::new(false),
             disk_bytes: AtomicU64::new(disk_bytes),
         }
     }
@@ -288,7 +288,7 @@ impl GroupCommit {
     /// Takes the log out of service.
     pub(super) fn end(&self, failure: LogFailure) {
         self.fail(failure);
-        self.settle_up();
+        self.notify_waiters();
     }
 
     fn fail(&self, failure: LogFailure) {
@@ -318,7 +318,7 @@ impl GroupCommit {
 
     /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
     pub(super) fn write_pending(&self, writer: &mut Writer, level: Level) {
-        let (mut frame, entries, last, follows) = {
+        let (mut frame, entries, last, source) = {
             let mut buffer = self.buffer();
             if buffer.failure.is_some() || buffer.entries == 0 {
                 return;
@@ -329,15 +329,15 @@ impl GroupCommit {
                 std::mem::replace(&mut buffer.frame, empty),
                 entries,
                 Lsn(buffer.next.0 - 1),
-                buffer.promised.take(),
+                buffer.source.take(),
             )
         };
         let first = Lsn(last.0 + 1 - u64::from(entries));
-        let _turn = self.turn();
-        let begun = follows.map_or(Ok(()), |follows| self.begin_segment(writer, first, follows));
+        let _guard = self.enter_disk();
+        let begun = source.map_or(Ok(()), |source| self.begin_segment(writer, first, source));
         let result = begun.and_then(|()| self.write_frame(writer, &mut frame, entries, first, level));
         // A long frame's buffer is not kept for short ones: there are two per shard.
-        if frame.capacity() <= KEPT_BYTES_MAX {
+        if frame.capacity() <= IDLE_FRAME_BYTES_MAX {
             writer.empty = frame;
         }
         match result {
@@ -345,7 +345,7 @@ impl GroupCommit {
                 let file = writer.current.as_ref().map(|segment| &segment.file);
                 self.advance(Level::Written, last, file);
                 if level == Level::Written && writer.nears_end() {
-                    self.asking.ask();
+                    self.sync_request.request();
                 }
             }
             Err(error) => self.fail(LogFailure::of(&error)),
@@ -381,15 +381,15 @@ impl GroupCommit {
     }
 
     /// Finishes the current segment and begins the next one, whose first entry is `first`.
-    fn begin_segment(&self, writer: &mut Writer, first: Lsn, follows: SegmentSource) -> io::Result<()> {
+    fn begin_segment(&self, writer: &mut Writer, first: Lsn, source: SegmentSource) -> io::Result<()> {
         if let Some(current) = &writer.current {
             // Who reads a segment with a successor relies on it.
-            let syncing = whole(self.syncer.lock());
+            let syncing = ignore_poison(self.syncer.lock());
             current.file.sync()?;
             drop(syncing);
             self.advance(Level::Synced, Lsn(first.0 - 1), None);
         }
-        let (file, drains) = match follows {
+        let (file, drains) = match source {
             SegmentSource::Spare => (writer.spare.take().expect("promised to these entries"), false),
             SegmentSource::Reserve => (writer.reserve.remove(0), true),
         };
@@ -432,7 +432,7 @@ impl GroupCommit {
             buffer.unsynced.take()
         };
         let Some((file, target)) = unsynced else { return };
-        let _turn = self.turn();
+        let _guard = self.enter_disk();
         match file.sync() {
             Ok(()) => self.advance(Level::Synced, target, None),
             Err(error) => self.fail(LogFailure::of(&error)),

@@ -17,14 +17,14 @@ use crate::file::committers::CommitTarget;
 use crate::shard_log::{AppendError, Level, LogFailure, Lsn};
 
 /// Between two questions whether to leave.
-const ASK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Somebody is at the disk, until it is dropped.
 pub(in crate::file) struct DiskGuard<'a>(&'a GroupCommit);
 
 impl Drop for DiskGuard<'_> {
     fn drop(&mut self) {
-        self.0.standby.end_turn();
+        self.0.standby.end_operation();
         if std::thread::panicking() {
             // What it had taken to write is lost: nobody may wait for it.
             self.0.end(LogFailure::Panicked);
@@ -33,68 +33,73 @@ impl Drop for DiskGuard<'_> {
 }
 
 impl GroupCommit {
-    pub(in crate::file) fn turn(&self) -> DiskGuard<'_> {
-        self.standby.begin_turn();
+    pub(in crate::file) fn enter_disk(&self) -> DiskGuard<'_> {
+        self.standby.begin_operation();
         DiskGuard(self)
     }
 
     /// True while the disk may hang.
-    pub(in crate::file) fn is_suspect(&self) -> bool {
-        self.standby.is_suspect() || self.disk.may_hang()
+    pub(in crate::file) fn is_stalled(&self) -> bool {
+        self.standby.is_stalled() || self.disk.may_hang()
     }
 
     /// Has callers keep away from the disk, or lets them at it again.
-    pub(in crate::file) fn distrust(&self, suspect: bool) {
-        if self.standby.distrust(suspect) {
+    pub(in crate::file) fn set_stalled(&self, stalled: bool) {
+        if self.standby.set_stalled(stalled) {
             // Those who wait for somebody at the disk move over.
             self.wake();
         }
     }
 
     /// Waits until the standby has brought an entry to a level. Who leaves ends the log.
-    pub(super) fn commit_aside(self: &Arc<Self>, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError> {
+    pub(super) fn commit_on_standby(
+        self: &Arc<Self>,
+        lsn: Lsn,
+        level: Level,
+        wait: &Wait<'_>,
+    ) -> Result<(), AppendError> {
         loop {
             if let Some(result) = self.outcome(lsn, level) {
                 return result;
             }
             if wait.is_over() {
-                self.end(LogFailure::Silent);
+                self.end(LogFailure::Unresponsive);
                 continue;
             }
-            self.ask(Some(level), 0);
-            self.wait(lsn, level, WakeRole::Follows, Some(ASK_EVERY), || true);
+            self.request_standby(Some(level), 0);
+            self.wait(lsn, level, WakeRole::Follower, Some(CHECK_INTERVAL), || true);
         }
     }
 
     /// One step of a wait for room: asks for it and sleeps for a moment.
     pub(super) fn wait_for_room(self: &Arc<Self>, spare_bytes: u64, wait: &Wait<'_>) -> Result<(), AppendError> {
         if wait.is_over() {
-            return Err(AppendError::Late);
+            return Err(AppendError::TimedOut);
         }
-        self.ask(Some(Level::Written), spare_bytes);
+        self.request_standby(Some(Level::Written), spare_bytes);
         // What is in the buffer, or for a spare file a moment.
         let next = self.next();
         let lsn = if spare_bytes == 0 { Lsn(next.0 - 1) } else { next };
-        self.wait(lsn, Level::Written, WakeRole::Follows, Some(ASK_EVERY), || true);
+        self.wait(lsn, Level::Written, WakeRole::Follower, Some(CHECK_INTERVAL), || true);
         if spare_bytes > 0 && self.is_full() {
             return Err(AppendError::Full);
         }
         Ok(())
     }
 
-    fn ask(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {
-        if !self.standby.ask(level, spare_bytes) {
+    fn request_standby(self: &Arc<Self>, level: Option<Level>, spare_bytes: u64) {
+        if !self.standby.request(level, spare_bytes) {
             return;
         }
         let log = Arc::clone(self);
         let named = std::thread::Builder::new().name("oxbus-standby".to_owned());
-        if let Err(error) = named.spawn(move || log.stand_by()) {
-            self.standby.not_started();
+        if let Err(error) = named.spawn(move || log.run_standby()) {
+            self.standby.start_failed();
             self.end(LogFailure::of(&error));
         }
     }
 
-    fn stand_by(self: &Arc<Self>) {
+    fn run_standby(self: &Arc<Self>) {
         while let Some((level, spare_bytes)) = self.standby.next() {
             if spare_bytes > 0
                 && let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, spare_bytes))
@@ -104,7 +109,7 @@ impl GroupCommit {
             }
             if let Some(level) = level {
                 // Who waits for the entries learns of a failure.
-                let _ = self.commit_here(Lsn(self.next().0 - 1), level);
+                let _ = self.commit_on_this_thread(Lsn(self.next().0 - 1), level);
             }
         }
     }

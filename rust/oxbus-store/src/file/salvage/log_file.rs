@@ -23,7 +23,7 @@ pub(super) struct LogFile {
 
 impl LogFile {
     fn read(disk: &dyn Disk, dir: &Path, name: &str, kind: FileKind, number: u64) -> Self {
-        let mut part = Self {
+        let mut file = Self {
             kind,
             number,
             header: None,
@@ -33,10 +33,10 @@ impl LogFile {
                 ..SalvagedFile::default()
             },
         };
-        if let Err(error) = part.read_header(disk, &dir.join(name)) {
-            part.refuse(&format!("it could not be read: {error}"));
+        if let Err(error) = file.read_header(disk, &dir.join(name)) {
+            file.exclude(&format!("it could not be read: {error}"));
         }
-        part
+        file
     }
 
     fn read_header(&mut self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
@@ -47,8 +47,8 @@ impl LogFile {
         self.header = match FileHeader::read(&page[..read], self.kind) {
             Ok(header) => Some(header),
             Err(error) => {
-                let mended = FileHeader::mend(&page[..read], self.kind);
-                self.report.problems.push(match (mended, error) {
+                let repaired = FileHeader::repair_one_bit(&page[..read], self.kind);
+                self.report.problems.push(match (repaired, error) {
                     (Some(_), _) => "one bit of its first page is wrong".to_owned(),
                     (None, HeaderError::Foreign) => "it does not begin as a file of oxbus".to_owned(),
                     (None, HeaderError::Newer { version }) => {
@@ -56,14 +56,14 @@ impl LogFile {
                     }
                     (None, _) => "its first page is damaged".to_owned(),
                 });
-                mended
+                repaired
             }
         };
         Ok(())
     }
 
     /// Does not read it.
-    pub(super) fn refuse(&mut self, why: &str) {
+    pub(super) fn exclude(&mut self, why: &str) {
         self.header = None;
         self.report.problems.push(why.to_owned());
     }
@@ -86,7 +86,7 @@ impl LogFile {
 pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
     let mut names = disk.list(dir)?;
     names.sort_unstable();
-    let part = |name: &String| {
+    let log_file = |name: &String| {
         if let Some(number) = segment::number_of(name) {
             Some(LogFile::read(disk, dir, name, FileKind::Segment, number))
         } else {
@@ -94,11 +94,11 @@ pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
             Some(LogFile::read(disk, dir, name, FileKind::Snapshot, lsn.0))
         }
     };
-    Ok(names.iter().filter_map(part).collect())
+    Ok(names.iter().filter_map(log_file).collect())
 }
 
 /// The shard that most headers name; the first of those that are named as often.
-pub(super) fn most_named(parts: &[LogFile]) -> Option<ShardId> {
-    let ids = || parts.iter().filter_map(|part| Some(part.header?.id));
+pub(super) fn most_common_id(files: &[LogFile]) -> Option<ShardId> {
+    let ids = || files.iter().filter_map(|file| Some(file.header?.id));
     ids().rev().max_by_key(|id| ids().filter(|other| other == id).count())
 }

@@ -70,23 +70,23 @@ impl SalvageResult {
 ///
 /// Only a directory that cannot be listed is an error.
 pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn Replay) -> io::Result<SalvageResult> {
-    let mut parts = log_file::all(disk, dir)?;
-    let id = id.or_else(|| log_file::most_named(&parts));
-    for part in &mut parts {
-        if part.header.is_some_and(|header| Some(header.id) != id) {
-            part.refuse("it belongs to another store or partition and was not read");
+    let mut files = log_file::all(disk, dir)?;
+    let id = id.or_else(|| log_file::most_common_id(&files));
+    for file in &mut files {
+        if file.header.is_some_and(|header| Some(header.id) != id) {
+            file.exclude("it belongs to another store or partition and was not read");
         }
     }
     let (mut snapshots, mut segments): (Vec<_>, Vec<_>) =
-        parts.into_iter().partition(|part| part.kind == FileKind::Snapshot);
-    snapshots.sort_by_key(|part| std::cmp::Reverse(part.number));
+        files.into_iter().partition(|file| file.kind == FileKind::Snapshot);
+    snapshots.sort_by_key(|file| std::cmp::Reverse(file.number));
     let mut walk = SegmentWalk::default();
     let snapshot = show_snapshot(&mut snapshots, &mut walk, visit);
-    order(&mut segments);
+    sort_and_exclude(&mut segments);
     let missing_segments = missing(&segments);
     walk.next = snapshot.unwrap_or(Lsn::NONE).next();
     walk.segments(&mut segments, visit);
-    let files = snapshots.into_iter().chain(segments).map(|part| part.report).collect();
+    let files = snapshots.into_iter().chain(segments).map(|file| file.report).collect();
     Ok(SalvageResult {
         id,
         snapshot,
@@ -98,19 +98,19 @@ pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn
 
 /// Shows the newest whole snapshot.
 fn show_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut dyn Replay) -> Option<Lsn> {
-    for part in snapshots {
-        if part.header.is_some_and(|header| header.lsn.0 != part.number) {
-            part.refuse("it has the name of another snapshot");
+    for file in snapshots {
+        if file.header.is_some_and(|header| header.lsn.0 != file.number) {
+            file.exclude("it has the name of another snapshot");
         }
-        if part.number <= NUMBER_MAX {
+        if file.number <= NUMBER_MAX {
             // Whole or not: there were entries up to it.
-            walk.known = walk.known.max(Lsn(part.number));
+            walk.known = walk.known.max(Lsn(file.number));
         }
-        let Some(header) = part.header else { continue };
-        let bytes = match part.content(0) {
+        let Some(header) = file.header else { continue };
+        let bytes = match file.content(0) {
             Ok(bytes) => bytes,
             Err(error) => {
-                part.refuse(&format!("it could not be read: {error}"));
+                file.exclude(&format!("it could not be read: {error}"));
                 continue;
             }
         };
@@ -123,36 +123,36 @@ fn show_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut 
         // Shown when all of it is known to be whole.
         let mut content = Vec::new();
         let mut keep = |_, part: &[u8]| content.extend_from_slice(part);
-        match snapshot::parts(&mut read, bytes.len() as u64, header.salt, &mut keep) {
+        match snapshot::read_chunks(&mut read, bytes.len() as u64, header.salt, &mut keep) {
             Ok(Ok(())) => {
                 visit.snapshot(header.lsn, &content, None);
                 return Some(header.lsn);
             }
             Ok(Err((position, what))) => {
-                part.report.bad.push(position..bytes.len() as u64);
-                part.refuse(what);
+                file.report.bad.push(position..bytes.len() as u64);
+                file.exclude(what);
             }
-            Err(error) => part.refuse(&format!("it could not be read: {error}")),
+            Err(error) => file.exclude(&format!("it could not be read: {error}")),
         }
     }
     None
 }
 
 /// Puts segments into the order of their numbers, and refuses copies and those of another history.
-fn order(segments: &mut [LogFile]) {
-    let place = |part: &LogFile| part.header.map_or(part.number, |header| header.segment);
-    segments.sort_by_key(|part| (place(part), part.number != place(part)));
+fn sort_and_exclude(segments: &mut [LogFile]) {
+    let number = |file: &LogFile| file.header.map_or(file.number, |header| header.segment);
+    segments.sort_by_key(|file| (number(file), file.number != number(file)));
     let mut before: Option<FileHeader> = None;
-    for part in segments {
-        let Some(header) = part.header else { continue };
-        if header.segment != part.number {
+    for file in segments {
+        let Some(header) = file.header else { continue };
+        if header.segment != file.number {
             let problem = format!("it has the name of another segment; it is number {}", header.segment);
-            part.report.problems.push(problem);
+            file.report.problems.push(problem);
         }
         match before {
-            Some(before) if before.segment == header.segment => part.refuse("it is a copy and was not read"),
+            Some(before) if before.segment == header.segment => file.exclude("it is a copy and was not read"),
             Some(before) if before.epoch > header.epoch || before.lsn > header.lsn => {
-                part.refuse("it is older than the segment before it and was not read");
+                file.exclude("it is older than the segment before it and was not read");
             }
             _ => before = Some(header),
         }
@@ -163,9 +163,9 @@ fn order(segments: &mut [LogFile]) {
 fn missing(segments: &[LogFile]) -> Vec<RangeInclusive<u64>> {
     let mut numbers: Vec<(u64, Option<u64>)> = segments
         .iter()
-        .map(|part| {
-            let resumes = part.header.and_then(|header| header.resumes);
-            let number = part.header.map_or(part.number, |header| header.segment);
+        .map(|file| {
+            let resumes = file.header.and_then(|header| header.resumes);
+            let number = file.header.map_or(file.number, |header| header.segment);
             (number, resumes.map(|resumes| resumes.segment))
         })
         .collect();

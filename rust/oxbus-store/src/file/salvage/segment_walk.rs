@@ -7,7 +7,7 @@ use std::ops::{Range, RangeInclusive};
 use super::SalvagedFile;
 use super::log_file::LogFile;
 use crate::file::Replay;
-use crate::file::frame::{self, FRAME_HEADER_BYTES, Found, FrameHeader};
+use crate::file::frame::{self, FRAME_HEADER_BYTES, FrameHeader, ParsedFrame};
 use crate::file::header::{FileHeader, HEADER_BYTES};
 use crate::shard_log::Lsn;
 
@@ -30,31 +30,31 @@ pub(super) struct SegmentWalk {
 impl SegmentWalk {
     /// Shows the entries of all segments that may be read.
     pub(super) fn segments(&mut self, segments: &mut [LogFile], visit: &mut dyn Replay) {
-        let headers: Vec<Option<FileHeader>> = segments.iter().map(|part| part.header).collect();
-        for (index, part) in segments.iter_mut().enumerate() {
-            let Some(header) = part.header else { continue };
+        let headers: Vec<Option<FileHeader>> = segments.iter().map(|file| file.header).collect();
+        for (index, file) in segments.iter_mut().enumerate() {
+            let Some(header) = file.header else { continue };
             self.resume(&header);
             self.known = self.known.max(Lsn(header.lsn.0.saturating_sub(1)));
             let following = headers[index + 1..].iter().flatten().next();
             // Where the next segment is missing, nobody knows what it replaced, unless this segment's owner wrote it too.
-            let sure = match following {
+            let is_end_known = match following {
                 None => index + 1 == headers.len(),
                 Some(following) => following.segment == header.segment + 1 || following.epoch == header.epoch,
             };
             let until = following.map_or(Lsn(u64::MAX), |following| following.lsn);
-            match part.content(HEADER_BYTES as u64) {
-                Ok(content) => self.segment(&content, header, until, sure, &mut part.report, visit),
-                Err(error) => part.refuse(&format!("it could not be read: {error}")),
+            match file.content(HEADER_BYTES as u64) {
+                Ok(content) => self.segment(&content, header, until, is_end_known, &mut file.report, visit),
+                Err(error) => file.exclude(&format!("it could not be read: {error}")),
             }
         }
-        self.lose_before(self.known.next());
+        self.mark_lost_before(self.known.next());
     }
 
     /// A folded segment says what the entries between the one that it continues and its own first one said.
     fn resume(&mut self, header: &FileHeader) {
         if let Some(resumes) = header.resumes {
             self.known = self.known.max(resumes.lsn);
-            self.lose_before(resumes.lsn.next());
+            self.mark_lost_before(resumes.lsn.next());
             self.next = self.next.max(header.lsn);
         }
     }
@@ -64,7 +64,7 @@ impl SegmentWalk {
         content: &[u8],
         header: FileHeader,
         until: Lsn,
-        sure: bool,
+        is_end_known: bool,
         report: &mut SalvagedFile,
         visit: &mut dyn Replay,
     ) {
@@ -79,7 +79,7 @@ impl SegmentWalk {
                 problems.insert("its end was replaced by the next segment and left out");
                 continue;
             }
-            if frame.first > expected && !sure && synced.next() < frame.first {
+            if frame.first > expected && !is_end_known && synced.next() < frame.first {
                 problems.insert("entries behind a gap may have been replaced by a missing segment and were left out");
                 continue;
             }
@@ -92,7 +92,7 @@ impl SegmentWalk {
             }
             expected = after;
             self.last_frame = Some((after, frame.crc));
-            self.lose_before(frame.first);
+            self.mark_lost_before(frame.first);
             report.frames += 1;
             report.entries += self.show(&frame, payload, visit);
         }
@@ -115,7 +115,7 @@ impl SegmentWalk {
     }
 
     /// Notes that what was not seen before `first` is lost.
-    fn lose_before(&mut self, first: Lsn) {
+    fn mark_lost_before(&mut self, first: Lsn) {
         if self.next < first {
             self.lost.push(self.next..=Lsn(first.0 - 1));
             self.next = first;
@@ -136,7 +136,7 @@ fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<
         let rest = &content[position..];
         // Zeros are looked at soonest.
         if rest.first_chunk::<4>() != Some(&[0; 4])
-            && let Found::Frame(frame, payload) = frame::look_for(rest, header.salt, |frame| frame.first >= next)
+            && let ParsedFrame::Frame(frame, payload) = frame::parse_if(rest, header.salt, |frame| frame.first >= next)
         {
             next = Lsn(frame.first.0 + u64::from(frame.entries));
             last_crc = frame.crc;
@@ -157,7 +157,7 @@ fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<
     {
         // The file's earlier life, unless a frame was begun there and never finished.
         let rest = &content[last.start as usize - HEADER_BYTES..];
-        let begun = frame::begun(rest, next, last_crc) as u64;
+        let begun = frame::unfinished_bytes(rest, next, last_crc) as u64;
         bad.extend((begun > 0).then_some(last.start..last.start + begun));
     }
     (frames, bad)

@@ -125,7 +125,7 @@ pub struct StageNames {
 
 impl StageNames {
     /// Looks into a directory; one that is missing is empty.
-    pub fn of(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
+    pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
         let names = match disk.list(dir) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -181,7 +181,7 @@ impl StageHeader {
 
 impl StageRun {
     /// The first twelve bytes of its header.
-    fn head(&self) -> [u8; 12] {
+    fn prefix(&self) -> [u8; 12] {
         let mut head = [0; 12];
         head[0..4].copy_from_slice(&self.bytes.to_le_bytes());
         head[4..8].copy_from_slice(&self.rows.to_le_bytes());
@@ -191,7 +191,7 @@ impl StageRun {
 
     fn push_index(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.position.to_le_bytes());
-        out.extend_from_slice(&self.head());
+        out.extend_from_slice(&self.prefix());
     }
 
     /// Where the next one begins.

@@ -12,7 +12,7 @@ use crate::disk::{Disk, DiskFile};
 /// A finished stage.
 #[derive(Debug, Clone)]
 pub struct StageFile {
-    head: StageHeader,
+    header: StageHeader,
     path: PathBuf,
     crc: u32,
     runs: Vec<StageRun>,
@@ -37,28 +37,38 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 impl StageFile {
     pub(super) fn written(head: StageHeader, path: PathBuf, crc: u32, runs: Vec<StageRun>) -> Self {
-        Self { head, path, crc, runs }
+        Self {
+            header: head,
+            path,
+            crc,
+            runs,
+        }
     }
 
     /// What the stage of that number says of itself, however it ends.
-    pub fn head_of(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<StageHeader, StageError> {
+    pub fn read_header(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<StageHeader, StageError> {
         let file = disk.open(&stage_path(dir, number))?;
-        Ok(read_head(&*file, number, store)?.0)
+        Ok(parse_header(&*file, number, store)?.0)
     }
 
     /// Opens the finished stage of that number. Its runs are not looked at.
     pub fn open(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<Self, StageError> {
         let path = stage_path(dir, number);
         let file = disk.open(&path)?;
-        let (head, crc) = read_head(&*file, number, store)?;
+        let (head, crc) = parse_header(&*file, number, store)?;
         let first = HEADER_BYTES + head.id.len();
         let runs = read_index(&*file, first, crc)?;
-        Ok(Self { head, path, crc, runs })
+        Ok(Self {
+            header: head,
+            path,
+            crc,
+            runs,
+        })
     }
 
     /// What it says of itself.
-    pub fn head(&self) -> &StageHeader {
-        &self.head
+    pub fn header(&self) -> &StageHeader {
+        &self.header
     }
 
     /// Where it is.
@@ -75,16 +85,16 @@ impl StageFile {
     pub fn read<E: From<StageError>>(
         &self,
         disk: &dyn Disk,
-        wanted: &[StageRun],
+        runs: &[StageRun],
         mut show: impl FnMut(&StageRun, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if wanted.is_empty() {
+        if runs.is_empty() {
             return Ok(());
         }
         let io = |error| E::from(StageError::Io(error));
         let file = disk.open(&self.path).map_err(io)?;
         let mut bytes = Vec::new();
-        for run in wanted {
+        for run in runs {
             let at = run.position as usize;
             bytes.resize(RUN_HEADER_BYTES + run.bytes as usize, 0);
             let read = file.read_full_at(&mut bytes, run.position).map_err(io)?;
@@ -93,7 +103,7 @@ impl StageFile {
             }
             let (head, payload) = bytes.split_at(RUN_HEADER_BYTES);
             let crc = crc32c::crc32c_append(crc32c::crc32c_append(self.crc, &head[..12]), payload);
-            if head[..12] != run.head() || crc != u32_at(head, 12) {
+            if head[..12] != run.prefix() || crc != u32_at(head, 12) {
                 return Err(damaged(at, "rows fail their check").into());
             }
             show(run, payload)?;
@@ -102,7 +112,11 @@ impl StageFile {
     }
 }
 
-fn read_head(file: &(dyn DiskFile + 'static), number: u64, store: [u8; 16]) -> Result<(StageHeader, u32), StageError> {
+fn parse_header(
+    file: &(dyn DiskFile + 'static),
+    number: u64,
+    store: [u8; 16],
+) -> Result<(StageHeader, u32), StageError> {
     let mut page = [0; HEADER_BYTES];
     let read = read_full(file, &mut page, 0)?;
     if read < HEADER_BYTES {

@@ -30,14 +30,14 @@ fn write(disk: &FaultDisk) -> io::Result<StageFile> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut writer = StageWriter::create(&disk, dir(), head())?;
     for (partition, rows, payload) in RUNS {
-        writer.put(partition, rows, payload)?;
+        writer.push_run(partition, rows, payload)?;
     }
     writer.finish(true)
 }
 
 fn read(disk: &FaultDisk) -> Result<Vec<(u16, u32, Vec<u8>)>, StageError> {
     let stage = StageFile::open(disk, dir(), NUMBER, STORE)?;
-    assert_eq!(stage.head(), &head());
+    assert_eq!(stage.header(), &head());
     let mut found = Vec::new();
     let mut show = |run: &StageRun, payload: &[u8]| {
         found.push((run.partition, run.rows, payload.to_vec()));
@@ -55,7 +55,7 @@ fn is_whole(found: &[(u16, u32, Vec<u8>)]) -> bool {
 }
 
 #[test]
-fn runs_come_back_also_some_of_them() {
+fn all_runs_or_some_runs_can_be_read() {
     let disk = FaultDisk::new();
     let written = write(&disk).expect("written");
     assert!(is_whole(&read(&disk).expect("read")));
@@ -64,19 +64,19 @@ fn runs_come_back_also_some_of_them() {
         found.push(payload.to_vec());
         Ok(())
     };
-    let wanted: Vec<StageRun> = written
+    let runs: Vec<StageRun> = written
         .runs()
         .iter()
         .filter(|run| run.partition == 0)
         .copied()
         .collect();
-    written.read::<StageError>(&disk, &wanted, &mut show).expect("read");
+    written.read::<StageError>(&disk, &runs, &mut show).expect("read");
     assert_eq!(found, [b"one two".to_vec(), Vec::new()]);
-    assert_eq!(StageNames::of(&disk, dir()).expect("listed").finished, [NUMBER]);
+    assert_eq!(StageNames::list(&disk, dir()).expect("listed").finished, [NUMBER]);
 }
 
 #[test]
-fn rows_that_are_added_become_runs() {
+fn added_rows_become_runs() {
     let disk = FaultDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
@@ -87,7 +87,7 @@ fn rows_that_are_added_become_runs() {
         writer.push(3, row(number)).expect("written");
     }
     writer.push(4, row(40)).expect("written");
-    writer.put(4, 2, b"two rows").expect("written");
+    writer.push_run(4, 2, b"two rows").expect("written");
     writer.push(4, |_| ()).expect("written");
     assert_eq!(writer.rows(), 44);
     writer.finish(true).expect("finished");
@@ -115,12 +115,12 @@ fn rows_that_are_added_become_runs() {
 }
 
 #[test]
-fn a_stage_that_is_dropped_is_gone() {
+fn dropping_a_stage_removes_its_file() {
     let disk = FaultDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
-    writer.put(1, 1, &vec![1; 2 << 20]).expect("written");
-    assert_eq!(StageNames::of(&disk, dir()).expect("listed").unfinished.len(), 1);
+    writer.push_run(1, 1, &vec![1; 2 << 20]).expect("written");
+    assert_eq!(StageNames::list(&disk, dir()).expect("listed").unfinished.len(), 1);
     drop(writer);
     assert!(disk.paths().is_empty());
 }
@@ -146,7 +146,7 @@ fn a_fault_at_every_call_leaves_a_whole_stage_or_none() {
             let written = write(&disk).is_ok();
             let left = (0..4).map(|seed| disk.after_power_cut(seed));
             for disk in left.chain([disk.after_kill()]) {
-                let names = StageNames::of(&disk, dir()).expect("listed");
+                let names = StageNames::list(&disk, dir()).expect("listed");
                 if names.finished.is_empty() {
                     assert!(!written, "{fault:?} at {call}");
                 } else {
@@ -158,7 +158,7 @@ fn a_fault_at_every_call_leaves_a_whole_stage_or_none() {
 }
 
 #[test]
-fn damage_is_never_rows() {
+fn damaged_rows_are_never_read() {
     let disk = FaultDisk::new();
     let path = write(&disk).expect("written").path().to_owned();
     let whole = disk.bytes(&path).expect("there");
@@ -177,7 +177,7 @@ fn damage_is_never_rows() {
 }
 
 #[test]
-fn a_stage_of_another_namespace_or_version_is_told_apart() {
+fn a_stage_of_another_namespace_or_version_is_rejected() {
     let disk = FaultDisk::new();
     let path = write(&disk).expect("written").path().to_owned();
     let other = StageFile::open(&disk, dir(), NUMBER, *b"another store id");
@@ -185,6 +185,6 @@ fn a_stage_of_another_namespace_or_version_is_told_apart() {
     let mut newer = disk.bytes(&path).expect("there");
     newer[8] = 2;
     disk.set_bytes(&path, newer);
-    let newer = StageFile::head_of(&disk, dir(), NUMBER, STORE);
+    let newer = StageFile::read_header(&disk, dir(), NUMBER, STORE);
     assert!(matches!(newer, Err(StageError::Newer { version: 2 })), "{newer:?}");
 }

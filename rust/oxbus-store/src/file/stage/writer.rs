@@ -22,14 +22,14 @@ pub struct StageWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     file: Arc<dyn DiskFile>,
-    head: StageHeader,
+    header: StageHeader,
     crc: u32,
     runs: Vec<StageRun>,
     /// What is not written yet, and where it belongs.
     buffer: Vec<u8>,
     position: u64,
     /// The run at the end of the buffer.
-    begun: Option<OpenRun>,
+    open_run: Option<OpenRun>,
     /// It has its name, or nothing is there to be removed.
     is_done: bool,
 }
@@ -52,12 +52,12 @@ impl StageWriter {
             disk: Arc::clone(disk),
             dir: dir.to_owned(),
             file,
-            head,
+            header: head,
             crc,
             runs: Vec::new(),
             buffer,
             position: 0,
-            begun: None,
+            open_run: None,
             is_done: false,
         })
     }
@@ -65,10 +65,10 @@ impl StageWriter {
     /// Adds a row of a partition: `encode` adds its bytes to the end of what it is given. After an error the stage cannot be
     /// finished.
     pub fn push(&mut self, partition: u16, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        if self.begun.as_ref().is_some_and(|run| run.partition != partition) {
+        if self.open_run.as_ref().is_some_and(|run| run.partition != partition) {
             self.end_run()?;
         }
-        let run = self.begun.get_or_insert_with(|| {
+        let run = self.open_run.get_or_insert_with(|| {
             // With what the last row may have beyond, so that few rows make the buffer longer.
             self.buffer.reserve(RUN_BYTES + RUN_BYTES / 4);
             OpenRun::at_end_of(&mut self.buffer, partition)
@@ -82,17 +82,17 @@ impl StageWriter {
     }
 
     /// Adds rows of a partition. After an error the stage cannot be finished.
-    pub fn put(&mut self, partition: u16, rows: u32, payload: &[u8]) -> io::Result<()> {
+    pub fn push_run(&mut self, partition: u16, rows: u32, payload: &[u8]) -> io::Result<()> {
         self.end_run()?;
         let begun = OpenRun::at_end_of(&mut self.buffer, partition);
         self.buffer.extend_from_slice(payload);
-        self.begun = Some(OpenRun { rows, ..begun });
+        self.open_run = Some(OpenRun { rows, ..begun });
         self.end_run()
     }
 
     /// Ends the run that was begun, if one was: with its header it is whole.
     fn end_run(&mut self) -> io::Result<()> {
-        let Some(OpenRun { partition, rows, at }) = self.begun.take() else {
+        let Some(OpenRun { partition, rows, at }) = self.open_run.take() else {
             return Ok(());
         };
         let (header, payload) = self.buffer[at..].split_at_mut(RUN_HEADER_BYTES);
@@ -102,7 +102,7 @@ impl StageWriter {
             rows,
             bytes: u32::try_from(payload.len()).map_err(io::Error::other)?,
         };
-        let head = run.head();
+        let head = run.prefix();
         let crc = crc32c::crc32c_append(crc32c::crc32c_append(self.crc, &head), payload);
         header[..head.len()].copy_from_slice(&head);
         header[head.len()..].copy_from_slice(&crc.to_le_bytes());
@@ -147,7 +147,7 @@ impl StageWriter {
 
     /// Rows so far.
     pub fn rows(&self) -> u64 {
-        let begun = self.begun.as_ref().map_or(0, |run| u64::from(run.rows));
+        let begun = self.open_run.as_ref().map_or(0, |run| u64::from(run.rows));
         self.runs.iter().map(|run| u64::from(run.rows)).sum::<u64>() + begun
     }
 
@@ -183,10 +183,10 @@ impl SealedStage {
     /// Gives the stage its name; that is durable when this returns, if the stage is synced.
     pub fn publish(self) -> io::Result<StageFile> {
         let Self { mut writer, synced } = self;
-        let path = stage_path(&writer.dir, writer.head.number);
+        let path = stage_path(&writer.dir, writer.header.number);
         writer
             .disk
-            .rename(&temporary_path(&writer.dir, writer.head.number), &path)?;
+            .rename(&temporary_path(&writer.dir, writer.header.number), &path)?;
         writer.is_done = true;
         if synced && let Err(error) = writer.disk.sync_dir(&writer.dir) {
             // Nobody may find what its task was not told of.
@@ -194,7 +194,7 @@ impl SealedStage {
             return Err(error);
         }
         Ok(StageFile::written(
-            writer.head.clone(),
+            writer.header.clone(),
             path,
             writer.crc,
             std::mem::take(&mut writer.runs),
@@ -206,7 +206,7 @@ impl Drop for StageWriter {
     fn drop(&mut self) {
         if !self.is_done {
             // What stays is removed by the next open.
-            let _ = self.disk.remove(&temporary_path(&self.dir, self.head.number));
+            let _ = self.disk.remove(&temporary_path(&self.dir, self.header.number));
         }
     }
 }

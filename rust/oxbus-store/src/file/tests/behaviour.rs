@@ -39,7 +39,7 @@ fn real_files_hold_the_same() {
     let _ = std::fs::remove_dir_all(&dir);
     let mut last = 0;
     for round in 0..3 {
-        let mut shown = Shown::default();
+        let mut shown = ReplayedLog::default();
         let opened =
             FileLog::open(Arc::new(LocalDisk), &dir, FileLogOptions::new(ID, round), &mut shown).expect("opens");
         check_entries(&shown, 1);
@@ -139,7 +139,7 @@ fn reading_back_begins_anywhere() {
         append(&log, Level::Written).expect("appended");
     }
     for from in [1, 2, 17, 40] {
-        let mut shown = Shown::default();
+        let mut shown = ReplayedLog::default();
         log.read(Lsn(from), &mut |lsn, bytes| {
             shown.entry(lsn, bytes, None);
             true
@@ -182,7 +182,7 @@ fn a_snapshot_stands_for_what_came_before() {
 }
 
 #[test]
-fn a_full_disk_refuses_what_adds_and_takes_what_frees() {
+fn a_full_disk_rejects_adds_and_accepts_frees() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     for _ in 0..5 {

@@ -5,14 +5,14 @@ use super::*;
 use crate::fault::SimulatedFault;
 
 /// Keeps a snapshot of all entries, and lets go of what it covers.
-fn keep(log: &FileLog) {
+fn snapshot_all(log: &FileLog) {
     let last = Lsn(log.next_lsn().0 - 1);
     log.put_snapshot(last, &mut parts([b"all".to_vec()])).expect("kept");
     log.truncate_before(last.next()).expect("let go");
 }
 
 #[test]
-fn a_close_removes_the_segment_of_which_the_snapshot_has_all() {
+fn a_close_removes_a_segment_that_the_snapshot_covers() {
     let disk = FaultDisk::new();
     let mut expected = 0;
     for owner in 1..=3 {
@@ -23,7 +23,7 @@ fn a_close_removes_the_segment_of_which_the_snapshot_has_all() {
             append(&log, Level::Written).expect("appended");
         }
         expected += 30;
-        keep(&log);
+        snapshot_all(&log);
         assert_eq!(segment_paths(&disk).len(), 1);
         let before = log.disk_bytes();
         log.close().expect("closed");
@@ -43,12 +43,12 @@ fn a_close_removes_the_segment_of_which_the_snapshot_has_all() {
 }
 
 #[test]
-fn what_is_appended_beside_a_close_is_refused_or_there() {
+fn an_append_during_a_close_is_rejected_or_kept() {
     for round in 0..3000 {
         let disk = FaultDisk::new();
         let (log, ..) = open(&disk);
         append(&log, Level::Synced).expect("appended");
-        keep(&log);
+        snapshot_all(&log);
         let (ready, begin) = (AtomicBool::new(false), AtomicBool::new(false));
         let appended = std::thread::scope(|scope| {
             let appending = scope.spawn(|| {
@@ -76,12 +76,12 @@ fn what_is_appended_beside_a_close_is_refused_or_there() {
 }
 
 #[test]
-fn an_owner_that_left_a_segment_keeps_its_epoch() {
+fn the_epoch_of_an_owner_that_left_a_segment_is_not_reused() {
     for call in 0..40 {
         let disk = FaultDisk::new();
         let (log, ..) = open(&disk);
         append(&log, Level::Synced).expect("appended");
-        keep(&log);
+        snapshot_all(&log);
         log.close().expect("closed");
         let (log, ..) = open(&disk);
         disk.fail_at(disk.calls() + call, SimulatedFault::Errno(5));
@@ -100,14 +100,19 @@ fn an_owner_that_left_a_segment_keeps_its_epoch() {
 }
 
 #[test]
-fn an_owner_is_told_of_epochs_that_left_no_trace() {
+fn the_epoch_rises_above_epochs_without_a_trace() {
     let disk = FaultDisk::new();
     for (above, expected) in [(0, 1), (41, 42), (7, 43)] {
         let options = FileLogOptions {
             epoch_above: above,
             ..options(9)
         };
-        let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut Shown::default());
+        let opened = FileLog::open(
+            Arc::new(disk.clone()),
+            Path::new(DIR),
+            options,
+            &mut ReplayedLog::default(),
+        );
         let log = opened.expect("the log opens").log;
         assert_eq!(log.epoch(), expected);
         append(&log, Level::Synced).expect("appended");

@@ -7,7 +7,7 @@ use crate::fault::SimulatedFault;
 
 /// What the script was promised.
 #[derive(Debug, Default)]
-pub(super) struct Promised {
+pub(super) struct ScriptProgress {
     opened: bool,
     written: u64,
     synced: u64,
@@ -18,18 +18,18 @@ pub(super) struct Promised {
 
 /// Three owners, entries of all sizes, three snapshots and truncations, a close that leaves a snapshot alone, segments in
 /// recycled files, until something fails.
-pub(super) fn script(disk: &FaultDisk) -> Promised {
-    let mut promised = Promised::default();
+pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
+    let mut progress = ScriptProgress::default();
     for owner in 0..3 {
-        let Ok((log, ..)) = try_open(disk) else { return promised };
-        promised.opened = true;
+        let Ok((log, ..)) = try_open(disk) else { return progress };
+        progress.opened = true;
         for step in 0..9u64 {
             let level = if step % 3 == 2 { Level::Synced } else { Level::Written };
-            promised.attempted = log.next_lsn().0;
+            progress.attempted = log.next_lsn().0;
             match append(&log, level) {
                 Ok(lsn) => {
-                    promised.written = lsn.0;
-                    promised.synced = log.reached(Level::Synced).0;
+                    progress.written = lsn.0;
+                    progress.synced = log.reached(Level::Synced).0;
                 }
                 Err(AppendError::Unknown(_)) => {
                     let next = log.append(
@@ -45,61 +45,61 @@ pub(super) fn script(disk: &FaultDisk) -> Promised {
                         "a failed log takes nothing"
                     );
                     assert!(log.close().is_err());
-                    return promised;
+                    return progress;
                 }
                 Err(_) => {
-                    promised.attempted -= 1;
-                    return promised;
+                    progress.attempted -= 1;
+                    return progress;
                 }
             }
         }
         if owner > 0 {
-            snapshot(&log, Lsn(promised.written - 3), &mut promised);
-            promised.synced = promised.synced.max(log.reached(Level::Synced).0);
+            snapshot(&log, Lsn(progress.written - 3), &mut progress);
+            progress.synced = progress.synced.max(log.reached(Level::Synced).0);
             for step in 0..34 {
                 if step == 9 {
                     // Of whole segments of this owner: their files are used again.
-                    snapshot(&log, Lsn(promised.written), &mut promised);
-                    promised.synced = promised.synced.max(log.reached(Level::Synced).0);
+                    snapshot(&log, Lsn(progress.written), &mut progress);
+                    progress.synced = progress.synced.max(log.reached(Level::Synced).0);
                 }
-                promised.attempted = promised.written + 1;
+                progress.attempted = progress.written + 1;
                 if append(&log, Level::Synced).is_err() {
-                    return promised;
+                    return progress;
                 }
-                promised.written += 1;
-                promised.synced = promised.written;
+                progress.written += 1;
+                progress.synced = progress.written;
             }
         }
         if owner == 0 {
             // Of all that there is: the close leaves no segment beside it.
-            snapshot(&log, Lsn(promised.written), &mut promised);
+            snapshot(&log, Lsn(progress.written), &mut progress);
         }
     }
-    promised
+    progress
 }
 
-fn snapshot(log: &FileLog, at: Lsn, promised: &mut Promised) {
+fn snapshot(log: &FileLog, at: Lsn, progress: &mut ScriptProgress) {
     if log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()])).is_ok() {
-        promised.covered = at.0;
-        promised.synced = promised.synced.max(at.0);
+        progress.covered = at.0;
+        progress.synced = progress.synced.max(at.0);
         let _ = log.truncate_before(at.next());
     }
 }
 
 /// Opens what is left, twice, and compares it with what was promised.
-fn check_left(disk: &FaultDisk, promised: &Promised, at_least: u64, what: &str) {
+fn check_left(disk: &FaultDisk, progress: &ScriptProgress, at_least: u64, what: &str) {
     let mut known = None;
     for round in 0..2 {
-        let (log, shown, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {promised:?}"));
+        let (log, shown, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {progress:?}"));
         let covered = shown.snapshot.as_ref().map_or(0, |(lsn, _)| lsn.0);
         if let Some((lsn, bytes)) = &shown.snapshot {
             assert_eq!(bytes[..], lsn.0.to_le_bytes(), "{what}");
         }
-        assert!(covered >= promised.covered, "{what}: the snapshot is gone");
+        assert!(covered >= progress.covered, "{what}: the snapshot is gone");
         check_entries(&shown, covered + 1);
         let last = last_of(&shown).max(covered);
-        assert!(last >= at_least, "{what}: lost {last} < {at_least} {promised:?}");
-        assert!(last <= promised.attempted, "{what}: a ghost {last} {promised:?}");
+        assert!(last >= at_least, "{what}: lost {last} < {at_least} {progress:?}");
+        assert!(last <= progress.attempted, "{what}: a ghost {last} {progress:?}");
         assert_eq!(log.next_lsn(), Lsn(last + 1), "{what}");
         assert_eq!(
             *known.get_or_insert((round, last)),
@@ -120,8 +120,8 @@ fn recycled(disk: &FaultDisk) -> usize {
 fn a_crash_at_every_call_loses_nothing_acknowledged() {
     let calls = {
         let disk = FaultDisk::new();
-        let promised = script(&disk);
-        assert_eq!(promised.written, 95, "the script runs through");
+        let progress = script(&disk);
+        assert_eq!(progress.written, 95, "the script runs through");
         assert!(recycled(&disk) > 0, "a segment stands in the file of an earlier one");
         disk.calls()
     };
@@ -138,13 +138,13 @@ fn a_crash_at_every_call_loses_nothing_acknowledged() {
         for call in 0..calls {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
-            let promised = script(&disk);
+            let progress = script(&disk);
             let what = format!("{fault:?} at call {call}");
             if fault != SimulatedFault::PowerCut {
-                check_left(&disk.after_kill(), &promised, promised.written, &what);
+                check_left(&disk.after_kill(), &progress, progress.written, &what);
             }
             for seed in 0..3 {
-                check_left(&disk.after_power_cut(seed), &promised, promised.synced, &what);
+                check_left(&disk.after_power_cut(seed), &progress, progress.synced, &what);
             }
         }
     }
@@ -153,7 +153,7 @@ fn a_crash_at_every_call_loses_nothing_acknowledged() {
 #[test]
 fn a_crash_during_recovery_loses_nothing_either() {
     let disk = FaultDisk::new();
-    let promised = script(&disk);
+    let progress = script(&disk);
     let calls = {
         let disk = disk.after_power_cut(5);
         drop(open(&disk));
@@ -166,14 +166,14 @@ fn a_crash_during_recovery_loses_nothing_either() {
             drop(try_open(&disk));
             check_left(
                 &disk.after_kill(),
-                &promised,
-                promised.synced,
+                &progress,
+                progress.synced,
                 &format!("{fault:?} at {call}"),
             );
             check_left(
                 &disk.after_power_cut(call),
-                &promised,
-                promised.synced,
+                &progress,
+                progress.synced,
                 &format!("{fault:?} at {call}"),
             );
         }

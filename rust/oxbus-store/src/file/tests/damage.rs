@@ -147,7 +147,12 @@ fn another_shard_and_a_newer_format_are_refused() {
         id: other,
         ..options(1)
     };
-    let error = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), other, &mut Shown::default());
+    let error = FileLog::open(
+        Arc::new(disk.clone()),
+        Path::new(DIR),
+        other,
+        &mut ReplayedLog::default(),
+    );
     assert!(matches!(
         error,
         Err(OpenError::Header {
@@ -164,7 +169,7 @@ fn another_shard_and_a_newer_format_are_refused() {
 }
 
 #[test]
-fn a_snapshot_that_lost_its_pages_is_no_empty_snapshot() {
+fn a_snapshot_with_zeroed_pages_is_damaged() {
     // Found by the fuzz target `recover`: zeros after the first page read as the end of a snapshot of nothing.
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);

@@ -39,7 +39,7 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
 }
 
 /// The numbers that are gone in what an open showed, and how many other entries there are.
-fn drained(shown: &Shown) -> (BTreeSet<u64>, usize) {
+fn drained(shown: &ReplayedLog) -> (BTreeSet<u64>, usize) {
     let (drained, kept): (Vec<_>, Vec<_>) = shown.entries.iter().partition(|(_, entry)| entry.len() == 16);
     (
         drained.iter().flat_map(|(_, entry)| range_of(entry)).collect(),
@@ -80,7 +80,7 @@ fn a_full_disk_is_drained_for_ever_and_takes_no_more_room() {
     let (_, shown, replayed) = open(&disk.after_kill());
     assert_eq!(replayed.torn_bytes, 0);
     assert_eq!(drained(&shown), ((1..=20_000).collect(), kept));
-    let mut salvaged = Shown::default();
+    let mut salvaged = ReplayedLog::default();
     let found = salvage(&disk.after_kill(), Path::new(DIR), None, &mut salvaged).expect("listed");
     assert!(found.is_whole(), "{found:?}");
     assert_eq!(salvaged, shown, "a salvage finds the same");
@@ -94,7 +94,7 @@ fn a_full_disk_is_drained_for_ever_and_takes_no_more_room() {
 }
 
 #[test]
-fn each_owner_of_a_full_disk_drains_on() {
+fn each_owner_can_drain_a_full_disk() {
     let (mut disk, mut log, kept) = full();
     let mut number = 0;
     for owner in 0..40u64 {
@@ -188,12 +188,12 @@ fn the_reserve_is_there_before_the_first_entry_and_after_every_end() {
     drop(log);
     assert_eq!(reserve(&disk), [16 << 10; 2]);
     let (log, ..) = open(&disk);
-    log.give_up_reserve().expect("given up");
+    log.release_reserve().expect("given up");
     assert!(reserve(&disk).is_empty());
 }
 
 #[test]
-fn room_that_was_not_written_is_given_back_by_the_next_owner() {
+fn the_next_owner_truncates_unused_space() {
     let mut disk = FaultDisk::new();
     for owner in 0..50u64 {
         let (log, shown, _) = open(&disk);

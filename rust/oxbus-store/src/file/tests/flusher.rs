@@ -6,7 +6,7 @@ use crate::Wait;
 use crate::fault::SimulatedFault;
 
 #[test]
-fn what_nobody_waits_for_is_synced_too() {
+fn the_flusher_syncs_entries_without_waiters() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     let log = Arc::new(log);

@@ -3,16 +3,16 @@
 
 mod behaviour;
 mod closing;
+mod committers;
 mod crash;
-mod crowd;
 mod damage;
 mod draining;
 mod flusher;
 mod panics;
-mod places;
+mod read_back;
 mod recycled;
 mod salvage;
-mod standby;
+mod stalled_disk;
 
 use crate::Wait;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,12 @@ const ID: ShardId = ShardId {
 
 /// What an open showed.
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
-struct Shown {
+struct ReplayedLog {
     snapshot: Option<(Lsn, Vec<u8>)>,
     entries: Vec<(Lsn, Vec<u8>)>,
 }
 
-impl Replay for Shown {
+impl Replay for ReplayedLog {
     fn snapshot(&mut self, covered: Lsn, part: &[u8], _: Option<&ExtentLocation>) {
         assert!(self.entries.is_empty(), "the snapshot comes first");
         let (of, bytes) = self.snapshot.get_or_insert_default();
@@ -63,15 +63,15 @@ fn options(salt: u32) -> FileLogOptions {
     }
 }
 
-fn try_open(disk: &FaultDisk) -> Result<(FileLog, Shown, ReplayResult), OpenError> {
+fn try_open(disk: &FaultDisk) -> Result<(FileLog, ReplayedLog, ReplayResult), OpenError> {
     static SALT: AtomicU64 = AtomicU64::new(1);
     let salt = SALT.fetch_add(0x1234_5677, Ordering::Relaxed) as u32;
-    let mut shown = Shown::default();
+    let mut shown = ReplayedLog::default();
     let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(salt), &mut shown)?;
     Ok((opened.log, shown, opened.replayed))
 }
 
-fn open(disk: &FaultDisk) -> (FileLog, Shown, ReplayResult) {
+fn open(disk: &FaultDisk) -> (FileLog, ReplayedLog, ReplayResult) {
     try_open(disk).expect("the log opens")
 }
 
@@ -95,14 +95,14 @@ fn append(log: &FileLog, level: Level) -> Result<Lsn, AppendError> {
     Ok(lsn)
 }
 
-fn check_entries(shown: &Shown, from: u64) {
+fn check_entries(shown: &ReplayedLog, from: u64) {
     for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
         assert_eq!(lsn.0, from + index as u64, "no gap");
         assert!(*bytes == entry(lsn.0), "entry {} is as it was written", lsn.0);
     }
 }
 
-fn last_of(shown: &Shown) -> u64 {
+fn last_of(shown: &ReplayedLog) -> u64 {
     shown.entries.last().map_or(0, |(lsn, _)| lsn.0)
 }
 

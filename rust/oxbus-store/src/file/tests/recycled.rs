@@ -67,11 +67,11 @@ fn last_frame(segment: &[u8], last: u64) -> std::ops::Range<usize> {
 }
 
 #[test]
-fn what_an_earlier_life_left_is_neither_torn_nor_damaged() {
+fn old_bytes_in_a_recycled_file_are_neither_torn_nor_damaged() {
     let (disk, synced) = with_a_recycled_tail();
     let end = last_frame(&newest(&disk), synced + 2).end;
     assert!(newest(&disk)[end..].iter().any(|byte| *byte != 0), "something is left");
-    let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut Shown::default()).expect("listed");
+    let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut ReplayedLog::default()).expect("listed");
     assert!(salvaged.is_whole(), "{salvaged:?}");
     let (log, shown, replayed) = open(&disk);
     assert_eq!(replayed.torn_bytes, 0);
@@ -79,14 +79,14 @@ fn what_an_earlier_life_left_is_neither_torn_nor_damaged() {
 }
 
 #[test]
-fn a_frame_that_never_finished_is_cut_once() {
+fn an_unfinished_frame_is_cut_once() {
     let (disk, synced) = with_a_recycled_tail();
     let path = segment_paths(&disk).pop().expect("a segment");
     let mut segment = newest(&disk);
     let frame = last_frame(&segment, synced + 2);
     segment[frame.end - 5] ^= 1;
     disk.set_bytes(&path, segment);
-    let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut Shown::default()).expect("listed");
+    let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut ReplayedLog::default()).expect("listed");
     let bad: Vec<_> = salvaged.files.iter().flat_map(|file| &file.bad).cloned().collect();
     assert_eq!(bad.len(), 1);
     assert_eq!(bad[0], frame.start as u64..frame.end as u64);
@@ -127,7 +127,7 @@ fn damage_at_every_bit_of_a_recycled_tail_is_an_error_or_a_shorter_log() {
 }
 
 #[test]
-fn a_file_that_a_message_is_read_from_is_not_used_again() {
+fn a_file_that_a_message_is_read_from_is_not_recycled() {
     let recycled_of = |disk: &FaultDisk| {
         disk.paths()
             .iter()
@@ -137,7 +137,7 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
     for is_read in [true, false] {
         let disk = FaultDisk::new();
         let (log, ..) = open(&disk);
-        let mut place = None;
+        let mut location = None;
         for lsn in 1..=10 {
             let appended = log.append(
                 Lsn(lsn),
@@ -148,17 +148,17 @@ fn a_file_that_a_message_is_read_from_is_not_used_again() {
                 &Wait::FOREVER,
             );
             log.commit(Lsn(lsn), Level::Synced, &Wait::FOREVER).expect("synced");
-            place = place.or(appended.expect("taken"));
+            location = location.or(appended.expect("taken"));
         }
-        assert!(place.is_some());
+        assert!(location.is_some());
         if !is_read {
-            place = None;
+            location = None;
         }
         let at = Lsn(10);
         log.put_snapshot(at, &mut parts([Vec::new()])).expect("kept");
         log.truncate_before(at.next()).expect("let go");
         assert_eq!(recycled_of(&disk), usize::from(!is_read), "read: {is_read}");
-        drop(place);
+        drop(location);
     }
 }
 

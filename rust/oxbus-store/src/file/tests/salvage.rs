@@ -8,11 +8,11 @@ use crate::fault::SimulatedFault;
 use crate::file::header::HEADER_BYTES;
 
 /// Salvages a log and checks that the disk is as before.
-fn rescue(disk: &FaultDisk) -> (SalvageResult, Shown) {
+fn check_salvage(disk: &FaultDisk) -> (SalvageResult, ReplayedLog) {
     let all = || disk.paths().into_iter().map(|path| (disk.bytes(&path), path));
     let before: Vec<_> = all().collect();
     let calls = disk.calls();
-    let mut shown = Shown::default();
+    let mut shown = ReplayedLog::default();
     let salvaged = salvage(disk, Path::new(DIR), None, &mut shown).expect("the directory is there");
     assert_eq!(disk.calls(), calls, "nothing is written");
     assert!(all().eq(before), "nothing is changed");
@@ -23,11 +23,11 @@ fn rescue(disk: &FaultDisk) -> (SalvageResult, Shown) {
     (salvaged, shown)
 }
 
-fn numbers(shown: &Shown) -> Vec<u64> {
+fn numbers(shown: &ReplayedLog) -> Vec<u64> {
     shown.entries.iter().map(|(lsn, _)| lsn.0).collect()
 }
 
-fn contents_are_as_written(shown: &Shown) {
+fn check_contents(shown: &ReplayedLog) {
     for (lsn, bytes) in &shown.entries {
         assert!(*bytes == entry(lsn.0), "entry {} is as it was written", lsn.0);
     }
@@ -62,9 +62,9 @@ fn flip(disk: &FaultDisk, path: &Path, at: usize, bits: u8) {
 }
 
 #[test]
-fn of_an_undamaged_log_everything_comes_back() {
+fn an_undamaged_log_is_salvaged_whole() {
     let disk = FaultDisk::new();
-    assert_eq!(rescue(&disk), (SalvageResult::default(), Shown::default()));
+    assert_eq!(check_salvage(&disk), (SalvageResult::default(), ReplayedLog::default()));
     for owner in 0..3 {
         let (log, ..) = open(&disk);
         for _ in 0..20 {
@@ -76,7 +76,7 @@ fn of_an_undamaged_log_everything_comes_back() {
             log.truncate_before(Lsn(31)).expect("let go");
         }
     }
-    let (salvaged, shown) = rescue(&disk);
+    let (salvaged, shown) = check_salvage(&disk);
     assert!(salvaged.is_whole(), "{salvaged:?}");
     assert_eq!((salvaged.id, salvaged.snapshot), (Some(ID), Some(Lsn(30))));
     let (_, opened, _) = open(&disk);
@@ -85,7 +85,7 @@ fn of_an_undamaged_log_everything_comes_back() {
 }
 
 #[test]
-fn a_flipped_bit_costs_the_entries_of_its_frame_only() {
+fn a_flipped_bit_loses_only_the_entries_of_its_frame() {
     let (disk, _, last) = with_a_tail();
     let path = segment_paths(&disk).pop().expect("a segment");
     let whole = disk.bytes(&path).expect("there");
@@ -93,7 +93,7 @@ fn a_flipped_bit_costs_the_entries_of_its_frame_only() {
     for bit in HEADER_BYTES * 8..used * 8 {
         let disk = disk.after_kill();
         flip(&disk, &path, bit / 8, 1 << (bit % 8));
-        let (salvaged, shown) = rescue(&disk);
+        let (salvaged, shown) = check_salvage(&disk);
         for (lsn, bytes) in &shown.entries {
             assert_eq!(*bytes, tail_entry(lsn.0), "bit {bit}");
         }
@@ -114,13 +114,13 @@ fn a_flipped_bit_costs_the_entries_of_its_frame_only() {
 }
 
 #[test]
-fn a_flipped_bit_of_a_first_page_costs_nothing() {
+fn a_flipped_bit_in_a_header_loses_nothing() {
     let disk = written(40);
     let path = segment_paths(&disk).remove(1);
     for bit in 0..64 * 8 {
         let disk = disk.after_kill();
         flip(&disk, &path, bit / 8, 1 << (bit % 8));
-        let (salvaged, shown) = rescue(&disk);
+        let (salvaged, shown) = check_salvage(&disk);
         check_entries(&shown, 1);
         assert_eq!((last_of(&shown), salvaged.lost.len()), (40, 0), "bit {bit}");
         assert_eq!(report(&salvaged, &path).problems.len(), 1, "bit {bit}");
@@ -129,7 +129,7 @@ fn a_flipped_bit_of_a_first_page_costs_nothing() {
 }
 
 #[test]
-fn a_missing_segment_and_one_without_a_first_page_are_told() {
+fn a_missing_segment_and_a_missing_header_are_reported() {
     let disk = written(40);
     let paths = segment_paths(&disk);
     assert!(paths.len() >= 4);
@@ -143,8 +143,8 @@ fn a_missing_segment_and_one_without_a_first_page_are_told() {
     let empty = disk.after_kill();
     empty.set_bytes(&paths[1], Vec::new());
     for (disk, is_there) in [(missing, false), (zeroed, true), (empty, true)] {
-        let (salvaged, shown) = rescue(&disk);
-        contents_are_as_written(&shown);
+        let (salvaged, shown) = check_salvage(&disk);
+        check_contents(&shown);
         let left: Vec<u64> = (1..=40).filter(|lsn| !gone.contains(lsn)).collect();
         assert_eq!(numbers(&shown), left);
         assert_eq!(salvaged.lost, [Lsn(gone.start)..=Lsn(gone.end - 1)]);
@@ -178,11 +178,11 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
     for at in HEADER_BYTES..len {
         let disk = disk.after_kill();
         flip(&disk, &path, at, 0x10);
-        let (salvaged, shown) = rescue(&disk);
+        let (salvaged, shown) = check_salvage(&disk);
         assert_eq!((salvaged.snapshot, &shown.snapshot), (None, &None), "byte {at}");
         assert_eq!(report(&salvaged, &path).problems.len(), 1);
         assert_eq!(report(&salvaged, &path).bad.len(), 1);
-        contents_are_as_written(&shown);
+        check_contents(&shown);
         assert_eq!(numbers(&shown), (first..=60).collect::<Vec<u64>>());
         assert_eq!(salvaged.lost, [Lsn(1)..=Lsn(first - 1)]);
     }
@@ -196,7 +196,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
     let name = Path::new(DIR).join("00000000000000000002.snapshot");
     disk.create(&name).expect("made");
     disk.set_bytes(&name, older.bytes(&name).expect("there"));
-    let (salvaged, shown) = rescue(&disk);
+    let (salvaged, shown) = check_salvage(&disk);
     assert_eq!(shown.snapshot, Some((Lsn(2), b"two".to_vec())));
     assert_eq!(numbers(&shown), (first..=60).collect::<Vec<u64>>());
     assert_eq!(salvaged.lost, [Lsn(3)..=Lsn(first - 1)]);
@@ -204,7 +204,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
     for segment in segment_paths(&disk) {
         disk.remove(&segment).expect("removed");
     }
-    assert_eq!(rescue(&disk).0.lost, [Lsn(3)..=Lsn(50)]);
+    assert_eq!(check_salvage(&disk).0.lost, [Lsn(3)..=Lsn(50)]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_tail_cut_at_every_byte_gives_its_first_entries() {
     for len in 0..=used + 16 {
         let disk = disk.after_kill();
         disk.set_bytes(&path, whole[..len].to_vec());
-        let (salvaged, shown) = rescue(&disk);
+        let (salvaged, shown) = check_salvage(&disk);
         for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
             assert_eq!(lsn.0, index as u64 + 1, "cut at {len}");
             assert_eq!(*bytes, tail_entry(lsn.0), "cut at {len}");
@@ -254,24 +254,24 @@ fn with_replaced_entries() -> FaultDisk {
 }
 
 #[test]
-fn what_a_later_owner_replaced_stays_replaced() {
+fn entries_replaced_by_a_later_owner_are_not_salvaged() {
     let disk = with_replaced_entries();
     let paths = segment_paths(&disk);
-    let (salvaged, shown) = rescue(&disk);
+    let (salvaged, shown) = check_salvage(&disk);
     assert!(salvaged.lost.is_empty(), "{salvaged:?}");
     assert_eq!(numbers(&shown), (1..=8).collect::<Vec<u64>>());
     assert_eq!(shown, open(&disk.after_kill()).1);
     assert!(report(&salvaged, &paths[0]).problems[0].contains("replaced"));
     // The segment that replaced them is gone: nobody can tell what was in it.
     disk.remove(&paths[1]).expect("removed");
-    let (salvaged, shown) = rescue(&disk);
+    let (salvaged, shown) = check_salvage(&disk);
     assert_eq!(numbers(&shown), [1, 2, 3, 4, 7, 8]);
     assert_eq!(salvaged.lost, [Lsn(5)..=Lsn(6)]);
     assert!(report(&salvaged, &paths[0]).problems[0].contains("may have been replaced"));
 }
 
 #[test]
-fn files_of_others_are_named_and_not_read() {
+fn foreign_files_are_reported_and_not_read() {
     let disk = written(40);
     let paths = segment_paths(&disk);
     let other = FaultDisk::new();
@@ -279,26 +279,32 @@ fn files_of_others_are_named_and_not_read() {
         id: ShardId { shard: 4, ..ID },
         ..options(77)
     };
-    let opened = FileLog::open(Arc::new(other.clone()), Path::new(DIR), options, &mut Shown::default()).expect("opens");
+    let opened = FileLog::open(
+        Arc::new(other.clone()),
+        Path::new(DIR),
+        options,
+        &mut ReplayedLog::default(),
+    )
+    .expect("opens");
     append(&opened.log, Level::Synced).expect("appended");
     drop(opened);
     // In the first place, where the first readable header would mislead.
     disk.set_bytes(&paths[0], other.bytes(&segment_paths(&other)[0]).expect("there"));
-    let (salvaged, shown) = rescue(&disk);
+    let (salvaged, shown) = check_salvage(&disk);
     let first = first_of(&disk, &paths[1]);
-    contents_are_as_written(&shown);
+    check_contents(&shown);
     assert_eq!(numbers(&shown), (first..=40).collect::<Vec<u64>>());
     assert_eq!(salvaged.id, Some(ID));
     assert_eq!(salvaged.lost, [Lsn(1)..=Lsn(first - 1)]);
     assert!(report(&salvaged, &paths[0]).problems[0].contains("another store"));
     // Who knows better says so.
-    let mut shown = Shown::default();
+    let mut shown = ReplayedLog::default();
     salvage(&disk, Path::new(DIR), Some(options.id), &mut shown).expect("listed");
     assert_eq!(numbers(&shown), [1]);
 }
 
 #[test]
-fn copies_and_older_segments_are_named_and_not_read() {
+fn copies_and_older_segments_are_reported_and_not_read() {
     let disk = written(40);
     let (log, ..) = open(&disk);
     append(&log, Level::Synced).expect("appended");
@@ -306,8 +312,8 @@ fn copies_and_older_segments_are_named_and_not_read() {
     let paths = segment_paths(&disk);
     let copy = disk.after_kill();
     copy.set_bytes(&paths[1], disk.bytes(&paths[2]).expect("there"));
-    let (salvaged, shown) = rescue(&copy);
-    contents_are_as_written(&shown);
+    let (salvaged, shown) = check_salvage(&copy);
+    check_contents(&shown);
     assert_eq!(last_of(&shown), 41);
     assert_eq!(salvaged.lost.len(), 1);
     assert_eq!(report(&salvaged, &paths[1]).problems.len(), 2);
@@ -316,7 +322,7 @@ fn copies_and_older_segments_are_named_and_not_read() {
     moved
         .rename(&paths[1], &Path::new(DIR).join("0000000099.journal"))
         .expect("renamed");
-    let (salvaged, shown) = rescue(&moved);
+    let (salvaged, shown) = check_salvage(&moved);
     check_entries(&shown, 1);
     assert_eq!((last_of(&shown), salvaged.lost.len()), (41, 0));
     assert!(salvaged.missing_segments.is_empty());
@@ -324,7 +330,7 @@ fn copies_and_older_segments_are_named_and_not_read() {
 }
 
 #[test]
-fn after_each_crash_what_opens_comes_first() {
+fn after_each_crash_a_salvage_begins_with_what_opens() {
     let calls = {
         let disk = FaultDisk::new();
         script(&disk);
@@ -339,9 +345,9 @@ fn after_each_crash_what_opens_comes_first() {
             disk.after_power_cut(call),
             disk.after_power_cut(!call),
         ] {
-            let (_, salvaged) = rescue(&disk);
+            let (_, salvaged) = check_salvage(&disk);
             let (_, opened, _) = open(&disk);
-            contents_are_as_written(&salvaged);
+            check_contents(&salvaged);
             assert_eq!(salvaged.snapshot, opened.snapshot, "call {call}");
             assert!(salvaged.entries.starts_with(&opened.entries), "call {call}");
         }
@@ -356,7 +362,7 @@ fn real_files_are_read_and_cannot_be_written() {
         Arc::new(crate::disk::LocalDisk),
         &dir,
         options(5),
-        &mut Shown::default(),
+        &mut ReplayedLog::default(),
     )
     .expect("opens");
     for _ in 0..15 {
@@ -365,7 +371,7 @@ fn real_files_are_read_and_cannot_be_written() {
     drop(opened);
     // No pipe, no directory keeps it waiting.
     std::fs::create_dir(dir.join("0000000007.journal")).expect("made");
-    let mut shown = Shown::default();
+    let mut shown = ReplayedLog::default();
     let salvaged = salvage(&ReadOnlyDisk, &dir, None, &mut shown).expect("listed");
     check_entries(&shown, 1);
     assert_eq!(last_of(&shown), 15);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many callers that leave their syncs to the committers.
 //!
-//! Everybody here is of a crowd, and nobody loses patience unless the test is about that: so a commit that ends was made by
+//! Everybody here is of a crowd, and nobody loses max_wait unless the test is about that: so a commit that ends was made by
 //! the committers, or by callers who were told that there are none.
 
 use crate::Wait;
@@ -12,15 +12,15 @@ use super::super::committers::{CommitterLimits, Committers};
 use super::*;
 use crate::injected::{DiskFault, InjectedDisk, Injection};
 
-const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
 const THREADS: u64 = 24;
 const EACH: u64 = 40;
 
-fn committers(threads_max: usize, patience: Duration) -> Committers {
+fn committers(threads_max: usize, max_wait: Duration) -> Committers {
     Committers::new(CommitterLimits {
         threads_max,
-        crowd_min: 1,
-        patience,
+        callers_min: 1,
+        max_wait,
     })
 }
 
@@ -42,7 +42,7 @@ fn append_among_others(log: &FileLog) {
 }
 
 /// Each thread appends its share, to one log after the other.
-fn crowd(logs: &[FileLog]) {
+fn append_from_many_threads(logs: &[FileLog]) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
@@ -65,21 +65,21 @@ fn check_all_there(disks: &[FaultDisk]) {
 }
 
 #[test]
-fn what_was_acknowledged_to_a_crowd_survives_a_loss_of_power() {
+fn entries_acknowledged_to_many_callers_survive_a_power_cut() {
     let disks = [FaultDisk::new(), FaultDisk::new(), FaultDisk::new()];
-    let committers = committers(2, FOR_EVER);
+    let committers = committers(2, A_DAY);
     let logs = disks.each_ref().map(|disk| served(disk, &committers));
-    crowd(&logs);
+    append_from_many_threads(&logs);
     check_all_there(&disks);
 }
 
 #[test]
-fn a_crowd_goes_on_when_the_committers_end() {
+fn callers_continue_when_the_committers_end() {
     let disks = [FaultDisk::new(), FaultDisk::new()];
-    let committers = committers(2, FOR_EVER);
+    let committers = committers(2, A_DAY);
     let logs = disks.each_ref().map(|disk| served(disk, &committers));
     std::thread::scope(|scope| {
-        scope.spawn(|| crowd(&logs));
+        scope.spawn(|| append_from_many_threads(&logs));
         while logs[0].reached(Level::Synced) < Lsn(5) {
             std::thread::yield_now();
         }
@@ -89,9 +89,9 @@ fn a_crowd_goes_on_when_the_committers_end() {
 }
 
 #[test]
-fn a_crowd_at_a_disk_that_fails_learns_it() {
+fn callers_get_the_error_of_a_failing_disk() {
     let disk = FaultDisk::new();
-    let committers = committers(1, FOR_EVER);
+    let committers = committers(1, A_DAY);
     let log = served(&disk, &committers);
     append_among_others(&log);
     disk.fail_at(disk.calls(), crate::fault::SimulatedFault::Errno(5));
@@ -120,13 +120,18 @@ fn a_crowd_at_a_disk_that_fails_learns_it() {
 }
 
 #[test]
-fn a_crowd_does_not_wait_for_committers_that_hang_with_other_disks() {
+fn callers_do_not_wait_for_committers_on_other_hung_disks() {
     let injection = Arc::new(Injection::default());
     let committers = committers(2, Duration::from_millis(1));
     let hanging: Vec<_> = (0..3)
         .map(|salt| {
             let disk = InjectedDisk::new(Arc::new(FaultDisk::new()), Arc::clone(&injection));
-            let opened = FileLog::open(Arc::new(disk), Path::new(DIR), options(salt), &mut Shown::default());
+            let opened = FileLog::open(
+                Arc::new(disk),
+                Path::new(DIR),
+                options(salt),
+                &mut ReplayedLog::default(),
+            );
             let log = opened.expect("the log opens").log;
             append(&log, Level::Synced).expect("the disk answers");
             committers.serve(&log.commits);
@@ -134,7 +139,7 @@ fn a_crowd_does_not_wait_for_committers_that_hang_with_other_disks() {
         })
         .collect();
     // Unlike a stall nobody is told that the calls will not come back.
-    injection.begin(DiskFault::Latency(FOR_EVER), 0);
+    injection.begin(DiskFault::Latency(A_DAY), 0);
     let disks = [FaultDisk::new()];
     let logs = disks.each_ref().map(|disk| served(disk, &committers));
     std::thread::scope(|scope| {
@@ -146,11 +151,11 @@ fn a_crowd_does_not_wait_for_committers_that_hang_with_other_disks() {
             });
         }
         for log in &hanging {
-            while !log.is_at_disk() {
+            while !log.is_disk_busy() {
                 std::thread::yield_now();
             }
         }
-        crowd(&logs);
+        append_from_many_threads(&logs);
         injection.end();
     });
     check_all_there(&disks);

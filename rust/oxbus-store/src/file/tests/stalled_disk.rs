@@ -12,12 +12,12 @@ fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
     let below = FaultDisk::new();
     let injection = Arc::new(Injection::default());
     let disk = InjectedDisk::new(Arc::new(below.clone()), Arc::clone(&injection));
-    let opened = FileLog::open(Arc::new(disk), Path::new(DIR), options(7), &mut Shown::default());
+    let opened = FileLog::open(Arc::new(disk), Path::new(DIR), options(7), &mut ReplayedLog::default());
     (below, injection, opened.expect("the log opens").log)
 }
 
 /// Leaves at the second question.
-fn leaving<R>(work: impl FnOnce(&Wait<'_>) -> R) -> R {
+fn timing_out<R>(work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let asked = Cell::new(false);
     work(&Wait::until(&|| asked.replace(true)))
 }
@@ -29,7 +29,7 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_caller_leaves_and_the_log_ends() {
+fn a_caller_that_times_out_ends_the_log() {
     for (after, level) in [(0, Level::Written), (1, Level::Synced)] {
         let (below, injection, log) = hanging();
         let log = Arc::new(log);
@@ -39,18 +39,18 @@ fn a_caller_leaves_and_the_log_ends() {
         log.append(lsn, &entry(lsn.0), SpaceClass::Adds, level, None, &Wait::FOREVER)
             .expect("taken");
         // In the turn of the call that hangs: the write is one, the sync the next.
-        let (asked, turn) = (Arc::clone(&log), log.turns().0 + 1 + after);
-        let hangs = move || asked.turns() == (turn, turn - 1);
+        let (asked, turn) = (Arc::clone(&log), log.disk_operations().0 + 1 + after);
+        let hangs = move || asked.disk_operations() == (turn, turn - 1);
         let left = log.commit(lsn, level, &Wait::until(&hangs));
-        assert_eq!(left, Err(AppendError::Unknown(LogFailure::Silent)));
-        assert!(log.is_at_disk(), "the call has not come back");
+        assert_eq!(left, Err(AppendError::Unknown(LogFailure::Unresponsive)));
+        assert!(log.is_disk_busy(), "the call has not come back");
         let refused = log.append(log.next_lsn(), b"x", SpaceClass::Adds, level, None, &Wait::FOREVER);
-        assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Silent)));
+        assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Unresponsive)));
         // The stall ends, and with it comes the late write: the log that is begun anew does not have it.
         injection.end();
-        until(|| !log.is_at_disk());
+        until(|| !log.is_disk_busy());
         let mut kept = parts([b"what was acknowledged".to_vec()]);
-        let anew = FileLog::begin_anew(&log, options(8), &mut kept).expect("the disk answers");
+        let anew = FileLog::restart(&log, options(8), &mut kept).expect("the disk answers");
         append(&anew, Level::Synced).expect("the disk answers");
         drop((anew, log));
         let (_, shown, _) = open(&below);
@@ -60,7 +60,7 @@ fn a_caller_leaves_and_the_log_ends() {
 }
 
 #[test]
-fn a_caller_that_waits_long_enough_is_served() {
+fn a_caller_without_a_timeout_is_served() {
     let (_, injection, log) = hanging();
     append(&log, Level::Synced).expect("the disk answers");
     injection.begin(DiskFault::Stall, 0);
@@ -70,27 +70,27 @@ fn a_caller_that_waits_long_enough_is_served() {
             .collect();
         log.append(Lsn(2), &entry(2), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
-        until(|| log.is_at_disk());
+        until(|| log.is_disk_busy());
         injection.end();
         for thread in waiting {
             thread.join().expect("no panic").expect("synced");
         }
     });
-    until(|| !log.is_at_disk());
+    until(|| !log.is_disk_busy());
     append(&log, Level::Synced).expect("the disk answers");
 }
 
 #[test]
-fn who_leaves_a_wait_for_room_has_written_nothing() {
+fn a_caller_that_stops_waiting_for_room_has_written_nothing() {
     let (_, injection, log) = hanging();
     injection.begin(DiskFault::Stall, 0);
     assert!(!log.has_room(10, SpaceClass::Adds), "there is no segment yet");
     assert_eq!(
-        leaving(|wait| log.make_room(10, SpaceClass::Adds, wait)),
-        Err(AppendError::Late)
+        timing_out(|wait| log.make_room(10, SpaceClass::Adds, wait)),
+        Err(AppendError::TimedOut)
     );
-    let refused = leaving(|wait| log.append(Lsn(1), b"x", SpaceClass::Adds, Level::Written, None, wait));
-    assert_eq!(refused, Err(AppendError::Late));
+    let refused = timing_out(|wait| log.append(Lsn(1), b"x", SpaceClass::Adds, Level::Written, None, wait));
+    assert_eq!(refused, Err(AppendError::TimedOut));
     assert_eq!(log.next_lsn(), Lsn(1));
     injection.end();
     log.make_room(10, SpaceClass::Adds, &Wait::FOREVER)
@@ -99,10 +99,10 @@ fn who_leaves_a_wait_for_room_has_written_nothing() {
 }
 
 #[test]
-fn a_log_that_is_suspect_works_on() {
+fn a_stalled_log_still_works() {
     let (below, _, log) = hanging();
     for suspect in [true, false, true] {
-        log.distrust(suspect);
+        log.set_stalled(suspect);
         for _ in 0..20 {
             append(&log, Level::Synced).expect("the disk answers");
         }
@@ -114,7 +114,7 @@ fn a_log_that_is_suspect_works_on() {
 }
 
 #[test]
-fn an_open_tells_under_which_epoch_entries_were_written() {
+fn an_open_reports_the_epoch_of_each_entry() {
     #[derive(Default)]
     struct Epochs(Vec<(u64, Lsn)>, u64);
     impl Replay for Epochs {
@@ -153,5 +153,5 @@ fn a_panic_at_the_disk_ends_the_log() {
         Err(AppendError::Unknown(failure))
     );
     assert_eq!(append(&log, Level::Written), Err(AppendError::Unavailable(failure)));
-    assert!(!log.is_at_disk());
+    assert!(!log.is_disk_busy());
 }

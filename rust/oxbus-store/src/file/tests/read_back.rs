@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Wait;
-use crate::extent::{ExtentLocation, check_of};
+use crate::extent::{ExtentLocation, checksum_of};
 use crate::fault::SimulatedFault;
 use crate::{CoalescingReader, StoredRecord};
 
@@ -11,7 +11,7 @@ use crate::{CoalescingReader, StoredRecord};
 fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
     let mut entry = vec![7; before];
     entry.extend_from_slice(message);
-    entry.extend_from_slice(&check_of(message));
+    entry.extend_from_slice(&checksum_of(message));
     entry
 }
 
@@ -19,7 +19,7 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
     let message = entry(number);
     let before = number as usize % 50;
     let lsn = log.next_lsn();
-    let place = log
+    let location = log
         .append(
             lsn,
             &entry_with(&message, before),
@@ -32,7 +32,7 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
         .expect("files can be read back");
     (
         message.clone(),
-        StoredRecord::on_disk(message.len(), place.plus(before)),
+        StoredRecord::on_disk(message.len(), location.plus(before)),
     )
 }
 
@@ -75,7 +75,7 @@ fn messages_are_read_back_from_every_segment() {
 }
 
 #[test]
-fn a_snapshot_takes_messages_over() {
+fn a_snapshot_relocates_messages() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     let messages: Vec<_> = (1..=60).map(|number| append_message(&log, number)).collect();
@@ -125,18 +125,18 @@ fn a_snapshot_that_fails_leaves_messages_readable() {
 }
 
 #[test]
-fn an_open_tells_where_entries_are() {
+fn an_open_reports_the_location_of_each_entry() {
     /// Each entry, where its message begins in it, and where the entry stands.
     struct Places(Vec<(Vec<u8>, usize, ExtentLocation)>);
 
     impl Replay for Places {
-        fn snapshot(&mut self, _: Lsn, part: &[u8], place: Option<&ExtentLocation>) {
-            self.0.push((part.to_vec(), 0, place.expect("a file").clone()));
+        fn snapshot(&mut self, _: Lsn, part: &[u8], location: Option<&ExtentLocation>) {
+            self.0.push((part.to_vec(), 0, location.expect("a file").clone()));
         }
 
-        fn entry(&mut self, lsn: Lsn, entry: &[u8], place: Option<&ExtentLocation>) {
+        fn entry(&mut self, lsn: Lsn, entry: &[u8], location: Option<&ExtentLocation>) {
             self.0
-                .push((entry.to_vec(), lsn.0 as usize % 50, place.expect("a file").clone()));
+                .push((entry.to_vec(), lsn.0 as usize % 50, location.expect("a file").clone()));
         }
     }
 
@@ -152,9 +152,9 @@ fn an_open_tells_where_entries_are() {
     let mut found = Places(Vec::new());
     FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut found).expect("opened");
     assert_eq!(found.0.len(), 3 + 10);
-    for (bytes, before, place) in found.0 {
+    for (bytes, before, location) in found.0 {
         let message = &bytes[before..bytes.len() - 4];
-        let load = |before: usize| StoredRecord::on_disk(message.len(), place.plus(before)).load();
+        let load = |before: usize| StoredRecord::on_disk(message.len(), location.plus(before)).load();
         assert_eq!(load(before).expect("readable")[..], *message);
         if !message.is_empty() {
             load(before + 1).expect_err("not there");
