@@ -3,7 +3,8 @@
 //!
 //! A segment is an array of slots with one message each. A directory finds a segment by number. Segment and offset
 //! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `overflow`.
+//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`,
+//! `overflow`.
 //!
 //! Holds always
 //! - counters have no gaps: every check that can reject a message comes before its reservation;

@@ -2,7 +2,7 @@
 //! The slot of one message: four words, 32 bytes.
 //!
 //! ```text
-//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; the two largest values mean open end and never)
+//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28: ticks modulo 2^28, or open end, or never
 //! w1 body    pointer of a `StoredRecord`: a record in memory, or its location in the journal
 //! w2         enqueued at 48 | delivery count, high 16
 //! w3         expires at 48  | 16 spare
