@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use oxbus_model::Source;
+use oxbus_model::SharedError;
 
 use crate::extent::ExtentLocation;
 use crate::{StoredRecord, Wait};
@@ -146,7 +146,7 @@ impl From<AppendError> for io::Error {
 
 impl AppendError {
     /// What to tell as the cause of an error: that of the system, or the error itself.
-    pub fn cause(&self) -> Source {
+    pub fn cause(&self) -> SharedError {
         match self {
             Self::Unavailable(LogFailure::Io { errno: Some(errno) })
             | Self::Unknown(LogFailure::Io { errno: Some(errno) }) => Arc::new(io::Error::from_raw_os_error(*errno)),

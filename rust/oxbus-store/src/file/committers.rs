@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 /// When the threads work.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +115,7 @@ impl Committers {
 
 impl Drop for Committers {
     fn drop(&mut self) {
-        let mut state = whole(self.0.state.lock());
+        let mut state = ignore_poison(self.0.state.lock());
         state.stop = true;
         let threads = std::mem::take(&mut state.threads);
         drop(state);
@@ -124,7 +124,7 @@ impl Drop for Committers {
             // A panic there was reported by the thread itself.
             let _ = thread.join();
         }
-        let left = std::mem::take(&mut whole(self.0.state.lock()).queue);
+        let left = std::mem::take(&mut ignore_poison(self.0.state.lock()).queue);
         for log in left.iter().filter_map(Weak::upgrade) {
             // Who relied on the threads does it himself.
             log.sync_request().reset();
@@ -145,7 +145,7 @@ impl SyncRequest {
     /// Has a thread commit the log.
     pub(super) fn request(&self) {
         let Some((shared, log)) = self.to.get() else { return };
-        let mut slot = whole(self.slot.lock());
+        let mut slot = ignore_poison(self.slot.lock());
         *slot = match *slot {
             CommitSlot::Idle if shared.push(Weak::clone(log)) => CommitSlot::Queued,
             CommitSlot::Served => CommitSlot::ServedAndRequested,
@@ -156,7 +156,7 @@ impl SyncRequest {
     /// True while a thread is at the log or will be. Who relies on it looks under the mutex of the log's buffer: whoever
     /// makes it false calls those who wait after that.
     pub(super) fn is_pending(&self) -> bool {
-        *whole(self.slot.lock()) != CommitSlot::Idle
+        *ignore_poison(self.slot.lock()) != CommitSlot::Idle
     }
 
     /// A thread has ended; true when somebody asked meanwhile and no thread will come.
@@ -164,7 +164,7 @@ impl SyncRequest {
         let Some((shared, log)) = self.to.get() else {
             return false;
         };
-        let mut slot = whole(self.slot.lock());
+        let mut slot = ignore_poison(self.slot.lock());
         let asked = *slot == CommitSlot::ServedAndRequested;
         let comes = asked && shared.push(Weak::clone(log));
         *slot = if comes { CommitSlot::Queued } else { CommitSlot::Idle };
@@ -173,7 +173,7 @@ impl SyncRequest {
 
     /// No thread will come.
     fn reset(&self) {
-        *whole(self.slot.lock()) = CommitSlot::Idle;
+        *ignore_poison(self.slot.lock()) = CommitSlot::Idle;
     }
 }
 
@@ -183,7 +183,7 @@ struct CommitSlotGuard<'a>(&'a dyn CommitTarget);
 impl<'a> CommitSlotGuard<'a> {
     fn begin(log: &'a dyn CommitTarget) -> Self {
         // First: an entry appended from here on is asked for anew.
-        *whole(log.sync_request().slot.lock()) = CommitSlot::Served;
+        *ignore_poison(log.sync_request().slot.lock()) = CommitSlot::Served;
         Self(log)
     }
 }
@@ -215,7 +215,7 @@ impl Drop for SyncWaiter<'_> {
 impl CommittersShared {
     /// Queues a log; false when there is no thread for it.
     fn push(self: &Arc<Self>, log: Weak<dyn CommitTarget>) -> bool {
-        let mut state = whole(self.state.lock());
+        let mut state = ignore_poison(self.state.lock());
         if state.stop {
             return false;
         }
@@ -245,7 +245,7 @@ impl CommittersShared {
 
     /// Waits for the next log; `None` at the end.
     fn next(&self) -> Option<Weak<dyn CommitTarget>> {
-        let mut state = whole(self.state.lock());
+        let mut state = ignore_poison(self.state.lock());
         loop {
             if state.stop {
                 return None;
@@ -254,7 +254,7 @@ impl CommittersShared {
                 return Some(log);
             }
             state.idle += 1;
-            state = whole(self.changed.wait(state));
+            state = ignore_poison(self.changed.wait(state));
             state.idle -= 1;
         }
     }

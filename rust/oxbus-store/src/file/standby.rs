@@ -10,7 +10,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::shard_log::Level;
 
@@ -62,7 +62,7 @@ impl Standby {
 
     /// Asks for a level and for a spare file of so many bytes; true when a standby must be started.
     pub(super) fn request(&self, level: Option<Level>, spare_bytes: u64) -> bool {
-        let mut task = whole(self.task.lock());
+        let mut task = ignore_poison(self.task.lock());
         task.level = task.level.max(level);
         task.spare_bytes = task.spare_bytes.max(spare_bytes);
         !std::mem::replace(&mut task.running, true)
@@ -70,7 +70,7 @@ impl Standby {
 
     /// What the standby does next; `None` when it ends, as nothing is asked of it.
     pub(super) fn next(&self) -> Option<(Option<Level>, u64)> {
-        let mut task = whole(self.task.lock());
+        let mut task = ignore_poison(self.task.lock());
         let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));
         task.running = level.is_some() || spare_bytes > 0;
         task.running.then_some((level, spare_bytes))
@@ -78,6 +78,6 @@ impl Standby {
 
     /// The standby did not start.
     pub(super) fn start_failed(&self) {
-        whole(self.task.lock()).running = false;
+        ignore_poison(self.task.lock()).running = false;
     }
 }
