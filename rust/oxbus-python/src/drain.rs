@@ -28,7 +28,7 @@ pub(crate) struct _Drain {
     entity: ProcessLocal<Arc<Entity>>,
     sub_queue: SubQueue,
     partition: PartitionId,
-    chosen: ColumnSelection,
+    columns: ColumnSelection,
 }
 
 /// The namespace partition of each partition of an entity. The namespace is opened without owning partitions.
@@ -45,9 +45,14 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
 }
 
 /// Builds the selected columns, copying records straight from memory or disk.
-fn table_of(queue: &Entity, partition: PartitionId, page: &DrainPage, chosen: &ColumnSelection) -> Result<RecordBatch> {
+fn table_of(
+    queue: &Entity,
+    partition: PartitionId,
+    page: &DrainPage,
+    columns: &ColumnSelection,
+) -> Result<RecordBatch> {
     let bytes = page.messages.iter().map(|message| message.record.len()).sum();
-    let mut builder = TableBuilder::of(chosen, page.messages.len(), bytes);
+    let mut builder = TableBuilder::of(columns, page.messages.len(), bytes);
     let mut reader = CoalescingReader::default();
     queue.read_records(partition, &page.messages, &mut reader, |message, record| {
         builder.push_peeked(queue, partition.0.into(), message, record, true)
@@ -73,7 +78,7 @@ impl _Drain {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
-            chosen: ColumnSelection::of(names).or_raise()?,
+            columns: ColumnSelection::of(names).or_raise()?,
         })
     }
 
@@ -83,11 +88,11 @@ impl _Drain {
         let (queue, partition) = (self.entity.get()?, self.partition);
         let page = waiting::run_detached(py, |wait| {
             let counter = SequenceNumber(from).counter().max(Counter::FIRST);
-            let waiting = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
-            let next = waiting
+            let page = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
+            let next = page
                 .next
                 .map(|next| Entity::sequence_number(usize::from(partition.0), next).0);
-            Ok((table_of(queue, partition, &waiting, &self.chosen)?, next))
+            Ok((table_of(queue, partition, &page, &self.columns)?, next))
         })?;
         let (table, next) = page.or_raise()?;
         Ok((ArrowTable::of(table), next))

@@ -139,23 +139,23 @@ impl ServiceBusReceiver {
         let may_wait = receiver.entity().may_wait();
         let settled =
             call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
-        let (left, refused) = match settled {
+        let (unsettled, refused) = match settled {
             Ok(lost) => (lost, None),
             Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
         };
-        let mut left_here = left.iter().peekable();
+        let mut next_unsettled = unsettled.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
-            if left_here.next_if(|next| **next == position).is_none() {
+            if next_unsettled.next_if(|next| **next == position).is_none() {
                 message(value)?.get().set_settled();
             }
         }
         if let Some(refused) = refused {
             return Err(raise(&refused));
         }
-        if left.is_empty() {
+        if unsettled.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<SequenceNumber> = left
+        let numbers: Vec<SequenceNumber> = unsettled
             .iter()
             .map(|&position| Ok(message(&messages[position])?.get().number()))
             .collect::<PyResult<_>>()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_Stages`: staged sends, for Spark, management and tests.
+//! `_Stages`: staged sends, for management and tests.
 
 use oxbus_broker::{StageInfo, StageState};
 use oxbus_model::Timestamp;

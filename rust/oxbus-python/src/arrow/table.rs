@@ -27,7 +27,7 @@ pub(crate) fn reserved_table(queue: &Entity, messages: &Deliveries, with_body: b
 pub(crate) fn lock_tokens(data: &Bound<'_, PyAny>) -> PyResult<LockTokens> {
     let Some(imported) = import(data)? else {
         return Err(PyValueError::new_err(
-            "settle_arrow takes what receive_arrow returned, or rows of it",
+            "settle_arrow takes a table that receive_arrow returned, or rows of one",
         ));
     };
     oxbus_arrow::lock_tokens(&imported.data_type, &imported.chunks).or_raise()
