@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Inputs of `strangers::codec`, which says what must hold.
+//! Inputs of `untrusted_input::codec`, which says what must hold.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| oxbus_fuzz::strangers::codec(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| oxbus_fuzz::untrusted_input::codec(input));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Inputs of `strangers::engine`, which says what must hold.
+//! Inputs of `untrusted_input::engine`, which says what must hold.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| oxbus_fuzz::strangers::engine(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| oxbus_fuzz::untrusted_input::engine(input));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the targets check: the same functions that `cargo test` runs on seeded inputs.
+//! The checks of the targets: the same functions that `cargo test` runs on seeded inputs.
 
 #[path = "../../rust/oxbus-amqp/tests/support/application.rs"]
 pub mod application;
@@ -9,5 +9,5 @@ pub mod untrusted_requests;
 pub mod recovery;
 #[path = "../../rust/oxbus-broker/tests/support/rules.rs"]
 pub mod rules;
-#[path = "../../rust/oxbus-amqp/tests/support/strangers.rs"]
-pub mod strangers;
+#[path = "../../rust/oxbus-amqp/tests/support/untrusted_input.rs"]
+pub mod untrusted_input;

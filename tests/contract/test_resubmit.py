@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Putting dead-lettered messages back into their entity in one call (B-111, B-263, B-270, B-272)."""
+"""Resubmitting dead letters to their entity in one call (B-111, B-263, B-270, B-272)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LOW_48_BITS = (1 << 48) - 1
 
 
 @pytest.fixture
-def bury(
+def dead_letter(
     client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> Callable[..., list[ServiceBusReceivedMessage]]:
-    """Send messages "0", "1", … to a queue and dead-letter all that it holds."""
+    """Send messages "0", "1", … to a queue and dead-letter all its messages."""
 
-    def bury(
+    def dead_letter(
         queue_name: str, count: int, reason: str | None = "bad", **options: Any
     ) -> list[ServiceBusReceivedMessage]:
         with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
@@ -47,7 +47,7 @@ def bury(
             receiver.dead_letter_messages(messages, reason=reason, error_description="long story")
         return messages
 
-    return bury
+    return dead_letter
 
 
 def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
@@ -60,17 +60,19 @@ def dead_letters(admin: ServiceBusAdministrationClient, queue_name: str) -> int:
     return admin.get_queue_runtime_properties(queue_name).dead_letter_message_count
 
 
-def test_they_are_new_messages(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+def test_resubmitted_messages_are_new(
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """They have new numbers, times and counts, and all else as they were sent, without the reason (B-263, B-270)."""
-    buried = bury(queue_name, 30, subject="s", correlation_id="c", time_to_live=timedelta(hours=1), message_id="m")
-    last = max(message.sequence_number & LOW_48_BITS for message in buried)
+    """They have new numbers, times and counts and no reason, and are otherwise as sent (B-263, B-270)."""
+    dead_lettered = dead_letter(
+        queue_name, 30, subject="s", correlation_id="c", time_to_live=timedelta(hours=1), message_id="m"
+    )
+    last = max(message.sequence_number & LOW_48_BITS for message in dead_lettered)
     clock.advance(100)
     assert admin.resubmit_dead_letters(queue_name) == 30
     assert dead_letters(admin, queue_name) == 0
@@ -85,34 +87,34 @@ def test_they_are_new_messages(
         assert message.enqueued_time_utc == clock.now()
         assert message.expires_at_utc == clock.now() + timedelta(hours=1)
     new = {message.sequence_number for message in messages}
-    assert not new & {message.sequence_number for message in buried}
+    assert not new & {message.sequence_number for message in dead_lettered}
     assert max(number & LOW_48_BITS for number in new) > last
     receiver.complete_messages(messages)
     assert admin.resubmit_dead_letters(queue_name) == 0
 
 
-def test_order_of_their_numbers(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+def test_resubmitted_messages_keep_their_order(
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Within a partition they come in the order in which they were sent first (B-265, B-270)."""
-    bury(queue_name, 20, partition_key="k")
+    """Within a partition they are received in their original order (B-265, B-270)."""
+    dead_letter(queue_name, 20, partition_key="k")
     admin.resubmit_dead_letters(queue_name)
     assert [str(message) for message in drain(receiver)] == [str(number) for number in range(20)]
 
 
 def test_filter_and_limit(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     receiver: ServiceBusReceiver,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Only what the filter selects goes, at most so many; the rest stays with its reason (B-270)."""
-    bury(queue_name, 20, reason="bad", partition_key="k")
+    """Only selected messages are resubmitted, up to the limit; the rest stays with its reason (B-270)."""
+    dead_letter(queue_name, 20, reason="bad", partition_key="k")
     where = SqlRuleFilter("n % 2 = 0 AND DeadLetterReason = 'bad'")
     assert admin.resubmit_dead_letters(queue_name, where=SqlRuleFilter("DeadLetterReason = 'other'")) == 0
     assert admin.resubmit_dead_letters(queue_name, where=where, limit=3) == 3
@@ -122,15 +124,15 @@ def test_filter_and_limit(
     assert dead_letters(admin, queue_name) == 10
 
 
-def test_what_somebody_has_stays(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+def test_held_dead_letters_stay(
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     client: ServiceBusClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Dead letters that are locked or deferred stay with their holder (B-261, B-270)."""
-    bury(queue_name, 10)
+    """Locked and deferred dead letters are not resubmitted (B-261, B-270)."""
+    dead_letter(queue_name, 10)
     with client.get_queue_receiver(queue_name, sub_queue="deadletter") as dead:
         messages = drain(dead)
         dead.defer_messages(messages[:3])
@@ -140,13 +142,13 @@ def test_what_somebody_has_stays(
     assert dead_letters(admin, queue_name) == 3
 
 
-def test_a_message_that_fails_again_comes_back_once(
-    bury: Callable[..., list[ServiceBusReceivedMessage]], admin: ServiceBusAdministrationClient, queue_name: str
+def test_a_message_can_be_resubmitted_again(
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]], admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
-    """A message may be dead-lettered and put back again and again; the newest reason counts (B-263, B-270)."""
-    bury(queue_name, 3, reason="first")
+    """A message may be dead-lettered and resubmitted repeatedly; the latest reason counts (B-263, B-270)."""
+    dead_letter(queue_name, 3, reason="first")
     assert admin.resubmit_dead_letters(queue_name) == 3
-    again = bury(queue_name, 0, reason="second")
+    again = dead_letter(queue_name, 0, reason="second")
     assert len(again) == 3
     where = SqlRuleFilter("DeadLetterReason = 'second'")
     assert admin.resubmit_dead_letters(queue_name, where=where) == 3
@@ -161,7 +163,7 @@ def test_subscription(
     admin: ServiceBusAdministrationClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """The dead letters of a subscription go back to it alone, past its rules (B-270, B-343)."""
+    """Dead letters of a subscription return to it only, without its rules (B-270, B-343)."""
     subscribe("one")
     subscribe("two")
     publish("x", "y")
@@ -179,7 +181,7 @@ def test_subscription(
 def test_sessions(
     make_queue: Callable[..., str], client: ServiceBusClient, admin: ServiceBusAdministrationClient
 ) -> None:
-    """They go back into their sessions, behind what is there: the old order is lost (B-189, B-272)."""
+    """They return to their sessions after the messages there, so the old order is lost (B-189, B-272)."""
     name = make_queue("talks", requires_session=True)
     with client.get_queue_sender(name) as sender:
         for text in "012":
@@ -197,7 +199,7 @@ def test_sessions(
 def test_without_a_session_they_stay(
     topic: str, subscribe: Callable[..., str], publish: Callable[..., None], admin: ServiceBusAdministrationClient
 ) -> None:
-    """Where a session is required, a message without one would come back at once: it is left there (B-185, B-270)."""
+    """If sessions are required, a message without one stays: it would be dead-lettered again at once (B-185, B-270)."""
     subscribe("talks", requires_session=True)
     publish("x")
     publish("y", session_id="a")
@@ -210,17 +212,17 @@ def test_without_a_session_they_stay(
 
 def test_duplicate_detection_drops_none(
     make_queue: Callable[..., str],
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     clock: ManualClock,
 ) -> None:
-    """They are not dropped as copies of themselves, within the window or after it; a later copy is (B-219, B-270)."""
+    """They are not dropped as duplicates, within the window or after it; a later duplicate is (B-219, B-270)."""
     name = make_queue("once", requires_duplicate_detection=True)
     options = {"message_id": "id", "partition_key": "k"}
-    bury(name, 1, **options)
+    dead_letter(name, 1, **options)
     assert admin.resubmit_dead_letters(name) == 1
-    bury(name, 0)
+    dead_letter(name, 0)
     clock.advance(3600)
     assert admin.resubmit_dead_letters(name) == 1
     with client.get_queue_sender(name) as sender:
@@ -228,13 +230,13 @@ def test_duplicate_detection_drops_none(
     assert admin.get_queue_runtime_properties(name).active_message_count == 1
 
 
-def test_a_full_queue_takes_its_own_dead_letters(
+def test_a_full_queue_accepts_its_own_dead_letters(
     make_queue: Callable[..., str],
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """They count toward the size as dead letters already, so a queue that is full can be emptied so (B-037)."""
+    """Dead letters already count toward the size, so a full queue accepts them (B-037)."""
     name = make_queue("small", max_size_in_megabytes=1)
     with client.get_queue_sender(name) as sender:
         body = b"x" * 60_000
@@ -248,7 +250,7 @@ def test_a_full_queue_takes_its_own_dead_letters(
 
         with pytest.raises(ServiceBusQuotaExceededError):
             fill()
-        count = len(bury(name, 0))
+        count = len(dead_letter(name, 0))
         with pytest.raises(ServiceBusQuotaExceededError):
             sender.send_messages(ServiceBusMessage(body, partition_key="k"))
         assert admin.resubmit_dead_letters(name) == count
@@ -257,15 +259,15 @@ def test_a_full_queue_takes_its_own_dead_letters(
 
 
 def test_rate_follows_the_clock(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     client: ServiceBusClient,
     clock: ManualClock,
     in_background: Callable[..., Any],
 ) -> None:
-    """With a rate, one goes at once and the others as the time of the namespace passes (B-270)."""
-    bury(queue_name, 7)
+    """With a rate, one is resubmitted at once and the others as the namespace's clock moves (B-270)."""
+    dead_letter(queue_name, 7)
     call = in_background(admin.resubmit_dead_letters, queue_name, rate=2)
     with client.get_queue_receiver(queue_name) as receiver:
 
@@ -287,14 +289,14 @@ def test_rate_follows_the_clock(
 
 
 def test_rate_ends_with_what_the_filter_selects(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     clock: ManualClock,
     in_background: Callable[..., Any],
 ) -> None:
-    """A call with a rate ends when nothing is left to choose, or its limit is reached (B-270)."""
-    bury(queue_name, 10)
+    """A call with a rate ends when no selected message is left or its limit is reached (B-270)."""
+    dead_letter(queue_name, 10)
     assert admin.resubmit_dead_letters(queue_name, where=SqlRuleFilter("n > 100"), rate=1) == 0
     assert admin.resubmit_dead_letters(queue_name, limit=1, rate=0.001) == 1
     assert admin.resubmit_dead_letters(queue_name, limit=0, rate=0.001) == 0
@@ -309,11 +311,11 @@ def test_partition_that_is_down(
     admin: ServiceBusAdministrationClient,
     partitioned_queue: str,
     key_in: Callable[..., str],
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """What can be reached goes; the others stay until their partition is back (B-093, B-270)."""
+    """Messages of healthy partitions are resubmitted; the others stay until their partition heals (B-093, B-270)."""
     for partition_id in range(16):
-        bury(partitioned_queue, 2, partition_key=key_in(partition_id))
+        dead_letter(partitioned_queue, 2, partition_key=key_in(partition_id))
     inject_fault(namespace, 5, "unavailable")
     assert admin.resubmit_dead_letters(partitioned_queue) == 30
     heal(namespace, 5)
@@ -337,15 +339,15 @@ def test_partition_that_is_down(
     ids=repr,
 )
 def test_bad_arguments(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     snapshot: Callable[[str], object],
     options: dict[str, Any],
     error: type[Exception],
 ) -> None:
-    """An argument that makes no sense is refused and nothing moves (B-270, B-359)."""
-    bury(queue_name, 3)
+    """A bad argument is refused and nothing is resubmitted (B-270, B-359)."""
+    dead_letter(queue_name, 3)
     before = snapshot(queue_name)
     with pytest.raises(error):
         admin.resubmit_dead_letters(queue_name, **options)
@@ -354,14 +356,14 @@ def test_bad_arguments(
 
 @pytest.mark.parametrize("status", [EntityStatus.DISABLED, EntityStatus.SEND_DISABLED, EntityStatus.RECEIVE_DISABLED])
 def test_disabled_queue(
-    bury: Callable[..., list[ServiceBusReceivedMessage]],
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     snapshot: Callable[[str], object],
     status: EntityStatus,
 ) -> None:
-    """To put a message back is to receive it and to send it: both must be allowed (B-397)."""
-    bury(queue_name, 3)
+    """Resubmitting needs a status that allows sending and receiving (B-397)."""
+    dead_letter(queue_name, 3)
     queue = admin.get_queue(queue_name)
     queue.status = status
     admin.update_queue(queue)
@@ -385,10 +387,10 @@ def test_refused_entities(topic: str, make_queue: Callable[..., str], admin: Ser
 
 
 def test_for_asyncio(
-    bury: Callable[..., list[ServiceBusReceivedMessage]], namespace: Namespace, queue_name: str
+    dead_letter: Callable[..., list[ServiceBusReceivedMessage]], namespace: Namespace, queue_name: str
 ) -> None:
     """The client for asyncio has both calls, with the same arguments and results (B-270, B-405)."""
-    bury(queue_name, 5)
+    dead_letter(queue_name, 5)
 
     async def main() -> tuple[int, int, int]:
         async with AsyncAdministrationClient(namespace) as admin:

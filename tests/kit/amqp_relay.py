@@ -16,7 +16,7 @@ HEADER_BYTES = 8
 TO_BROKER, TO_CLIENT = ">", "<"
 DISPOSITION, DETACH, CLOSE = 0x15, 0x16, 0x18
 
-Told = tuple[str, int]
+Performative = tuple[str, int]
 """A direction, and the code of a performative."""
 
 
@@ -27,13 +27,13 @@ class Relay:
         self._broker_port = broker_port
         self._listener = socket.create_server((LOOPBACK, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._connections: list[list[Told]] = []
+        self._connections: list[list[Performative]] = []
         self._sockets = [self._listener]
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
-    def close(self) -> list[list[Told]]:
-        """End with the connections that are open, and return what each of them told, in order."""
+    def close(self) -> list[list[Performative]]:
+        """End with the connections that are open, and return what each of them seen, in order."""
         self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -47,20 +47,20 @@ class Relay:
                 client, _ = self._listener.accept()
                 broker = socket.create_connection((LOOPBACK, self._broker_port))
                 self._sockets += [client, broker]
-                told: list[Told] = []
-                self._connections.append(told)
+                seen: list[Performative] = []
+                self._connections.append(seen)
                 for source, target, way in ((client, broker, TO_BROKER), (broker, client, TO_CLIENT)):
-                    thread = threading.Thread(target=_pass_on, args=(source, target, way, told))
+                    thread = threading.Thread(target=_pass_on, args=(source, target, way, seen))
                     self._threads.append(thread)
                     thread.start()
 
 
-def _pass_on(source: socket.socket, target: socket.socket, way: str, told: list[Told]) -> None:
+def _pass_on(source: socket.socket, target: socket.socket, way: str, seen: list[Performative]) -> None:
     unread = bytearray()
     with contextlib.suppress(OSError):  # the other side has gone
         while some := source.recv(1 << 16):
             unread += some
-            told += [(way, code) for code in _performatives(unread)]
+            seen += [(way, code) for code in _performatives(unread)]
             target.sendall(some)
         target.shutdown(socket.SHUT_WR)
 

@@ -408,7 +408,7 @@ class NamespaceMachine(RuleBasedStateMachine):
                 with pytest.raises(MessageNotFoundError):
                     receiver.receive_deferred_messages(number)
                 if message.place == "deferred" and message.holder is None:
-                    entity.bury(number, EXPIRED)  # B-255: found missing
+                    entity.dead_letter(number, EXPIRED)  # B-255: found missing
                     self.world.forward(entity)
                 return
             got = receiver.receive_deferred_messages(number)

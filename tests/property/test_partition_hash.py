@@ -64,7 +64,7 @@ def test_known_hashes(key: str, signed: int) -> None:
         assert oxbus.partition_id(key.encode(), partitions) == signed % partitions
 
 
-def test_sixteen_partitions_unless_told_otherwise() -> None:
+def test_sixteen_partitions_by_default() -> None:
     """The number of partitions of a queue is the default."""
     assert oxbus.partition_id("a") == oxbus.partition_id("a", 16) == 12
     assert found(["a", ""], 16) == pa.array(oxbus.partition_ids(["a", ""])).to_pylist() == [12, 4]

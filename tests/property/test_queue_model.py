@@ -80,10 +80,10 @@ class Model:
         record.token = record.locked_until = None
         record.count += charged
         if record.phase in ("ready", "deferred") and record.count >= MAX_DELIVERY_COUNT:
-            self.bury(number, "MaxDeliveryCountExceeded")
+            self.dead_letter(number, "MaxDeliveryCountExceeded")
         self.expire(number)
 
-    def bury(self, number: int, reason: str | None) -> None:
+    def dead_letter(self, number: int, reason: str | None) -> None:
         """Move a message to the dead-letter queue (B-111)."""
         record = self.records[number]
         record.phase, record.reason = "dead", reason
@@ -99,7 +99,7 @@ class Model:
     def remove_overdue(self, number: int) -> None:
         """Drop or move a message that the queue has found to be overdue (B-253)."""
         if self.dead_letter_expired:
-            self.bury(number, "TTLExpiredException")
+            self.dead_letter(number, "TTLExpiredException")
         else:
             self.records[number].phase = "gone"
 
@@ -305,7 +305,7 @@ class QueueMachine(RuleBasedStateMachine):
             # Set aside by a settlement, however many deliveries it had (B-281).
             record.phase, record.token, record.locked_until = "deferred", None, None
         else:
-            self.model.bury(number, None)
+            self.model.dead_letter(number, None)
         return message
 
     @rule(message=consumes(dead_held), verb=st.sampled_from(["complete", "abandon"]))

@@ -37,7 +37,7 @@ consumers = st.sampled_from(NAMES)
 
 
 @dataclass
-class Kept:
+class KnownReservation:
     """A reservation as its consumer knows it."""
 
     plan: dict[str, Any]
@@ -51,7 +51,7 @@ class Program:
 
     consumer: Consumer
     done: int = 0
-    kept: dict[int, Kept] = field(default_factory=dict)
+    reservations: dict[int, KnownReservation] = field(default_factory=dict)
 
 
 class ReservationMachine(RuleBasedStateMachine):
@@ -106,8 +106,8 @@ class ReservationMachine(RuleBasedStateMachine):
 
     def live(self) -> list[set[int]]:
         """What the live reservations have."""
-        kept = (kept for program in self.programs.values() for kept in program.kept.values())
-        return [one.content for one in kept if one.until > self.now]
+        reservations = (it for program in self.programs.values() for it in program.reservations.values())
+        return [it.content for it in reservations if it.until > self.now]
 
     def leave(self, numbers: set[int]) -> None:
         """Note that messages are gone."""
@@ -119,7 +119,7 @@ class ReservationMachine(RuleBasedStateMachine):
         """Note what a number has, and check that it may."""
         content = set(numbers_of(plan))
         assert len(content) == plan["messages"]
-        before = program.kept.get(n)
+        before = program.reservations.get(n)
         if before is not None:
             assert content <= before.content, "what a number has never grows"
             if before.until > self.now:
@@ -130,7 +130,7 @@ class ReservationMachine(RuleBasedStateMachine):
         holders = {number for number, (_, until) in self.held.items() if until > self.now}
         assert content.isdisjoint(holders), "what the competitor holds is not reserved"
         assert content <= self.there
-        program.kept[n] = Kept(plan, content, self.now + RESERVED_SECONDS)
+        program.reservations[n] = KnownReservation(plan, content, self.now + RESERVED_SECONDS)
 
     @rule(count=st.integers(1, 12))
     def send(self, count: int) -> None:
@@ -143,9 +143,9 @@ class ReservationMachine(RuleBasedStateMachine):
     def reserve(self, name: str, limit: int) -> None:
         """Reserve the next number."""
         program = self.programs[name]
-        if len(program.kept) == LIVE_MAX:
+        if len(program.reservations) == LIVE_MAX:
             return
-        n = max(program.kept, default=program.done) + 1
+        n = max(program.reservations, default=program.done) + 1
         plan = program.consumer.reserve(n, limit, lock=RESERVED_SECONDS)
         assert plan["messages"] <= limit
         if plan["messages"]:
@@ -159,7 +159,7 @@ class ReservationMachine(RuleBasedStateMachine):
     def take_up(self, name: str, again: bool) -> None:
         """Reserve or plan a number that is there."""
         program = self.programs[name]
-        for n in list(program.kept):
+        for n in list(program.reservations):
             consumer = program.consumer
             plan = consumer.plan(n, RESERVED_SECONDS) if again else consumer.reserve(n, 99, lock=RESERVED_SECONDS)
             self.note(program, n, plan)
@@ -168,14 +168,14 @@ class ReservationMachine(RuleBasedStateMachine):
     def renew(self, name: str) -> None:
         """Hold what there is for longer."""
         program = self.programs[name]
-        live = [kept for kept in program.kept.values() if kept.until > self.now]
-        if program.kept and not live:
+        live = [reservation for reservation in program.reservations.values() if reservation.until > self.now]
+        if program.reservations and not live:
             with pytest.raises(MessageLockLostError):
                 program.consumer.renew(RESERVED_SECONDS)
             return
         program.consumer.renew(RESERVED_SECONDS)
-        for kept in live:
-            kept.until = self.now + RESERVED_SECONDS
+        for reservation in live:
+            reservation.until = self.now + RESERVED_SECONDS
 
     @rule(name=consumers)
     def restart(self, name: str) -> None:
@@ -188,19 +188,21 @@ class ReservationMachine(RuleBasedStateMachine):
     def complete(self, name: str, data: st.DataObject) -> None:
         """Complete up to a number."""
         program = self.programs[name]
-        if not program.kept:
+        if not program.reservations:
             return
-        n = data.draw(st.sampled_from(sorted(program.kept)))
-        ended = [kept for number, kept in program.kept.items() if number <= n]
-        contents: set[int] = set().union(*(kept.content for kept in ended))
+        n = data.draw(st.sampled_from(sorted(program.reservations)))
+        ended = [reservation for number, reservation in program.reservations.items() if number <= n]
+        contents: set[int] = set().union(*(reservation.content for reservation in ended))
         completed, late = program.consumer.complete(n)
         left = self.peeked()
         done = contents & self.there - left
-        assert (completed, completed + late) == (len(done), sum(len(kept.content) for kept in ended))
-        for kept in ended:
-            assert kept.until <= self.now or kept.content <= done, "all of a live one is completed"
+        assert (completed, completed + late) == (len(done), sum(len(reservation.content) for reservation in ended))
+        for reservation in ended:
+            assert reservation.until <= self.now or reservation.content <= done, "all of a live one is completed"
         holders = {number for number, (_, until) in self.held.items() if until > self.now}
-        program.kept = {number: kept for number, kept in program.kept.items() if number > n}
+        program.reservations = {
+            number: reservation for number, reservation in program.reservations.items() if number > n
+        }
         assert contents & left <= set().union(holders, *self.live()), "the others are somebody's"
         self.leave(done)
         program.done = n
@@ -210,12 +212,12 @@ class ReservationMachine(RuleBasedStateMachine):
     def settle(self, name: str, data: st.DataObject, outcome: str) -> None:
         """Settle single messages of a live reservation."""
         program = self.programs[name]
-        for kept in program.kept.values():
-            if kept.until <= self.now or not kept.content:
+        for reservation in program.reservations.values():
+            if reservation.until <= self.now or not reservation.content:
                 continue
-            some = data.draw(st.lists(st.sampled_from(sorted(kept.content)), max_size=3, unique=True))
-            assert program.consumer.settle(kept.plan, some, outcome) == len(some)
-            kept.content -= set(some)
+            some = data.draw(st.lists(st.sampled_from(sorted(reservation.content)), max_size=3, unique=True))
+            assert program.consumer.settle(reservation.plan, some, outcome) == len(some)
+            reservation.content -= set(some)
             if outcome == "complete":
                 self.leave(set(some))
 
@@ -223,10 +225,10 @@ class ReservationMachine(RuleBasedStateMachine):
     def cancel(self, name: str) -> None:
         """Give everything back."""
         program = self.programs[name]
-        live = [kept for kept in program.kept.values() if kept.until > self.now]
-        given_back = program.consumer.handle.cancel_reservation(name)
-        assert given_back == sum(len(kept.content) for kept in live)
-        program.kept.clear()
+        live = [reservation for reservation in program.reservations.values() if reservation.until > self.now]
+        released = program.consumer.handle.cancel_reservation(name)
+        assert released == sum(len(reservation.content) for reservation in live)
+        program.reservations.clear()
 
     @rule(count=st.integers(1, 8))
     def compete(self, count: int) -> None:
@@ -278,15 +280,15 @@ class ReservationMachine(RuleBasedStateMachine):
         for name, program in self.programs.items():
             program.consumer.handle = self.namespace._reservations("q")
             found = {info["n"]: info for info in program.consumer.handle.reservations() if info["consumer"] == name}
-            assert found.keys() == program.kept.keys()
-            for n, kept in program.kept.items():
+            assert found.keys() == program.reservations.keys()
+            for n, reservation in program.reservations.items():
                 is_live = found[n]["state"] == "live"
                 # One whose lapse nobody had written yet may be live again, with what is left.
-                assert is_live or kept.until <= self.now
-                if is_live and kept.until <= self.now:
+                assert is_live or reservation.until <= self.now
+                if is_live and reservation.until <= self.now:
                     self.note(program, n, program.consumer.plan(n, RESERVED_SECONDS))
                 elif is_live:
-                    kept.until = self.now + RESERVED_SECONDS
+                    reservation.until = self.now + RESERVED_SECONDS
 
     @invariant()
     def nothing_is_lost(self) -> None:

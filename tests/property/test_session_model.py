@@ -336,8 +336,8 @@ class SessionMachine(RuleBasedStateMachine):
         alive = {number: record for number, record in self.records.items() if record.place in STATES}
         assert shown == {number: (it.body, STATES[it.place], it.count) for number, it in alive.items()}
         dead = {n: (str(m), m.delivery_count, m.dead_letter_reason) for n, m in self.browse("deadletter").items()}
-        buried = {number: record for number, record in self.records.items() if record.place == "dead"}
-        assert dead == {number: (it.body, it.count, it.reason) for number, it in buried.items()}
+        dead_lettered = {number: record for number, record in self.records.items() if record.place == "dead"}
+        assert dead == {number: (it.body, it.count, it.reason) for number, it in dead_lettered.items()}
         active = {it.session for it in self.records.values() if it.place == "ready"}
         listed = set(self.client.list_queue_sessions("q"))
         assert active | self.states.keys() <= listed

@@ -118,7 +118,7 @@ def test_checkpoint_of_another_entity(spark: SparkSession, broker: Broker, tmp_p
         run("other")
     broker.recreate("in")
     broker.fill("in", range(20, 30))
-    with pytest.raises(StreamingQueryException, match="deleted and made again"):
+    with pytest.raises(StreamingQueryException, match="deleted and created again"):
         run("in")
     assert broker.numbers("out") == list(range(10))
     assert broker.numbers("other") == list(range(10, 20))

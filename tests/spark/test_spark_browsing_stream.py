@@ -85,10 +85,10 @@ def test_what_others_settled_is_missed_when_asked_for(broker: Broker) -> None:
 
 
 def test_checkpoint_of_another_entity_is_refused(broker: Broker) -> None:
-    """Of a queue that was deleted and made again, and of a stream that takes."""
+    """Of a queue that was deleted and created again, and of a stream that takes."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     start(broker, logs).run()
     broker.recreate("in")
-    with pytest.raises(ForeignCheckpointError, match="deleted and made again"):
+    with pytest.raises(ForeignCheckpointError, match="deleted and created again"):
         start(broker, logs).plan()

@@ -161,14 +161,14 @@ def test_two_consumers_share_what_there_is(broker: Broker, start: Any) -> None:
 
 
 def test_checkpoint_of_another_entity_is_refused(broker: Broker, start: Any) -> None:
-    """Of a queue that was deleted and made again, and of another consumer."""
+    """Of a queue that was deleted and created again, and of another consumer."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     start(logs).run()
     with pytest.raises(ForeignCheckpointError, match="option consumer"):
         start(logs, consumer="other").plan()
     broker.recreate("in")
-    with pytest.raises(ForeignCheckpointError, match="deleted and made again"):
+    with pytest.raises(ForeignCheckpointError, match="deleted and created again"):
         start(logs).plan()
 
 

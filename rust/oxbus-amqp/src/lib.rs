@@ -15,4 +15,4 @@ pub mod message;
 pub mod performative;
 
 pub use bytestring::ByteString;
-pub use engine::{Engine, Event};
+pub use engine::{Engine, EngineEvent};

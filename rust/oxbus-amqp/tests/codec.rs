@@ -6,7 +6,7 @@ mod support {
 }
 
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{Array, DecodeError, Entries, Field, Reader, Symbol, Tag, Value};
+use oxbus_amqp::codec::{AmqpValue, Array, DecodeError, Entries, Field, Reader, Symbol, Tag};
 use oxbus_model::caps::{AMQP_NESTING_MAX, AMQP_TAG_BYTES_MAX, AMQP_VALUES_MAX};
 use proptest::prelude::*;
 use support::values::value;
@@ -14,14 +14,14 @@ use support::values::value;
 proptest! {
     #[test]
     fn value_comes_back_as_it_was_written(value in value()) {
-        prop_assert_eq!(Value::from_bytes(&value.to_bytes()), Ok(value));
+        prop_assert_eq!(AmqpValue::from_bytes(&value.to_bytes()), Ok(value));
     }
 
     #[test]
     fn value_cut_short_is_an_error(value in value(), cut in 0.0..1.0_f64) {
         let bytes = value.to_bytes();
         let cut = (bytes.len() as f64 * cut) as usize;
-        prop_assert!(Value::from_bytes(&bytes.slice(..cut)).is_err());
+        prop_assert!(AmqpValue::from_bytes(&bytes.slice(..cut)).is_err());
     }
 
     #[test]
@@ -39,86 +39,90 @@ proptest! {
     /// Whatever the bytes, what is read of them reads the same once it is written.
     #[test]
     fn strange_bytes_are_an_error_or_a_value(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Ok(value) = Value::from_bytes(&Bytes::from(bytes)) {
-            let again = Value::from_bytes(&value.to_bytes()).map(|value| value.to_bytes());
+        if let Ok(value) = AmqpValue::from_bytes(&Bytes::from(bytes)) {
+            let again = AmqpValue::from_bytes(&value.to_bytes()).map(|value| value.to_bytes());
             prop_assert_eq!(again, Ok(value.to_bytes()));
         }
     }
 }
 
-fn decoded(bytes: &'static [u8]) -> Result<Value, DecodeError> {
-    Value::from_bytes(&Bytes::from_static(bytes))
+fn decoded(bytes: &'static [u8]) -> Result<AmqpValue, DecodeError> {
+    AmqpValue::from_bytes(&Bytes::from_static(bytes))
 }
 
 #[test]
 fn every_form_of_a_number_is_read() {
     for bytes in [&b"\x70\0\0\0\x07"[..], b"\x52\x07"] {
-        assert_eq!(decoded(bytes), Ok(Value::Uint(7)));
+        assert_eq!(decoded(bytes), Ok(AmqpValue::Uint(7)));
     }
-    assert_eq!(decoded(b"\x43"), Ok(Value::Uint(0)));
+    assert_eq!(decoded(b"\x43"), Ok(AmqpValue::Uint(0)));
     for bytes in [&b"\x80\0\0\0\0\0\0\0\x07"[..], b"\x53\x07"] {
-        assert_eq!(decoded(bytes), Ok(Value::Ulong(7)));
+        assert_eq!(decoded(bytes), Ok(AmqpValue::Ulong(7)));
     }
-    assert_eq!(decoded(b"\x44"), Ok(Value::Ulong(0)));
+    assert_eq!(decoded(b"\x44"), Ok(AmqpValue::Ulong(0)));
     for bytes in [&b"\x71\xff\xff\xff\xfe"[..], b"\x54\xfe"] {
-        assert_eq!(decoded(bytes), Ok(Value::Int(-2)));
+        assert_eq!(decoded(bytes), Ok(AmqpValue::Int(-2)));
     }
     for bytes in [&b"\x81\xff\xff\xff\xff\xff\xff\xff\xfe"[..], b"\x55\xfe"] {
-        assert_eq!(decoded(bytes), Ok(Value::Long(-2)));
+        assert_eq!(decoded(bytes), Ok(AmqpValue::Long(-2)));
     }
     for bytes in [&b"\x41"[..], b"\x56\x01"] {
-        assert_eq!(decoded(bytes), Ok(Value::Boolean(true)));
+        assert_eq!(decoded(bytes), Ok(AmqpValue::Boolean(true)));
     }
     for bytes in [&b"\x42"[..], b"\x56\x00"] {
-        assert_eq!(decoded(bytes), Ok(Value::Boolean(false)));
+        assert_eq!(decoded(bytes), Ok(AmqpValue::Boolean(false)));
     }
 }
 
 #[test]
 fn every_form_of_a_list_a_map_and_an_array_is_read() {
-    let one = Value::List(vec![Value::Uint(0)]);
-    assert_eq!(decoded(b"\x45"), Ok(Value::List(vec![])));
+    let one = AmqpValue::List(vec![AmqpValue::Uint(0)]);
+    assert_eq!(decoded(b"\x45"), Ok(AmqpValue::List(vec![])));
     assert_eq!(decoded(b"\xc0\x02\x01\x43"), Ok(one.clone()));
     assert_eq!(decoded(b"\xd0\0\0\0\x05\0\0\0\x01\x43"), Ok(one));
-    let map = Value::Map([(Value::Uint(0), Value::Boolean(true))].into_iter().collect());
+    let map = AmqpValue::Map([(AmqpValue::Uint(0), AmqpValue::Boolean(true))].into_iter().collect());
     assert_eq!(decoded(b"\xc1\x03\x02\x43\x41"), Ok(map.clone()));
     assert_eq!(decoded(b"\xd1\0\0\0\x06\0\0\0\x02\x43\x41"), Ok(map));
-    let array = Array::new(vec![Value::Ubyte(3), Value::Ubyte(4)]).map(Value::Array);
+    let array = Array::new(vec![AmqpValue::Ubyte(3), AmqpValue::Ubyte(4)]).map(AmqpValue::Array);
     assert_eq!(decoded(b"\xe0\x04\x02\x50\x03\x04").ok(), array);
     assert_eq!(decoded(b"\xf0\0\0\0\x07\0\0\0\x02\x50\x03\x04").ok(), array);
-    let described = Value::described(Value::Ulong(1), Value::Ubyte(3));
+    let described = AmqpValue::described(AmqpValue::Ulong(1), AmqpValue::Ubyte(3));
     assert_eq!(
         decoded(b"\xe0\x06\x01\0\x53\x01\x50\x03").ok(),
-        Array::new(vec![described]).map(Value::Array)
+        Array::new(vec![described]).map(AmqpValue::Array)
     );
 }
 
 /// Clients in use fail to read an array without items.
 #[test]
 fn empty_array_is_written_as_empty_list_or_null() {
-    assert_eq!(&Value::Array(Array::default()).to_bytes()[..], b"\x45");
+    assert_eq!(&AmqpValue::Array(Array::default()).to_bytes()[..], b"\x45");
     let mut out = BytesMut::new();
     Vec::<Symbol>::new().encode(&mut out);
     assert_eq!(&out[..], b"\x40");
-    assert_eq!(decoded(b"\xe0\x02\x00\x50"), Ok(Value::Array(Array::default())));
+    assert_eq!(decoded(b"\xe0\x02\x00\x50"), Ok(AmqpValue::Array(Array::default())));
 }
 
 #[test]
 fn array_of_several_types_is_refused() {
-    assert_eq!(Array::new(vec![Value::Uint(1), Value::Int(1)]), None);
-    let twice = Value::described(Value::Null, Value::described(Value::Null, Value::Null));
+    assert_eq!(Array::new(vec![AmqpValue::Uint(1), AmqpValue::Int(1)]), None);
+    let twice = AmqpValue::described(AmqpValue::Null, AmqpValue::described(AmqpValue::Null, AmqpValue::Null));
     assert_eq!(Array::new(vec![twice]), None);
-    assert!(Array::new(vec![Value::Uint(0), Value::Uint(70_000)]).is_some());
+    assert!(Array::new(vec![AmqpValue::Uint(0), AmqpValue::Uint(70_000)]).is_some());
 }
 
 #[test]
 fn binaries_and_texts_share_the_bytes_they_came_in() {
-    let bytes = Value::List(vec![Value::from("text"), Value::Binary(Bytes::from_static(b"binary"))]).to_bytes();
+    let bytes = AmqpValue::List(vec![
+        AmqpValue::from("text"),
+        AmqpValue::Binary(Bytes::from_static(b"binary")),
+    ])
+    .to_bytes();
     let range = bytes.as_ptr_range();
-    let Ok(Value::List(items)) = Value::from_bytes(&bytes) else {
+    let Ok(AmqpValue::List(items)) = AmqpValue::from_bytes(&bytes) else {
         panic!("a list");
     };
-    let [Value::String(text), Value::Binary(binary)] = &items[..] else {
+    let [AmqpValue::String(text), AmqpValue::Binary(binary)] = &items[..] else {
         panic!("a text and a binary");
     };
     assert!(range.contains(&text.as_ptr()) && range.contains(&binary.as_ptr()));
@@ -133,7 +137,7 @@ fn levels_are_limited() {
             bytes.put_slice(b"\0\x43");
         }
         bytes.put_u8(0x40);
-        Value::from_bytes(&bytes.freeze())
+        AmqpValue::from_bytes(&bytes.freeze())
     };
     assert!(levels(AMQP_NESTING_MAX as usize).is_ok());
     assert_eq!(levels(AMQP_NESTING_MAX as usize + 1), Err(DecodeError::TooDeep));
@@ -160,7 +164,7 @@ fn counts_are_limited() {
     list.put_u32(nested.len() as u32 + 4);
     list.put_u32(AMQP_VALUES_MAX / 1_000 + 1);
     list.put_slice(&nested);
-    assert_eq!(Value::from_bytes(&list.freeze()), Err(DecodeError::TooMany));
+    assert_eq!(AmqpValue::from_bytes(&list.freeze()), Err(DecodeError::TooMany));
 }
 
 #[test]
@@ -187,8 +191,10 @@ fn tag_is_limited() {
 
 #[test]
 fn entries_of_a_map_come_one_by_one() {
-    let map: oxbus_amqp::codec::Map = (0..5_u32).map(|key| (Value::from(key), Value::from("value"))).collect();
-    let bytes = Value::Map(map.clone()).to_bytes();
+    let map: oxbus_amqp::codec::Map = (0..5_u32)
+        .map(|key| (AmqpValue::from(key), AmqpValue::from("value")))
+        .collect();
+    let bytes = AmqpValue::Map(map.clone()).to_bytes();
     let pairs: Result<oxbus_amqp::codec::Map, _> = Entries::new(&bytes, 0).and_then(Iterator::collect);
     assert_eq!(pairs, Ok(map));
     let cut = bytes.slice(..bytes.len() - 1);

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::{Array, Field, Map, Reader, Symbol, Tag, Timestamp, Uuid, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Array, Field, Map, Reader, Symbol, Tag, Uuid};
 use oxbus_amqp::message::{
-    BodyKind, Header, MESSAGE_FORMAT_BATCH, MessageId, Properties, Sections, data, put_application_properties,
+    AmqpBodyKind, AmqpMessageId, Header, MESSAGE_FORMAT_BATCH, Properties, Sections, data, put_application_properties,
     put_delivery_annotations, put_message_annotations, put_value_body, read_map, read_value_body,
 };
 use oxbus_amqp::performative::{
-    Attach, Begin, Close, DeliveryState, Detach, Disposition, End, Fault, Flow, Frame, FrameHead, FrameKind, Open,
-    Performative, ReceiverSettleMode, Role, SaslFrame, SaslMechanisms, SenderSettleMode, Source, Target, TransferHead,
-    condition, mechanism, put_frame, put_sasl_frame, put_transfer,
+    AmqpError, AmqpFrameHeader, Attach, Begin, Close, DeliveryState, Detach, Disposition, End, Flow, Frame, FrameKind,
+    Open, Performative, ReceiverSettleMode, Role, SaslFrame, SaslMechanisms, SenderSettleMode, Source, Target,
+    TransferHeader, condition, mechanism, put_frame, put_sasl_frame, put_transfer,
 };
 
 const ADDRESS: &str = "amqps://localhost:5672/orders";
@@ -47,9 +47,11 @@ fn theirs(name: &str) -> Bytes {
 
 fn read(name: &str) -> (Performative, Bytes) {
     let bytes = theirs(name);
-    let head = FrameHead::read(&bytes, u32::MAX).expect("a frame").expect("a head");
+    let head = AmqpFrameHeader::read(&bytes, u32::MAX)
+        .expect("a frame")
+        .expect("a head");
     assert_eq!((head.size as usize, head.kind), (bytes.len(), FrameKind::Amqp));
-    let frame = Frame::read(&bytes.slice(head.body_at..))
+    let frame = Frame::read(&bytes.slice(head.body_offset..))
         .expect("a frame")
         .expect("not empty");
     (frame.performative, frame.payload)
@@ -70,7 +72,7 @@ fn their_connection_and_session_are_read() {
     );
     assert_eq!(
         open.properties.expect("properties").get("product"),
-        Some(&Value::from("p"))
+        Some(&AmqpValue::from("p"))
     );
     let (Performative::Begin(begin), _) = read("begin") else {
         panic!("a begin");
@@ -105,8 +107,8 @@ fn their_links_are_read() {
         Some(ADDRESS)
     );
     for (name, filter) in [
-        ("attach-session", Value::from("one")),
-        ("attach-any-session", Value::Null),
+        ("attach-session", AmqpValue::from("one")),
+        ("attach-any-session", AmqpValue::Null),
     ] {
         let (Performative::Attach(receiver), _) = read(name) else {
             panic!("an attach");
@@ -123,7 +125,7 @@ fn their_links_are_read() {
                 .properties
                 .expect("properties")
                 .get("com.microsoft:timeout")
-                .and_then(Value::as_i64),
+                .and_then(AmqpValue::as_i64),
             Some(5_000)
         );
     }
@@ -157,13 +159,16 @@ fn their_settlements_are_read() {
             (true, expected)
         );
     }
-    let (DeliveryState::Rejected(Some(fault)), false) = state("dead-letter") else {
+    let (DeliveryState::Rejected(Some(error)), false) = state("dead-letter") else {
         panic!("rejected");
     };
-    assert_eq!(fault.condition.as_str(), "com.microsoft:dead-letter");
-    let info = fault.info.expect("info");
-    assert_eq!(info.get("DeadLetterReason").and_then(Value::as_text), Some("reason"));
-    assert_eq!(info.get("DeadLetterErrorDescription"), Some(&Value::Null));
+    assert_eq!(error.condition.as_str(), "com.microsoft:dead-letter");
+    let info = error.info.expect("info");
+    assert_eq!(
+        info.get("DeadLetterReason").and_then(AmqpValue::as_text),
+        Some("reason")
+    );
+    assert_eq!(info.get("DeadLetterErrorDescription"), Some(&AmqpValue::Null));
 }
 
 #[test]
@@ -177,7 +182,7 @@ fn their_batch_is_read() {
     );
     assert_eq!(payload, theirs("batch"));
     let sections = Sections::scan(&payload).expect("a batch");
-    assert_eq!((sections.body_kind, sections.body_sections), (BodyKind::Data, 2));
+    assert_eq!((sections.body_kind, sections.body_sections), (AmqpBodyKind::Data, 2));
     for (number, inner) in data(&payload, &sections).enumerate() {
         let inner = inner.expect("a message");
         let sections = Sections::scan(&inner).expect("a message");
@@ -185,7 +190,7 @@ fn their_batch_is_read() {
         let properties = properties.expect("properties");
         assert_eq!(
             properties.message_id,
-            Some(MessageId::String(format!("id-{number}").into()))
+            Some(AmqpMessageId::String(format!("id-{number}").into()))
         );
         assert_eq!(properties.group_id.as_deref(), Some("session"));
         let body: Result<Vec<_>, _> = data(&inner, &sections).collect();
@@ -209,23 +214,23 @@ fn their_message_is_read() {
     );
     let mut reader = Reader::within(&message, sections.properties.start, sections.properties.end);
     let properties = Properties::decode(&mut reader).expect("properties");
-    assert_eq!(properties.message_id, Some(MessageId::Uuid(Uuid(TOKEN))));
-    assert_eq!(properties.absolute_expiry_time, Some(Timestamp(2_000)));
+    assert_eq!(properties.message_id, Some(AmqpMessageId::Uuid(Uuid(TOKEN))));
+    assert_eq!(properties.absolute_expiry_time, Some(AmqpTimestamp(2_000)));
     let annotations = read_map(&message, &sections.message_annotations).expect("a map");
     assert_eq!(
-        annotations.get("x-opt-partition-key").and_then(Value::as_text),
+        annotations.get("x-opt-partition-key").and_then(AmqpValue::as_text),
         Some("key")
     );
     let own = read_map(&message, &sections.application_properties).expect("a map");
-    assert_eq!(own.get("large"), Some(&Value::Long(1 << 40)));
-    assert_eq!(own.get("uuid"), Some(&Value::Uuid(Uuid(TOKEN))));
-    assert_eq!(own.get("nothing"), Some(&Value::Null));
+    assert_eq!(own.get("large"), Some(&AmqpValue::Long(1 << 40)));
+    assert_eq!(own.get("uuid"), Some(&AmqpValue::Uuid(Uuid(TOKEN))));
+    assert_eq!(own.get("nothing"), Some(&AmqpValue::Null));
     assert_eq!(own.len(), 8);
     let body = read_value_body(&message, &sections).expect("a value");
     assert_eq!(
         body.as_map()
             .and_then(|map| map.get("lock-tokens"))
-            .and_then(Value::as_text),
+            .and_then(AmqpValue::as_text),
         Some("none")
     );
 }
@@ -239,7 +244,7 @@ fn framed(channel: u16, what: &impl Field) -> BytesMut {
 /// A message as it goes to a client: new sections, then what is kept as it came.
 fn delivered() -> BytesMut {
     let tag = Tag::from(TAG);
-    let head = TransferHead {
+    let head = TransferHeader {
         handle: 2,
         delivery_id: Some(1 << 20),
         tag: Some(&tag),
@@ -253,8 +258,8 @@ fn delivered() -> BytesMut {
     put_delivery_annotations(&mut out, &Map::new().with("x-opt-lock-token", Uuid(TOKEN)));
     let annotations = Map::new()
         .with("x-opt-sequence-number", 5_i64)
-        .with("x-opt-enqueued-time", Timestamp(1_700_000_000_000))
-        .with("x-opt-locked-until", Timestamp(1_700_000_060_000))
+        .with("x-opt-enqueued-time", AmqpTimestamp(1_700_000_000_000))
+        .with("x-opt-locked-until", AmqpTimestamp(1_700_000_060_000))
         .with("x-opt-partition-key", "key");
     put_message_annotations(&mut out, &annotations);
     let message = theirs("message");
@@ -268,7 +273,7 @@ fn delivered() -> BytesMut {
 fn management() -> BytesMut {
     let mut out = BytesMut::new();
     let properties = Properties {
-        correlation_id: Some(MessageId::Uuid(Uuid(TOKEN))),
+        correlation_id: Some(AmqpMessageId::Uuid(Uuid(TOKEN))),
         ..Properties::NONE
     };
     properties.encode(&mut out);
@@ -276,7 +281,7 @@ fn management() -> BytesMut {
     own.push("statusCode", 200_i32);
     own.push("statusDescription", "OK");
     put_application_properties(&mut out, &own);
-    let times = [1_700_000_000_000, 1_700_000_060_000].map(|at| Value::from(Timestamp(at)));
+    let times = [1_700_000_000_000, 1_700_000_060_000].map(|at| AmqpValue::from(AmqpTimestamp(at)));
     let mut body = Map::new();
     body.push("expirations", Array::new(times.to_vec()).expect("one type"));
     body.push("none", Array::default());
@@ -355,9 +360,9 @@ fn ours() -> BTreeMap<&'static str, BytesMut> {
     let detach = Detach {
         handle: 2,
         closed: true,
-        error: Some(Fault::new("com.microsoft:session-lock-lost", "the lock expired")),
+        error: Some(AmqpError::new("com.microsoft:session-lock-lost", "the lock expired")),
     };
-    let error = Some(Fault::new(condition::CONNECTION_FORCED, "shutting down"));
+    let error = Some(AmqpError::new(condition::CONNECTION_FORCED, "shutting down"));
     let mut mechanisms = BytesMut::new();
     let names = [mechanism::MSSBCBS, mechanism::PLAIN, mechanism::ANONYMOUS]
         .map(Into::into)
@@ -380,13 +385,13 @@ fn ours() -> BTreeMap<&'static str, BytesMut> {
 }
 
 /// The values that `tests/kit/proton_values.py` has proton write.
-fn values() -> Vec<(&'static str, Value)> {
-    let array = |items: Vec<Value>| Value::from(Array::new(items).expect("one type"));
-    let list = |items: Vec<Value>| Value::List(items);
-    let kind = |text: &str| Value::described(Symbol::from("kind").into(), text.into());
+fn values() -> Vec<(&'static str, AmqpValue)> {
+    let array = |items: Vec<AmqpValue>| AmqpValue::from(Array::new(items).expect("one type"));
+    let list = |items: Vec<AmqpValue>| AmqpValue::List(items);
+    let kind = |text: &str| AmqpValue::described(Symbol::from("kind").into(), text.into());
     let counted: [u8; 16] = std::array::from_fn(|place| place as u8);
     vec![
-        ("null", Value::Null),
+        ("null", AmqpValue::Null),
         ("true", true.into()),
         ("false", false.into()),
         ("ubyte", 200_u8.into()),
@@ -405,14 +410,14 @@ fn values() -> Vec<(&'static str, Value)> {
         ("long", (-(1_i64 << 62)).into()),
         ("float", 1.5_f32.into()),
         ("double", (-2.25_f64).into()),
-        ("decimal32", Value::Decimal32([0x12, 0x34, 0x56, 0x78])),
+        ("decimal32", AmqpValue::Decimal32([0x12, 0x34, 0x56, 0x78])),
         (
             "decimal64",
-            Value::Decimal64([0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0]),
+            AmqpValue::Decimal64([0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0]),
         ),
-        ("decimal128", Value::Decimal128(counted)),
+        ("decimal128", AmqpValue::Decimal128(counted)),
         ("char", 'ß'.into()),
-        ("timestamp", Timestamp(1_700_000_000_000).into()),
+        ("timestamp", AmqpTimestamp(1_700_000_000_000).into()),
         ("uuid", Uuid(TOKEN).into()),
         ("binary", Bytes::from_static(b"\0\xff").into()),
         ("binary-long", Bytes::from(vec![0; 300]).into()),
@@ -435,7 +440,7 @@ fn values() -> Vec<(&'static str, Value)> {
         }),
         (
             "described",
-            Value::described(0x1_3700_0006_u64.into(), list(vec!["x = 1".into(), 20_i64.into()])),
+            AmqpValue::described(0x1_3700_0006_u64.into(), list(vec!["x = 1".into(), 20_i64.into()])),
         ),
         (
             "array-of-longs",
@@ -459,7 +464,7 @@ fn values_that_proton_wrote_are_read() {
     let values = values();
     assert_eq!(recorded.len(), values.len());
     for (name, value) in values {
-        assert_eq!(Value::from_bytes(&recorded[name]), Ok(value), "{name}");
+        assert_eq!(AmqpValue::from_bytes(&recorded[name]), Ok(value), "{name}");
     }
 }
 

@@ -6,9 +6,9 @@ mod support {
 }
 
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Symbol, Timestamp, Uuid, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, DecodeError, Field, Map, Reader, Symbol, Uuid};
 use oxbus_amqp::message::{
-    BodyKind, Header, MessageId, Properties, Sections, data, entries, put_application_properties, put_data,
+    AmqpBodyKind, AmqpMessageId, Header, Properties, Sections, data, entries, put_application_properties, put_data,
     put_delivery_annotations, put_message_annotations, put_value_body, read_map, read_value_body, value_body,
 };
 use oxbus_amqp::performative::TransactionRequest;
@@ -19,9 +19,9 @@ fn properties() -> Properties {
     Properties {
         message_id: Some("id".into()),
         subject: Some("subject".into()),
-        correlation_id: Some(MessageId::Uuid(Uuid([7; 16]))),
+        correlation_id: Some(AmqpMessageId::Uuid(Uuid([7; 16]))),
         content_type: Some("text/plain".into()),
-        absolute_expiry_time: Some(Timestamp(1_000)),
+        absolute_expiry_time: Some(AmqpTimestamp(1_000)),
         group_id: Some("".into()),
         group_sequence: Some(5),
         ..Properties::NONE
@@ -44,7 +44,7 @@ fn message() -> (Bytes, Vec<usize>) {
     note(&out);
     put_application_properties(
         &mut out,
-        &[(Value::from("key"), Value::from(1_i32))].into_iter().collect(),
+        &[(AmqpValue::from("key"), AmqpValue::from(1_i32))].into_iter().collect(),
     );
     note(&out);
     put_data(&mut out, &Bytes::from_static(b"first"));
@@ -71,7 +71,7 @@ fn every_section_is_found() {
     for (range, bounds) in ranges.into_iter().zip(starts.windows(2)) {
         assert_eq!(*range, bounds[0]..bounds[1]);
     }
-    assert_eq!((sections.body_kind, sections.body_sections), (BodyKind::Data, 2));
+    assert_eq!((sections.body_kind, sections.body_sections), (AmqpBodyKind::Data, 2));
     assert_eq!(sections.bare(), starts[3]..starts[7]);
 }
 
@@ -86,12 +86,12 @@ fn sections_are_read_as_they_were_written() {
     );
     assert_eq!(Properties::decode(&mut reader(&sections.properties)), Ok(properties()));
     let annotations = read_map(&message, &sections.message_annotations).expect("a map");
-    assert_eq!(annotations.get("x-opt-sequence-number"), Some(&Value::Long(5)));
+    assert_eq!(annotations.get("x-opt-sequence-number"), Some(&AmqpValue::Long(5)));
     let own: Vec<_> = entries(&message, &sections.application_properties)
         .expect("a map")
         .expect("some")
         .collect();
-    assert_eq!(own, [Ok((Value::from("key"), Value::Int(1)))]);
+    assert_eq!(own, [Ok((AmqpValue::from("key"), AmqpValue::Int(1)))]);
     let parts: Vec<_> = data(&message, &sections).collect();
     assert_eq!(
         parts,
@@ -113,7 +113,7 @@ fn sections_that_are_not_there_are_empty() {
     );
     assert!(read_value_body(&message, &sections).is_err());
     let empty = Sections::scan(&Bytes::new()).expect("no sections");
-    assert_eq!((empty.body_kind, empty.bare()), (BodyKind::None, 0..0));
+    assert_eq!((empty.body_kind, empty.bare()), (AmqpBodyKind::None, 0..0));
     assert_eq!(data(&Bytes::new(), &empty).count(), 0);
 }
 
@@ -123,7 +123,7 @@ fn descriptors_are_read_in_every_form() {
     let named = Bytes::from_static(b"\0\xa3\x11amqp:amqp-value:*\xa1\x02hi");
     for message in [long, named] {
         let sections = Sections::scan(&message).expect("a message");
-        assert_eq!(read_value_body(&message, &sections), Ok(Value::from("hi")));
+        assert_eq!(read_value_body(&message, &sections), Ok(AmqpValue::from("hi")));
         assert!(value_body(&message, &sections).is_ok());
     }
 }
@@ -169,7 +169,7 @@ fn messages_that_cannot_be_are_errors() {
     );
     assert_eq!(scan(b"\0\x53\x75\xa0\x05"), Err(DecodeError::Truncated));
     assert_eq!(scan(b"\0\x53"), Err(DecodeError::Truncated));
-    let wrong = |wanted, code| Err(DecodeError::WrongType { wanted, code });
+    let wrong = |expected, code| Err(DecodeError::WrongType { expected, code });
     assert_eq!(scan(b"\0\x53\x75\xa1\x00"), wrong("binary", 0xa1));
     assert_eq!(scan(b"\0\x53\x72\x45"), wrong("map", 0x45));
     assert_eq!(scan(b"\0\x53\x73\xc1\x01\0"), wrong("list", 0xc1));
@@ -184,7 +184,7 @@ fn messages_that_cannot_be_are_errors() {
 #[test]
 fn binary_in_an_annotation_is_read_as_text() {
     let map = Map::new().with("x-opt-partition-key", Bytes::from_static(b"key"));
-    assert_eq!(map.get("x-opt-partition-key").and_then(Value::as_text), Some("key"));
+    assert_eq!(map.get("x-opt-partition-key").and_then(AmqpValue::as_text), Some("key"));
 }
 
 #[test]
@@ -192,8 +192,11 @@ fn requests_to_the_coordinator_are_read() {
     let mut declare = BytesMut::new();
     declare.put_slice(b"\0\x53\x77\0\x53\x31\x45");
     let mut discharge = BytesMut::new();
-    let fields = Value::List(vec![Value::Binary(Bytes::from_static(b"id")), Value::Boolean(true)]);
-    put_value_body(&mut discharge, &Value::described(Value::Ulong(0x32), fields));
+    let fields = AmqpValue::List(vec![
+        AmqpValue::Binary(Bytes::from_static(b"id")),
+        AmqpValue::Boolean(true),
+    ]);
+    put_value_body(&mut discharge, &AmqpValue::described(AmqpValue::Ulong(0x32), fields));
     let read = |message: BytesMut| {
         let message = message.freeze();
         let sections = Sections::scan(&message).expect("a message");
@@ -206,12 +209,12 @@ fn requests_to_the_coordinator_are_read() {
     assert_eq!((&discharge.txn_id[..], discharge.fail), (&b"id"[..], true));
 }
 
-fn message_id() -> impl Strategy<Value = MessageId> {
+fn message_id() -> impl Strategy<Value = AmqpMessageId> {
     prop_oneof![
-        any::<u64>().prop_map(MessageId::Ulong),
-        any::<[u8; 16]>().prop_map(|id| MessageId::Uuid(Uuid(id))),
-        prop::collection::vec(any::<u8>(), 0..40).prop_map(|id| MessageId::Binary(id.into())),
-        ".{0,40}".prop_map(|id| MessageId::String(id.into())),
+        any::<u64>().prop_map(AmqpMessageId::Ulong),
+        any::<[u8; 16]>().prop_map(|id| AmqpMessageId::Uuid(Uuid(id))),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|id| AmqpMessageId::Binary(id.into())),
+        ".{0,40}".prop_map(|id| AmqpMessageId::String(id.into())),
     ]
 }
 
@@ -226,9 +229,9 @@ proptest! {
     ) {
         let properties = Properties {
             message_id,
-            to: to.map(|to| Value::from(to.as_str())),
+            to: to.map(|to| AmqpValue::from(to.as_str())),
             content_type: content_type.map(|name| Symbol::new(&name)),
-            creation_time: creation_time.map(Timestamp),
+            creation_time: creation_time.map(AmqpTimestamp),
             group_sequence,
             ..Properties::NONE
         };
@@ -244,7 +247,7 @@ proptest! {
         pairs in prop::collection::vec(("[a-z]{1,9}", scalar()), 0..6),
     ) {
         let mut out = BytesMut::new();
-        let pairs = pairs.into_iter().map(|(key, value)| (Value::from(key), value));
+        let pairs = pairs.into_iter().map(|(key, value)| (AmqpValue::from(key), value));
         let own: Map = pairs.collect();
         put_application_properties(&mut out, &own);
         put_value_body(&mut out, &body);

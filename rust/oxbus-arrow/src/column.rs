@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns of text, bytes and times, whatever Arrow type carries them, read row by row in place.
+//! InputColumns of text, bytes and times, whatever Arrow type carries them, read row by row in place.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -14,7 +14,7 @@ use arrow_schema::{DataType, TimeUnit};
 use oxbus_model::{Error, ErrorKind};
 
 /// Bytes or text.
-pub enum Bytes {
+pub enum BytesColumn {
     /// Bytes.
     Binary(BinaryArray),
     /// Bytes with 64-bit offsets.
@@ -30,22 +30,22 @@ pub enum Bytes {
     /// Text through views.
     TextView(StringViewArray),
     /// Values by key.
-    Dictionary(Vec<usize>, ArrayRef, Box<Bytes>),
+    Dictionary(Vec<usize>, ArrayRef, Box<BytesColumn>),
 }
 
 /// What a column may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnContent {
     /// Text only.
     Text,
-    /// Bytes, or text as its bytes.
+    /// BytesColumn, or text as its bytes.
     BytesOrText,
 }
 
-impl Bytes {
+impl BytesColumn {
     /// The column, if its type is of that kind.
-    pub fn new(array: &ArrayRef, kind: Kind) -> Option<Self> {
-        let bytes = kind == Kind::BytesOrText;
+    pub fn new(array: &ArrayRef, kind: ColumnContent) -> Option<Self> {
+        let bytes = kind == ColumnContent::BytesOrText;
         Some(match array.data_type() {
             DataType::Utf8 => Self::Text(array.as_string::<i32>().clone()),
             DataType::LargeUtf8 => Self::LargeText(array.as_string::<i64>().clone()),
@@ -107,13 +107,13 @@ impl Bytes {
     }
 }
 
-/// Times or durations in whole units.
-pub(crate) struct Times {
+/// TimeColumn or durations in whole units.
+pub(crate) struct TimeColumn {
     values: Int64Array,
     per_ms: (i64, i64),
 }
 
-impl Times {
+impl TimeColumn {
     /// The column, if it holds timestamps (`durations` false) or durations.
     pub(crate) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
         let unit = match (array.data_type(), durations) {
@@ -149,18 +149,18 @@ impl Times {
 }
 
 /// Text under text.
-pub(crate) struct TextMap {
+pub(crate) struct TextMapColumn {
     map: MapArray,
-    keys: Bytes,
-    values: Bytes,
+    keys: BytesColumn,
+    values: BytesColumn,
 }
 
-impl TextMap {
+impl TextMapColumn {
     /// The column, if it is a map of text to text.
     pub(crate) fn new(array: &ArrayRef) -> Option<Self> {
         let map = array.as_map_opt()?.clone();
-        let keys = Bytes::new(map.keys(), Kind::Text)?;
-        let values = Bytes::new(map.values(), Kind::Text)?;
+        let keys = BytesColumn::new(map.keys(), ColumnContent::Text)?;
+        let values = BytesColumn::new(map.values(), ColumnContent::Text)?;
         Some(Self { map, keys, values })
     }
 

@@ -3,8 +3,8 @@
 //!
 //! Knows no Python and no socket. What is wrong with a table is an error of kind invalid argument that names the column.
 
-mod chosen;
 mod column;
+mod column_selection;
 mod load;
 mod properties;
 mod received;
@@ -19,14 +19,14 @@ mod tokens;
 use arrow_schema::ArrowError;
 use oxbus_model::{Error, ErrorKind};
 
-pub use chosen::Chosen;
-pub use column::{Bytes, Kind};
-pub use load::load;
-pub use properties::PropertiesAs;
+pub use column::{BytesColumn, ColumnContent};
+pub use column_selection::ColumnSelection;
+pub use load::load_rows;
+pub use properties::PropertiesFormat;
 pub use received::{reserved_table, table};
-pub use rows::Columns;
-pub use send::{NotSent, Outgoing, Sent};
-pub use stage::Putting;
+pub use rows::InputColumns;
+pub use send::{RowSendError, RowSender, SendReport};
+pub use stage::StageBuilder;
 pub use table::TableBuilder;
 pub use tokens::{LockTokens, lock_tokens};
 

@@ -6,12 +6,18 @@ use oxbus_model::message::NewId;
 use oxbus_model::message::{MessageId, PropertiesBuilder};
 use oxbus_model::{PartitionId, Result};
 
-use crate::rows::Columns;
+use crate::rows::InputColumns;
 use crate::send::at_row;
 
 /// Adds the rows of a chunk to a bulk load; those without a key go to one partition. `first` is the number of the first row,
 /// for errors.
-pub fn load(load: &mut BulkLoad, chunk: &Columns, first: u64, new_id: NewId, keyless: PartitionId) -> Result<()> {
+pub fn load_rows(
+    load: &mut BulkLoad,
+    chunk: &InputColumns,
+    first: u64,
+    new_id: NewId,
+    keyless: PartitionId,
+) -> Result<()> {
     let mut properties = PropertiesBuilder::default();
     let ids = new_id(chunk.rows() as u64);
     for row in 0..chunk.rows() {

@@ -10,13 +10,13 @@ use oxbus_model::message::{Properties, PropertiesBuilder, Value};
 use oxbus_model::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
-use crate::column::{Bytes, Kind, TextMap, wrong_type};
+use crate::column::{BytesColumn, ColumnContent, TextMapColumn, wrong_type};
 use crate::unreadable;
 
 /// The form of the column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PropertiesAs {
+pub enum PropertiesFormat {
     /// A map of text to text.
     #[default]
     Map,
@@ -25,18 +25,18 @@ pub enum PropertiesAs {
 }
 
 /// The column of rows that come in, in either form.
-pub(crate) enum PropertiesIn {
+pub(crate) enum PropertiesColumn {
     /// A map of text to text.
-    Map(Box<TextMap>),
+    Map(Box<TextMapColumn>),
     /// The text of a JSON object.
-    Json(Bytes),
+    Json(BytesColumn),
 }
 
-impl PropertiesIn {
+impl PropertiesColumn {
     /// The column, unless it has another type.
     pub(crate) fn new(array: &ArrayRef) -> Result<Self> {
-        let map = TextMap::new(array).map(|map| Self::Map(Box::new(map)));
-        let either = map.or_else(|| Bytes::new(array, Kind::Text).map(Self::Json));
+        let map = TextMapColumn::new(array).map(|map| Self::Map(Box::new(map)));
+        let either = map.or_else(|| BytesColumn::new(array, ColumnContent::Text).map(Self::Json));
         either.ok_or_else(|| {
             let expected = "map<string, string>, or string with a JSON object";
             wrong_type("application_properties", expected, array.data_type())
@@ -96,25 +96,25 @@ fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
 }
 
 /// The column, as far as it is.
-pub(crate) struct PropertiesColumn {
-    form: Form,
+pub(crate) struct PropertiesColumnBuilder {
+    form: FormatBuilder,
     scratch: String,
 }
 
-enum Form {
+enum FormatBuilder {
     Map(Box<MapBuilder<StringBuilder, StringBuilder>>),
     Json(StringBuilder),
 }
 
-impl PropertiesColumn {
-    pub(crate) fn new(form: PropertiesAs) -> Self {
+impl PropertiesColumnBuilder {
+    pub(crate) fn new(form: PropertiesFormat) -> Self {
         let form = match form {
-            PropertiesAs::Map => Form::Map(Box::new(MapBuilder::new(
+            PropertiesFormat::Map => FormatBuilder::Map(Box::new(MapBuilder::new(
                 None,
                 StringBuilder::new(),
                 StringBuilder::new(),
             ))),
-            PropertiesAs::Json => Form::Json(StringBuilder::new()),
+            PropertiesFormat::Json => FormatBuilder::Json(StringBuilder::new()),
         };
         Self {
             form,
@@ -125,7 +125,7 @@ impl PropertiesColumn {
     /// Adds a row.
     pub(crate) fn push(&mut self, properties: Option<Properties<'_>>) -> Result<()> {
         match &mut self.form {
-            Form::Map(map) => {
+            FormatBuilder::Map(map) => {
                 for (key, value) in properties.into_iter().flat_map(Properties::iter) {
                     map.keys().append_value(key);
                     if value == Value::Null {
@@ -138,7 +138,7 @@ impl PropertiesColumn {
                 }
                 map.append(properties.is_some()).map_err(unreadable)
             }
-            Form::Json(json) => {
+            FormatBuilder::Json(json) => {
                 json.append_option(properties.map(|properties| as_json(&properties)));
                 Ok(())
             }
@@ -147,8 +147,8 @@ impl PropertiesColumn {
 
     pub(crate) fn finish(self) -> ArrayRef {
         match self.form {
-            Form::Map(mut map) => Arc::new(map.finish()),
-            Form::Json(mut json) => Arc::new(json.finish()),
+            FormatBuilder::Map(mut map) => Arc::new(map.finish()),
+            FormatBuilder::Json(mut json) => Arc::new(json.finish()),
         }
     }
 }

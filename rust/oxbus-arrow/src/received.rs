@@ -10,10 +10,10 @@ use oxbus_model::Result;
 use crate::table::TableBuilder;
 
 /// Records that are fetched at once.
-const AHEAD: usize = 16;
+const PREFETCHED_RECORDS: usize = 16;
 
 /// Reads something of each record, so that the processor fetches them from memory side by side and not one after the other.
-fn fetch(deliveries: &[Delivery]) {
+fn prefetch(deliveries: &[Delivery]) {
     let ends = |it: &Delivery| {
         let record = it.claimed.record.in_memory()?;
         Some(record.first()? ^ record.last()?)
@@ -25,8 +25,8 @@ fn fetch(deliveries: &[Delivery]) {
 pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch> {
     let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
-    for deliveries in deliveries.chunks(AHEAD) {
-        fetch(deliveries);
+    for deliveries in deliveries.chunks(PREFETCHED_RECORDS) {
+        prefetch(deliveries);
         for delivery in deliveries {
             builder.push_delivery(receiver, delivery)?;
         }
@@ -38,8 +38,8 @@ pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch
 pub fn reserved_table(queue: &Entity, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
     let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });
-    for messages in messages.chunks(AHEAD) {
-        fetch(messages);
+    for messages in messages.chunks(PREFETCHED_RECORDS) {
+        prefetch(messages);
         for message in messages {
             builder.push_reserved(queue, message, with_body)?;
         }

@@ -8,42 +8,42 @@ use arrow_schema::{ArrowError, DataType};
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
 use oxbus_model::{Error, ErrorKind, PartitionId, Result, Timestamp};
 
-use crate::column::{Bytes, Kind, Times, wrong_type};
-use crate::properties::PropertiesIn;
+use crate::column::{BytesColumn, ColumnContent, TimeColumn, wrong_type};
+use crate::properties::PropertiesColumn;
 use crate::unreadable;
 
 /// The columns of one chunk.
 #[derive(Default)]
-pub struct Columns {
+pub struct InputColumns {
     rows: usize,
-    body: Option<Bytes>,
-    message_id: Option<Bytes>,
-    session_id: Option<Bytes>,
-    partition_key: Option<Bytes>,
-    subject: Option<Bytes>,
-    correlation_id: Option<Bytes>,
-    content_type: Option<Bytes>,
-    to: Option<Bytes>,
-    reply_to: Option<Bytes>,
-    application_properties: Option<PropertiesIn>,
-    scheduled_enqueue_time_utc: Option<Times>,
-    time_to_live: Option<Times>,
+    body: Option<BytesColumn>,
+    message_id: Option<BytesColumn>,
+    session_id: Option<BytesColumn>,
+    partition_key: Option<BytesColumn>,
+    subject: Option<BytesColumn>,
+    correlation_id: Option<BytesColumn>,
+    content_type: Option<BytesColumn>,
+    to: Option<BytesColumn>,
+    reply_to: Option<BytesColumn>,
+    application_properties: Option<PropertiesColumn>,
+    scheduled_enqueue_time_utc: Option<TimeColumn>,
+    time_to_live: Option<TimeColumn>,
     /// Where rows without a key are to go.
     partition_id: Option<Int32Array>,
 }
 
-impl Columns {
+impl InputColumns {
     /// The columns of a chunk; refuses names and types that no message has.
     pub fn read(chunk: &StructArray) -> Result<Self> {
-        Self::read_but(chunk, None)
+        Self::read_columns(chunk, None)
     }
 
     /// The same, with a column `partition_id` for where rows without a key are to go; a null there leaves it open.
     pub fn read_with_partitions(chunk: &StructArray) -> Result<Self> {
-        Self::read_but(chunk, Some("partition_id"))
+        Self::read_columns(chunk, Some("partition_id"))
     }
 
-    fn read_but(chunk: &StructArray, partition_column: Option<&str>) -> Result<Self> {
+    fn read_columns(chunk: &StructArray, partition_column: Option<&str>) -> Result<Self> {
         if chunk.null_count() > 0 {
             let detail = "a row of the table is null; drop it".to_owned();
             return Err(unreadable(ArrowError::CDataInterface(detail)));
@@ -87,10 +87,10 @@ impl Columns {
 
     fn set(&mut self, name: &str, array: &ArrayRef) -> Result<()> {
         let missing = matches!(array.data_type(), DataType::Null);
-        let text = |place: &mut Option<Bytes>| {
+        let text = |place: &mut Option<BytesColumn>| {
             if !missing {
-                let column =
-                    Bytes::new(array, Kind::Text).ok_or_else(|| wrong_type(name, "string", array.data_type()))?;
+                let column = BytesColumn::new(array, ColumnContent::Text)
+                    .ok_or_else(|| wrong_type(name, "string", array.data_type()))?;
                 *place = Some(column);
             }
             Ok(())
@@ -106,24 +106,24 @@ impl Columns {
             "reply_to" => text(&mut self.reply_to),
             "body" | "application_properties" | "scheduled_enqueue_time_utc" | "time_to_live" if missing => Ok(()),
             "body" => {
-                let column = Bytes::new(array, Kind::BytesOrText)
+                let column = BytesColumn::new(array, ColumnContent::BytesOrText)
                     .ok_or_else(|| wrong_type(name, "binary or string", array.data_type()))?;
                 self.body = Some(column);
                 Ok(())
             }
             "application_properties" => {
-                self.application_properties = Some(PropertiesIn::new(array)?);
+                self.application_properties = Some(PropertiesColumn::new(array)?);
                 Ok(())
             }
             "scheduled_enqueue_time_utc" => {
-                let column = Times::new(array, false)
+                let column = TimeColumn::new(array, false)
                     .ok_or_else(|| wrong_type(name, "timestamp[us, UTC]", array.data_type()))?;
                 self.scheduled_enqueue_time_utc = Some(column);
                 Ok(())
             }
             "time_to_live" => {
                 let column =
-                    Times::new(array, true).ok_or_else(|| wrong_type(name, "duration[us]", array.data_type()))?;
+                    TimeColumn::new(array, true).ok_or_else(|| wrong_type(name, "duration[us]", array.data_type()))?;
                 self.time_to_live = Some(column);
                 Ok(())
             }

@@ -14,11 +14,11 @@ use oxbus_model::message::NewId;
 use oxbus_model::message::{AssignedId, MessageId, PropertiesBuilder};
 use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
-use crate::rows::Columns;
+use crate::rows::InputColumns;
 
 /// What became of the rows.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct SendReport {
     /// Partition id → rows that it stored.
     pub stored: BTreeMap<u16, usize>,
     /// Indexes of the rows that were not stored, rising.
@@ -29,11 +29,11 @@ pub struct Sent {
 
 /// Why not all rows were stored.
 #[derive(Debug)]
-pub enum NotSent {
+pub enum RowSendError {
     /// None was.
-    Nothing(Error),
+    NothingStored(Error),
     /// Some were.
-    Part {
+    PartlyStored {
         /// What happened and what to do.
         detail: String,
         /// A part, or unknown when some rows may be stored that are not counted.
@@ -45,9 +45,9 @@ pub enum NotSent {
     },
 }
 
-impl Sent {
+impl SendReport {
     /// Partition id → rows that it stored, if all were.
-    pub fn outcome(self) -> std::result::Result<BTreeMap<u16, usize>, NotSent> {
+    pub fn outcome(self) -> std::result::Result<BTreeMap<u16, usize>, RowSendError> {
         if self.refused.is_empty() {
             return Ok(self.stored);
         }
@@ -55,7 +55,7 @@ impl Sent {
             .refusal
             .unwrap_or_else(|| Error::new(ErrorKind::PartitionUnavailable, "no partition took the rows; try again"));
         if self.stored.is_empty() {
-            return Err(NotSent::Nothing(refusal));
+            return Err(RowSendError::NothingStored(refusal));
         }
         let effect = match refusal.effect() {
             Some(Effect::Unknown) => Effect::Unknown,
@@ -65,7 +65,7 @@ impl Sent {
             "{} rows were not stored, send them again; one was refused because: {refusal}",
             self.refused.len()
         );
-        Err(NotSent::Part {
+        Err(RowSendError::PartlyStored {
             detail,
             effect,
             rows: self.refused,
@@ -75,13 +75,13 @@ impl Sent {
 }
 
 /// Rows on their way: checked and encoded, in groups for their partitions.
-pub struct Outgoing<S> {
+pub struct RowSender<S> {
     partitioner: Partitioner<S>,
     new_id: NewId,
     properties: PropertiesBuilder,
 }
 
-impl<S: Borrow<Sender>> Outgoing<S> {
+impl<S: Borrow<Sender>> RowSender<S> {
     /// No rows yet. Those without a key go to the partitions that work now, in turn.
     pub fn new(sender: S, new_id: NewId) -> Result<Self> {
         Ok(Self {
@@ -97,29 +97,29 @@ impl<S: Borrow<Sender>> Outgoing<S> {
     }
 
     /// Checks and encodes further rows.
-    pub fn push(&mut self, chunk: &Columns) -> Result<()> {
+    pub fn push(&mut self, chunk: &InputColumns) -> Result<()> {
         let entity = Arc::clone(self.partitioner.sender().entity());
         // All at once: a count that threads share is dear.
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
             let id = ids.following(row as u64);
-            let (message, asked) = message_of(&entity, chunk, row, &mut self.properties, id)
+            let (message, partition) = encode_row(&entity, chunk, row, &mut self.properties, id)
                 .map_err(|error| at_row(self.partitioner.count(), &error))?;
             self.partitioner
-                .push(message, asked)
+                .push(message, partition)
                 .map_err(|error| at_row(self.partitioner.count(), &error))?;
         }
         Ok(())
     }
 
     /// Stores the rows.
-    pub fn send(self, wait: &Wait<'_>) -> Sent {
+    pub fn send(self, wait: &Wait<'_>) -> SendReport {
         let SendSummary {
             stored,
             refused,
             reason,
         } = self.partitioner.send(wait);
-        Sent {
+        SendReport {
             stored,
             refused: refused.iter().map(|refused| refused.position).collect(),
             refusal: reason,
@@ -129,9 +129,9 @@ impl<S: Borrow<Sender>> Outgoing<S> {
 
 /// A row as a message, with `id` if it has none, and the partition that it asks for.
 #[inline]
-pub(crate) fn message_of(
+pub(crate) fn encode_row(
     entity: &Entity,
-    chunk: &Columns,
+    chunk: &InputColumns,
     row: usize,
     properties: &mut PropertiesBuilder,
     id: AssignedId,
@@ -140,8 +140,8 @@ pub(crate) fn message_of(
         if fields.message_id.is_none() {
             fields.message_id = Some(MessageId::Assigned(id));
         }
-        let asked = chunk.partition(row, entity.partitions())?;
-        Ok((entity.encode(fields)?, asked))
+        let partition = chunk.partition(row, entity.partitions())?;
+        Ok((entity.encode(fields)?, partition))
     })
 }
 

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns that few rows have a value in.
+//! InputColumns that few rows have a value in.
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, DurationMicrosecondBuilder, StringBuilder, TimestampMicrosecondBuilder};
 
 /// A column that few rows have a value in: a row without one costs nothing until a later row has one.
-pub(crate) struct Sparse<B>(pub(crate) B);
+pub(crate) struct SparseColumn<B>(pub(crate) B);
 
 /// What a sparse column needs of its builder.
-pub(crate) trait Nulls: ArrayBuilder {
+pub(crate) trait AppendNulls: ArrayBuilder {
     fn append_nulls(&mut self, rows: usize);
 }
 
-impl Nulls for StringBuilder {
+impl AppendNulls for StringBuilder {
     fn append_nulls(&mut self, rows: usize) {
         Self::append_nulls(self, rows);
     }
 }
 
-impl Nulls for TimestampMicrosecondBuilder {
+impl AppendNulls for TimestampMicrosecondBuilder {
     fn append_nulls(&mut self, rows: usize) {
         Self::append_nulls(self, rows);
     }
 }
 
-impl Nulls for DurationMicrosecondBuilder {
+impl AppendNulls for DurationMicrosecondBuilder {
     fn append_nulls(&mut self, rows: usize) {
         Self::append_nulls(self, rows);
     }
 }
 
-impl<B: Nulls> Sparse<B> {
+impl<B: AppendNulls> SparseColumn<B> {
     /// The builder, ready for the value of a row.
     pub(crate) fn at(&mut self, row: usize) -> &mut B {
         self.0.append_nulls(row - self.0.len());

@@ -9,18 +9,18 @@ use oxbus_model::message::NewId;
 use oxbus_model::message::PropertiesBuilder;
 use oxbus_model::{PartitionId, Result};
 
-use crate::rows::Columns;
-use crate::send::{at_row, message_of};
+use crate::rows::InputColumns;
+use crate::send::{at_row, encode_row};
 
 /// A stage that takes rows. Dropped before it is finished, it is removed.
-pub struct Putting {
+pub struct StageBuilder {
     staging: Staging,
     new_id: NewId,
     number: usize,
     properties: PropertiesBuilder,
 }
 
-impl Putting {
+impl StageBuilder {
     /// Puts rows into a stage.
     pub fn new(staging: Staging, new_id: NewId) -> Self {
         Self {
@@ -32,19 +32,19 @@ impl Putting {
     }
 
     /// Checks and adds further rows.
-    pub fn push(&mut self, chunk: &Columns) -> Result<()> {
+    pub fn push(&mut self, chunk: &InputColumns) -> Result<()> {
         // Those of one partition stay in order.
         let mut rows: BTreeMap<Option<PartitionId>, Vec<EncodedMessage>> = BTreeMap::new();
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
             let (entity, id) = (self.staging.entity(), ids.following(row as u64));
-            let (message, asked) = message_of(entity, chunk, row, &mut self.properties, id)
+            let (message, partition) = encode_row(entity, chunk, row, &mut self.properties, id)
                 .map_err(|error| at_row(self.number, &error))?;
-            rows.entry(asked).or_default().push(message);
+            rows.entry(partition).or_default().push(message);
             self.number += 1;
         }
         rows.into_iter()
-            .try_for_each(|(asked, rows)| self.staging.push(asked, rows))
+            .try_for_each(|(partition, rows)| self.staging.push(partition, rows))
     }
 
     /// Ends the stage; how many rows it has.

@@ -60,7 +60,7 @@ impl Decoder {
 }
 
 /// A batch in parts of about so many bytes, without a copy where its columns allow it.
-pub fn parts(batch: RecordBatch, bytes: usize) -> impl Iterator<Item = RecordBatch> + use<> {
+pub fn split_batch(batch: RecordBatch, bytes: usize) -> impl Iterator<Item = RecordBatch> + use<> {
     let rows = batch.num_rows();
     let size = batch.get_array_memory_size().max(1);
     let step = if size <= bytes {

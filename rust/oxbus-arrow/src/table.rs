@@ -17,9 +17,9 @@ use oxbus_model::options::ReceiveMode;
 use oxbus_model::{Counter, Result, Timestamp};
 use oxbus_store::{MessagePhase, PeekedMessage, StoredRecord};
 
-use crate::chosen::{COLUMNS, Chosen, Column};
-use crate::properties::{PropertiesAs, PropertiesColumn};
-use crate::sparse::Sparse;
+use crate::column_selection::{COLUMNS, Column, ColumnSelection};
+use crate::properties::{PropertiesColumnBuilder, PropertiesFormat};
+use crate::sparse::SparseColumn;
 use crate::unreadable;
 
 const TOKEN_BYTES: i32 = 16;
@@ -29,7 +29,7 @@ fn micros(time: Timestamp) -> i64 {
 }
 
 /// A message as a row shows it.
-struct Shown<'a> {
+struct MessageRow<'a> {
     index: usize,
     counter: Counter,
     record: &'a [u8],
@@ -40,16 +40,16 @@ struct Shown<'a> {
     state: &'static str,
 }
 
-/// The columns of received messages, or those of them that were chosen.
+/// The columns of received messages, or those of them that were selection.
 pub struct TableBuilder {
     rows: usize,
     body: Option<BinaryBuilder>,
     /// Text, which is checked when the column is finished.
     message_id: Option<BinaryBuilder>,
-    texts: [Option<Sparse<StringBuilder>>; 7],
-    application_properties: Option<PropertiesColumn>,
-    scheduled: Option<Sparse<TimestampMicrosecondBuilder>>,
-    time_to_live: Option<Sparse<DurationMicrosecondBuilder>>,
+    texts: [Option<SparseColumn<StringBuilder>>; 7],
+    application_properties: Option<PropertiesColumnBuilder>,
+    scheduled: Option<SparseColumn<TimestampMicrosecondBuilder>>,
+    time_to_live: Option<SparseColumn<DurationMicrosecondBuilder>>,
     sequence_number: Option<Int64Builder>,
     partition_id: Option<Int16Builder>,
     enqueued: Option<TimestampMicrosecondBuilder>,
@@ -57,7 +57,7 @@ pub struct TableBuilder {
     delivery_count: Option<Int32Builder>,
     lock_token: Option<FixedSizeBinaryBuilder>,
     state: Option<StringBuilder>,
-    dead_letter: [Option<Sparse<StringBuilder>>; 2],
+    dead_letter: [Option<SparseColumn<StringBuilder>>; 2],
 }
 
 /// The columns of `texts`.
@@ -77,43 +77,43 @@ const DEAD_LETTER: [Column; 2] = [Column::DeadLetterReason, Column::DeadLetterDe
 impl TableBuilder {
     /// All columns for that many rows, whose bodies take at most `body_bytes`.
     pub fn new(rows: usize, body_bytes: usize) -> Self {
-        Self::of(&Chosen::default(), rows, body_bytes)
+        Self::of(&ColumnSelection::default(), rows, body_bytes)
     }
 
-    /// The chosen columns.
-    pub fn of(chosen: &Chosen, rows: usize, body_bytes: usize) -> Self {
-        let text = |column| chosen.when(column, || Sparse(StringBuilder::with_capacity(rows, 0)));
+    /// The selection columns.
+    pub fn of(selection: &ColumnSelection, rows: usize, body_bytes: usize) -> Self {
+        let text = |column| selection.when(column, || SparseColumn(StringBuilder::with_capacity(rows, 0)));
         let time = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
         Self {
             rows: 0,
-            body: chosen.when(Column::Body, || BinaryBuilder::with_capacity(rows, body_bytes)),
-            message_id: chosen.when(Column::MessageId, || BinaryBuilder::with_capacity(rows, rows * 32)),
+            body: selection.when(Column::Body, || BinaryBuilder::with_capacity(rows, body_bytes)),
+            message_id: selection.when(Column::MessageId, || BinaryBuilder::with_capacity(rows, rows * 32)),
             texts: TEXTS.map(text),
-            application_properties: chosen.when(Column::ApplicationProperties, || {
-                PropertiesColumn::new(PropertiesAs::Map)
+            application_properties: selection.when(Column::ApplicationProperties, || {
+                PropertiesColumnBuilder::new(PropertiesFormat::Map)
             }),
-            scheduled: chosen.when(Column::ScheduledEnqueueTime, || Sparse(time())),
-            time_to_live: chosen.when(Column::TimeToLive, || {
-                Sparse(DurationMicrosecondBuilder::with_capacity(rows))
+            scheduled: selection.when(Column::ScheduledEnqueueTime, || SparseColumn(time())),
+            time_to_live: selection.when(Column::TimeToLive, || {
+                SparseColumn(DurationMicrosecondBuilder::with_capacity(rows))
             }),
-            sequence_number: chosen.when(Column::SequenceNumber, || Int64Builder::with_capacity(rows)),
-            partition_id: chosen.when(Column::PartitionId, || Int16Builder::with_capacity(rows)),
-            enqueued: chosen.when(Column::EnqueuedTime, time),
-            locked_until: chosen.when(Column::LockedUntil, time),
-            delivery_count: chosen.when(Column::DeliveryCount, || Int32Builder::with_capacity(rows)),
-            lock_token: chosen.when(Column::LockToken, || {
+            sequence_number: selection.when(Column::SequenceNumber, || Int64Builder::with_capacity(rows)),
+            partition_id: selection.when(Column::PartitionId, || Int16Builder::with_capacity(rows)),
+            enqueued: selection.when(Column::EnqueuedTime, time),
+            locked_until: selection.when(Column::LockedUntil, time),
+            delivery_count: selection.when(Column::DeliveryCount, || Int32Builder::with_capacity(rows)),
+            lock_token: selection.when(Column::LockToken, || {
                 FixedSizeBinaryBuilder::with_capacity(rows, TOKEN_BYTES)
             }),
-            state: chosen.when(Column::State, || StringBuilder::with_capacity(rows, rows * 6)),
+            state: selection.when(Column::State, || StringBuilder::with_capacity(rows, rows * 6)),
             dead_letter: DEAD_LETTER.map(text),
         }
     }
 
     /// With application properties in another form.
     #[must_use]
-    pub fn with_properties(mut self, form: PropertiesAs) -> Self {
+    pub fn with_properties(mut self, form: PropertiesFormat) -> Self {
         if let Some(column) = &mut self.application_properties {
-            *column = PropertiesColumn::new(form);
+            *column = PropertiesColumnBuilder::new(form);
         }
         self
     }
@@ -135,7 +135,7 @@ impl TableBuilder {
         }
         self.push(
             receiver.entity(),
-            &Shown {
+            &MessageRow {
                 index: delivery.index,
                 counter: claimed.key.counter,
                 record: bytes_of(&claimed.record),
@@ -165,7 +165,7 @@ impl TableBuilder {
     ) -> Result<()> {
         self.push_unlocked(
             queue,
-            &Shown {
+            &MessageRow {
                 index,
                 counter: message.counter,
                 record,
@@ -187,7 +187,7 @@ impl TableBuilder {
         let claimed = &delivery.claimed;
         self.push_unlocked(
             queue,
-            &Shown {
+            &MessageRow {
                 index: delivery.index,
                 counter: claimed.key.counter,
                 record: bytes_of(&claimed.record),
@@ -200,34 +200,34 @@ impl TableBuilder {
         )
     }
 
-    fn push_unlocked(&mut self, queue: &Entity, shown: &Shown<'_>) -> Result<()> {
+    fn push_unlocked(&mut self, queue: &Entity, row: &MessageRow<'_>) -> Result<()> {
         if let Some(tokens) = &mut self.lock_token {
             tokens.append_null();
         }
-        self.push(queue, shown)
+        self.push(queue, row)
     }
 
-    fn push(&mut self, queue: &Entity, shown: &Shown<'_>) -> Result<()> {
-        let fields = Fields::decode(shown.record)?;
-        self.push_fields(&fields, shown.with_body)?;
+    fn push(&mut self, queue: &Entity, row: &MessageRow<'_>) -> Result<()> {
+        let fields = Fields::decode(row.record)?;
+        self.push_fields(&fields, row.with_body)?;
         if let Some(column) = &mut self.sequence_number {
-            column.append_value(Entity::sequence_number(shown.index, shown.counter).0 as i64);
+            column.append_value(Entity::sequence_number(row.index, row.counter).0 as i64);
         }
         if let Some(column) = &mut self.partition_id {
-            let partition = queue.visible_partition(shown.index);
+            let partition = queue.visible_partition(row.index);
             column.append_option(partition.map(|partition| partition.0 as i16));
         }
         if let Some(column) = &mut self.enqueued {
-            column.append_value(micros(shown.enqueued_at));
+            column.append_value(micros(row.enqueued_at));
         }
         if let Some(column) = &mut self.locked_until {
-            column.append_option(shown.locked_until.map(micros));
+            column.append_option(row.locked_until.map(micros));
         }
         if let Some(column) = &mut self.delivery_count {
-            column.append_value(shown.delivery_count as i32);
+            column.append_value(row.delivery_count as i32);
         }
         if let Some(column) = &mut self.state {
-            column.append_value(shown.state);
+            column.append_value(row.state);
         }
         self.rows += 1;
         Ok(())
@@ -303,18 +303,18 @@ impl TableBuilder {
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &counted).map_err(unreadable)
     }
 
-    /// A column, if it was chosen.
+    /// A column, if it was selection.
     fn finish_column(&mut self, column: Column) -> Result<Option<ArrayRef>> {
-        fn whole(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
+        fn finish_builder(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
             Some(builder?.finish())
         }
         let rows = self.rows;
-        let sparse = |texts: &mut [Option<Sparse<StringBuilder>>], columns: &[Column]| {
+        let sparse = |texts: &mut [Option<SparseColumn<StringBuilder>>], columns: &[Column]| {
             let found = columns.iter().zip(texts).find(|(it, _)| **it == column);
             Some(found?.1.as_mut()?.finish(rows))
         };
         Ok(match column {
-            Column::Body => whole(self.body.as_mut()),
+            Column::Body => finish_builder(self.body.as_mut()),
             Column::MessageId => {
                 let text = self
                     .message_id
@@ -330,16 +330,16 @@ impl TableBuilder {
             | Column::ContentType
             | Column::To
             | Column::ReplyTo => sparse(&mut self.texts, &TEXTS),
-            Column::ApplicationProperties => self.application_properties.take().map(PropertiesColumn::finish),
+            Column::ApplicationProperties => self.application_properties.take().map(PropertiesColumnBuilder::finish),
             Column::ScheduledEnqueueTime => self.scheduled.as_mut().map(|it| it.finish(rows)),
             Column::TimeToLive => self.time_to_live.as_mut().map(|it| it.finish(rows)),
-            Column::SequenceNumber => whole(self.sequence_number.as_mut()),
-            Column::PartitionId => whole(self.partition_id.as_mut()),
-            Column::EnqueuedTime => whole(self.enqueued.as_mut()),
-            Column::LockedUntil => whole(self.locked_until.as_mut()),
-            Column::DeliveryCount => whole(self.delivery_count.as_mut()),
-            Column::LockToken => whole(self.lock_token.as_mut()),
-            Column::State => whole(self.state.as_mut()),
+            Column::SequenceNumber => finish_builder(self.sequence_number.as_mut()),
+            Column::PartitionId => finish_builder(self.partition_id.as_mut()),
+            Column::EnqueuedTime => finish_builder(self.enqueued.as_mut()),
+            Column::LockedUntil => finish_builder(self.locked_until.as_mut()),
+            Column::DeliveryCount => finish_builder(self.delivery_count.as_mut()),
+            Column::LockToken => finish_builder(self.lock_token.as_mut()),
+            Column::State => finish_builder(self.state.as_mut()),
             Column::DeadLetterReason | Column::DeadLetterDescription => sparse(&mut self.dead_letter, &DEAD_LETTER),
         })
     }

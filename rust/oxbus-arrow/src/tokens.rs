@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use oxbus_model::{Error, ErrorKind, Result};
 
-use crate::column::{Bytes, Kind, wrong_type};
+use crate::column::{BytesColumn, ColumnContent, wrong_type};
 
 /// The lock tokens of rows, and their sequence numbers, which are none without that column.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl LockTokens {
     /// Adds the tokens of a column.
     pub fn push_column(&mut self, column: &ArrayRef) -> Result<()> {
         let wrong = || wrong_type("lock_token", "fixed_size_binary[16]", column.data_type());
-        let bytes = Bytes::new(column, Kind::BytesOrText).ok_or_else(wrong)?;
+        let bytes = BytesColumn::new(column, ColumnContent::BytesOrText).ok_or_else(wrong)?;
         for row in 0..column.len() {
             let token = bytes
                 .get(row)

@@ -7,17 +7,17 @@ use std::hint::black_box;
 
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use oxbus_amqp::codec::{Field, Map, Reader, Tag, Timestamp, Uuid, Value};
-use oxbus_amqp::engine::{Accept, LinkId, Outgoing, Settings};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Field, Map, Reader, Tag, Uuid};
+use oxbus_amqp::engine::{AttachResponse, EngineSettings, LinkId, OutgoingDelivery};
 use oxbus_amqp::message::{
     Header, Properties, Sections, put_application_properties, put_data, put_delivery_annotations,
     put_message_annotations,
 };
 use oxbus_amqp::performative::{
     Attach, Begin, DeliveryState, Disposition, Flow, Frame, Open, ReceiverSettleMode, Role, SenderSettleMode, Source,
-    Target, TransferHead, put_frame, put_transfer,
+    Target, TransferHeader, put_frame, put_transfer,
 };
-use oxbus_amqp::{Engine, Event};
+use oxbus_amqp::{Engine, EngineEvent};
 
 /// Messages of one round: what a client sends or is sent before it waits.
 const ROUND: u32 = 100;
@@ -35,10 +35,15 @@ fn message() -> Bytes {
         ..Properties::NONE
     };
     properties.encode(&mut out);
-    let own = [("region", Value::from("north")), ("quantity", Value::from(17_i32))];
+    let own = [
+        ("region", AmqpValue::from("north")),
+        ("quantity", AmqpValue::from(17_i32)),
+    ];
     put_application_properties(
         &mut out,
-        &own.into_iter().map(|(key, value)| (Value::from(key), value)).collect(),
+        &own.into_iter()
+            .map(|(key, value)| (AmqpValue::from(key), value))
+            .collect(),
     );
     put_data(&mut out, &Bytes::from(vec![7; 1_024]));
     out.freeze()
@@ -48,7 +53,7 @@ fn transfer_frame(out: &mut BytesMut, delivery_id: u32, payload: &[u8]) {
     let start = out.len();
     let tag = Tag::new(&delivery_id.to_be_bytes()).expect("a short tag");
     out.extend_from_slice(&[0, 0, 0, 0, 2, 0, 0, 1]);
-    let head = TransferHead {
+    let head = TransferHeader {
         handle: 0,
         delivery_id: Some(delivery_id),
         tag: Some(&tag),
@@ -64,9 +69,9 @@ fn transfer_frame(out: &mut BytesMut, delivery_id: u32, payload: &[u8]) {
 
 /// An engine with an open connection, and a link on which the client has `role`.
 fn engine(role: Role) -> (Engine, LinkId) {
-    let settings = Settings {
+    let settings = EngineSettings {
         is_sasl_required: false,
-        ..Settings::default()
+        ..EngineSettings::default()
     };
     let mut engine = Engine::new(settings, 0);
     engine.input().extend_from_slice(b"AMQP\x00\x01\x00\x00");
@@ -113,10 +118,10 @@ fn engine(role: Role) -> (Engine, LinkId) {
     put_frame(engine.input(), 1, &attach);
     let mut link = None;
     while let Some(event) = engine.next_event(0) {
-        if let Event::Attach(request) = event {
-            let accept = Accept {
+        if let EngineEvent::Attach(request) = event {
+            let accept = AttachResponse {
                 credit: 1_000,
-                ..Accept::as_asked(&request.attach).expect("both ends")
+                ..AttachResponse::as_requested(&request.attach).expect("both ends")
             };
             engine.accept(request.link, accept).expect("it is there");
             link = Some(request.link);
@@ -162,8 +167,8 @@ fn codec(criterion: &mut Criterion) {
             put_delivery_annotations(&mut out, &Map::new().with("x-opt-lock-token", Uuid([7; 16])));
             let annotations = Map::new()
                 .with("x-opt-sequence-number", black_box(5_i64))
-                .with("x-opt-enqueued-time", Timestamp(1_700_000_000_000))
-                .with("x-opt-locked-until", Timestamp(1_700_000_060_000));
+                .with("x-opt-enqueued-time", AmqpTimestamp(1_700_000_000_000))
+                .with("x-opt-locked-until", AmqpTimestamp(1_700_000_060_000));
             put_message_annotations(&mut out, &annotations);
             black_box(out.len())
         });
@@ -192,7 +197,7 @@ fn rounds(criterion: &mut Criterion) {
                 *receiving.input() = bytes;
                 let mut answered = 0;
                 while let Some(event) = receiving.next_event(0) {
-                    if let Event::Incoming(incoming) = event {
+                    if let EngineEvent::Incoming(incoming) = event {
                         answered += 1;
                         receiving.answer(incoming.id.expect("unsettled"), DeliveryState::Accepted);
                     }
@@ -226,11 +231,11 @@ fn rounds(criterion: &mut Criterion) {
             put_frame(sending.input(), 1, &flow);
             assert!(matches!(
                 sending.next_event(0),
-                Some(Event::Credit { credit: ROUND, .. })
+                Some(EngineEvent::Credit { credit: ROUND, .. })
             ));
             for token in 0..ROUND {
                 let tag = Tag::from(u128::from(token).to_be_bytes());
-                let outgoing = Outgoing {
+                let outgoing = OutgoingDelivery {
                     tag: Some(&tag),
                     message_format: 0,
                     settled: false,
@@ -251,7 +256,7 @@ fn rounds(criterion: &mut Criterion) {
             put_frame(sending.input(), 1, &disposition);
             let mut settled = 0;
             while let Some(event) = sending.next_event(0) {
-                if let Event::Settle(settle) = event {
+                if let EngineEvent::Disposition(settle) = event {
                     settled += 1;
                     sending.settle(settle.delivery, DeliveryState::Accepted);
                 }

@@ -3,8 +3,6 @@
 //!
 //! Ids read `cycle/store/shape`; one thread. Where threads meet, see `twins`.
 
-#![expect(missing_docs, reason = "criterion's macros make public items")]
-
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use oxbus_model::caps::LOG_LINES_WAITING_MAX;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Clock, Ticks};
 
 use super::events::LINES_LOST;
@@ -21,12 +21,12 @@ use super::line::Line;
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     /// Whole after a panic: each step is one push, or taking all.
-    state: Mutex<Waiting>,
+    state: Mutex<LineBufferState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct LineBufferState {
     lines: Vec<Line>,
     limiter: RepeatLimiter,
     lost: u64,
@@ -42,15 +42,15 @@ enum ReaderState {
     /// It was asked for.
     Starting,
     /// It waits for lines, or writes those that it took.
-    Reads(ThreadId, IsWriting),
+    Running(ThreadId, IsWriting),
     Ended,
 }
 
 type IsWriting = bool;
 
 impl LineBuffer {
-    fn state(&self) -> MutexGuard<'_, Waiting> {
-        whole(self.state.lock())
+    fn state(&self) -> MutexGuard<'_, LineBufferState> {
+        ignore_poison(self.state.lock())
     }
 
     /// Takes a line, unless it is one of too many. True when a reader is to be started.
@@ -59,7 +59,7 @@ impl LineBuffer {
         if state.is_closed {
             return false;
         }
-        if state.limiter.lets_through(&mut line, now) {
+        if state.limiter.admit(&mut line, now) {
             if state.lines.len() < LOG_LINES_WAITING_MAX {
                 state.lines.push(line);
             } else {
@@ -76,7 +76,7 @@ impl LineBuffer {
     }
 
     /// Asks for a reader before there is a line. True when one is to be started.
-    pub(crate) fn ask_reader(&self) -> bool {
+    pub(crate) fn request_reader(&self) -> bool {
         let mut state = self.state();
         let starts = state.reader == ReaderState::None && !state.is_closed;
         if starts {
@@ -91,7 +91,7 @@ impl LineBuffer {
     }
 
     /// Notes that no reader could be started: the next line asks for one again.
-    pub fn not_started(&self) {
+    pub fn reader_not_started(&self) {
         self.state().reader = ReaderState::None;
     }
 
@@ -100,7 +100,7 @@ impl LineBuffer {
     pub fn take(&self, clock: &dyn Clock) -> Option<Vec<Line>> {
         let me = std::thread::current().id();
         let mut state = self.state();
-        state.reader = ReaderState::Reads(me, false);
+        state.reader = ReaderState::Running(me, false);
         self.changed.notify_all();
         loop {
             let now = if state.is_closed { Ticks::NEVER } else { clock.ticks() };
@@ -111,7 +111,7 @@ impl LineBuffer {
                 state.lines.push(lines_lost(lost));
             }
             if !state.lines.is_empty() {
-                state.reader = ReaderState::Reads(me, true);
+                state.reader = ReaderState::Running(me, true);
                 return Some(std::mem::take(&mut state.lines));
             }
             if state.is_closed {
@@ -120,11 +120,11 @@ impl LineBuffer {
                 return None;
             }
             state = match state.limiter.due() {
-                None => whole(self.changed.wait(state)),
+                None => ignore_poison(self.changed.wait(state)),
                 Some(due) => {
                     // A coarse clock may be a tick behind the end of the wait.
                     let left = Duration::from_millis(due.0.saturating_sub(now.0).max(10));
-                    whole(self.changed.wait_timeout(state, left)).0
+                    ignore_poison(self.changed.wait_timeout(state, left)).0
                 }
             };
         }
@@ -132,15 +132,15 @@ impl LineBuffer {
 
     /// Waits until all lines so far are written, or for so long. The reader does not wait for itself.
     pub fn flush(&self, longest: Duration) -> bool {
-        let is_on_its_way = |state: &mut Waiting| {
+        let is_on_its_way = |state: &mut LineBufferState| {
             let me = std::thread::current().id();
             match state.reader {
                 ReaderState::None | ReaderState::Ended => false,
                 ReaderState::Starting => true,
-                ReaderState::Reads(its, is_writing) => its != me && (is_writing || !state.lines.is_empty()),
+                ReaderState::Running(its, is_writing) => its != me && (is_writing || !state.lines.is_empty()),
             }
         };
-        let (state, waited) = whole(self.changed.wait_timeout_while(self.state(), longest, is_on_its_way));
+        let (state, waited) = ignore_poison(self.changed.wait_timeout_while(self.state(), longest, is_on_its_way));
         drop(state);
         !waited.timed_out()
     }
@@ -151,12 +151,12 @@ impl LineBuffer {
         state.is_closed = true;
         self.changed.notify_all();
         let me = std::thread::current().id();
-        let reads = |state: &mut Waiting| match state.reader {
+        let reads = |state: &mut LineBufferState| match state.reader {
             ReaderState::None | ReaderState::Ended => false,
             ReaderState::Starting => true,
-            ReaderState::Reads(its, _) => its != me,
+            ReaderState::Running(its, _) => its != me,
         };
-        let _ended = whole(self.changed.wait_timeout_while(state, longest, reads));
+        let _ended = ignore_poison(self.changed.wait_timeout_while(state, longest, reads));
     }
 }
 
@@ -186,9 +186,9 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     #[derive(Default)]
-    struct Hand(AtomicU64);
+    struct TestClock(AtomicU64);
 
-    impl Clock for Hand {
+    impl Clock for TestClock {
         fn now(&self) -> Timestamp {
             Timestamp(0)
         }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn lines_come_in_order_and_the_first_asks_for_a_reader() {
-        let (buffer, clock) = (LineBuffer::default(), Hand::default());
+        let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         assert!(!buffer.has_reader());
         assert!(buffer.push(line("a.a", &[]), Ticks(0)));
         assert!(!buffer.push(line("a.b", &[]), Ticks(0)));
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_not_read_in_time_is_counted() {
-        let (buffer, clock) = (LineBuffer::default(), Hand::default());
+        let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         for number in 0..LOG_LINES_WAITING_MAX as u64 + 3 {
             // Each in a window of its own, as the limit on lines that repeat is not what is tested.
             buffer.push(line("a.a", &[]), Ticks(number * LOG_WINDOW_MS));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_waits_wakes_to_say_how_many_were_left_out() {
-        let (buffer, clock) = (Arc::new(LineBuffer::default()), Arc::new(Hand::default()));
+        let (buffer, clock) = (Arc::new(LineBuffer::default()), Arc::new(TestClock::default()));
         for _ in 0..9 {
             buffer.push(line("a.a", &[]), Ticks(0));
         }
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn closing_has_the_rest_written_and_said() {
-        let (buffer, clock) = (Arc::new(LineBuffer::default()), Hand::default());
+        let (buffer, clock) = (Arc::new(LineBuffer::default()), TestClock::default());
         for _ in 0..6 {
             buffer.push(line("a.a", &[]), Ticks(0));
         }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_reader_that_is_not_there_or_for_himself() {
-        let (buffer, clock) = (LineBuffer::default(), Hand::default());
+        let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         assert!(buffer.flush(LONG));
         buffer.push(line("a.a", &[]), Ticks(0));
         buffer.take(&clock);

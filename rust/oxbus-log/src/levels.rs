@@ -12,7 +12,7 @@ use tracing::Level;
 use super::events::TARGETS;
 
 /// For how long an answer holds.
-pub(crate) const FRESH_MS: u64 = 100;
+pub(crate) const LEVELS_FRESH_MS: u64 = 100;
 
 /// For each target the most detailed level that is wanted, in the low byte, and until when that holds, above it.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Levels {
     /// Notes what a target wants; `None` is nothing at all.
     pub fn set(&self, target: &str, level: Option<Level>, now: Ticks) {
         if let Some(slot) = self.slot(target) {
-            let until = now.plus_ms(FRESH_MS).0;
+            let until = now.plus_ms(LEVELS_FRESH_MS).0;
             slot.store(until << 8 | level.map_or(0, rank), Ordering::Relaxed);
         }
     }
@@ -70,7 +70,7 @@ mod tests {
     use oxbus_model::Ticks;
     use tracing::Level;
 
-    use super::{FRESH_MS, Levels};
+    use super::{LEVELS_FRESH_MS, Levels};
 
     #[test]
     fn a_program_that_says_nothing_wants_warnings() {
@@ -87,7 +87,7 @@ mod tests {
         let wants = |target, level, at| levels.wants(target, level, Ticks(at));
         assert_eq!(wants("oxbus::store", Level::ERROR, 1_000), Some(true));
         assert_eq!(wants("oxbus::store", Level::WARN, 1_000), Some(false));
-        assert_eq!(wants("oxbus::store", Level::WARN, 1_000 + FRESH_MS), None);
+        assert_eq!(wants("oxbus::store", Level::WARN, 1_000 + LEVELS_FRESH_MS), None);
         assert_eq!(wants("oxbus::broker", Level::ERROR, 1_000), Some(false));
         assert!(!levels.are_fresh(Ticks(1_000)), "not all were asked for");
     }

@@ -31,7 +31,7 @@ struct Window {
 
 impl RepeatLimiter {
     /// True when a line is to be written; otherwise it is counted.
-    pub(crate) fn lets_through(&mut self, line: &mut Line, now: Ticks) -> bool {
+    pub(crate) fn admit(&mut self, line: &mut Line, now: Ticks) -> bool {
         let key = self.key_of(line, now);
         let is_others = key.1 == OTHERS;
         let window = self
@@ -120,7 +120,7 @@ mod tests {
 
     fn let_through(limiter: &mut RepeatLimiter, lines: impl Iterator<Item = Line>, now: Ticks) -> usize {
         lines
-            .filter_map(|mut line| limiter.lets_through(&mut line, now).then_some(()))
+            .filter_map(|mut line| limiter.admit(&mut line, now).then_some(()))
             .count()
     }
 
@@ -143,7 +143,7 @@ mod tests {
         let mut limiter = RepeatLimiter::default();
         let_through(&mut limiter, (0..7).map(|_| refused("orders")), Ticks(0));
         let mut next = refused("orders");
-        assert!(limiter.lets_through(&mut next, Ticks(LOG_WINDOW_MS)));
+        assert!(limiter.admit(&mut next, Ticks(LOG_WINDOW_MS)));
         assert_eq!(next.left_out, 2);
         assert_eq!(limiter.take_due(Ticks(3 * LOG_WINDOW_MS)), [], "it was said once");
     }

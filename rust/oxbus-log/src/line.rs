@@ -77,7 +77,7 @@ impl fmt::Display for Line {
 /// Puts fields into a line.
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut kept = Short {
+        let mut kept = TruncatedText {
             text: String::new(),
             left: LOG_VALUE_CHARS_MAX,
         };
@@ -93,12 +93,12 @@ impl Visit for Line {
 }
 
 /// A text that ends after so many characters.
-struct Short {
+struct TruncatedText {
     text: String,
     left: usize,
 }
 
-impl fmt::Write for Short {
+impl fmt::Write for TruncatedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let before = self.text.len();
         self.text.extend(text.chars().take(self.left));

@@ -27,17 +27,17 @@ pub struct LogSubscriber {
     start: StartReader,
     /// How many forks made this process; it grows in a child only.
     forks: fn() -> u64,
-    first: ProcessLines,
+    first: ProcessBuffer,
 }
 
 /// What belongs to one process, and to the children that it forks behind it.
-struct ProcessLines {
+struct ProcessBuffer {
     forks: u64,
     buffer: Arc<LineBuffer>,
-    child: OnceLock<Box<ProcessLines>>,
+    child: OnceLock<Box<ProcessBuffer>>,
 }
 
-impl ProcessLines {
+impl ProcessBuffer {
     fn new(forks: u64) -> Self {
         Self {
             forks,
@@ -55,7 +55,7 @@ impl LogSubscriber {
             levels,
             start,
             forks,
-            first: ProcessLines::new(forks()),
+            first: ProcessBuffer::new(forks()),
         }
     }
 
@@ -64,7 +64,7 @@ impl LogSubscriber {
         let forks = (self.forks)();
         let mut process = &self.first;
         while process.forks < forks {
-            process = process.child.get_or_init(|| Box::new(ProcessLines::new(forks)));
+            process = process.child.get_or_init(|| Box::new(ProcessBuffer::new(forks)));
         }
         &process.buffer
     }
@@ -72,7 +72,7 @@ impl LogSubscriber {
     /// Starts the reader before there is a line, so that changes of levels are seen from now on.
     pub fn start_reader(&self) {
         let buffer = self.buffer();
-        if buffer.ask_reader() {
+        if buffer.request_reader() {
             (self.start)(Arc::clone(buffer));
         }
     }
@@ -153,9 +153,9 @@ mod tests {
     use crate::{enabled, event};
 
     /// A clock that stands still.
-    struct Still;
+    struct FixedClock;
 
-    impl Clock for Still {
+    impl Clock for FixedClock {
         fn now(&self) -> Timestamp {
             Timestamp(0)
         }
@@ -188,7 +188,7 @@ mod tests {
             starts.fetch_add(1, Ordering::SeqCst);
         };
         let subscriber = Arc::new(LogSubscriber::new(
-            Arc::new(Still),
+            Arc::new(FixedClock),
             Arc::clone(levels),
             || FORKS.get(),
             Box::new(start),
@@ -197,7 +197,7 @@ mod tests {
         let buffer = Arc::clone(subscriber.buffer());
         // So that there is an end.
         event_into(&buffer);
-        let taken = buffer.take(&Still).unwrap_or_default();
+        let taken = buffer.take(&FixedClock).unwrap_or_default();
         let lines: Vec<String> = taken.iter().map(ToString::to_string).collect();
         let end = lines.len() - 1;
         (lines[..end].to_vec(), started.load(Ordering::SeqCst))

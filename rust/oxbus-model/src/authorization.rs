@@ -35,7 +35,7 @@ impl AccessRight {
     }
 
     /// The right of a name; case does not matter.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|right| right.name().eq_ignore_ascii_case(name))

@@ -65,11 +65,11 @@ pub const TIER_DUPLICATE_WINDOW_MS_MAX: u64 = 7 * 86_400_000;
 pub const BASIC_TIME_TO_LIVE_MS_MAX: u64 = 14 * 86_400_000;
 
 /// Messages that a purge looks at in one step. Bounds the memory of a call.
-pub const PURGE_LOOK_MESSAGES: usize = 256;
+pub const PURGE_PAGE_MESSAGES: usize = 256;
 /// Messages of one peek (B-051).
 pub const PEEK_MESSAGES_MAX: usize = 250;
 /// Sequence numbers of one receive-and-delete of deferred messages (B-280).
-pub const DEFERRED_TAKE_MAX: usize = 250;
+pub const DEFERRED_RECEIVE_MAX: usize = 250;
 /// Messages a receiver may prefetch: the SDK's own bound.
 pub const PREFETCH_COUNT_MAX: usize = 50_000;
 /// Messages a receiver may ask for at once. Bounds the memory of one call.
@@ -90,11 +90,11 @@ pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 
 /// How long a partition remembers which rows of bulk loads were attached to it, in milliseconds. Ours: a job that is tried
 /// again later than that is another job.
-pub const ATTACHED_MS: u64 = 7 * 86_400_000;
+pub const ATTACHED_RETENTION_MS: u64 = 7 * 86_400_000;
 
 /// How long a task of a bulk load may write before it attaches its rows, in milliseconds. Ours: what an unfinished file of a
 /// task that died takes is free again after it.
-pub const ATTACHING_MS: u64 = 86_400_000;
+pub const ATTACH_TIMEOUT_MS: u64 = 86_400_000;
 
 /// Most bytes of rows that are attached to a partition at once. Ours: they are one entry of a journal, which has to be in
 /// memory as a whole.
@@ -116,13 +116,13 @@ pub const RESERVATION_NUMBER_MAX: u64 = (1 << 63) - 1;
 pub const RESERVATION_READ_BYTES_MAX: usize = 64 << 20;
 /// Milliseconds after which a stage that no commit has named is removed. Ours: a query that is down for a day begins its batch
 /// anew with other stages.
-pub const STAGE_MS: u64 = 86_400_000;
+pub const STAGE_RETENTION_MS: u64 = 86_400_000;
 /// Bytes of all stages of a namespace together. Ours: a job that never commits must not fill the disk of the queues.
 pub const STAGED_BYTES_MAX: u64 = 64 << 30;
 /// Characters of the id of a stage, of a sink and of a query. Ours: room for some UUIDs, as entity paths have it.
 pub const STAGE_ID_CHARS_MAX: usize = 260;
 /// How long it is remembered what a sink committed last, in milliseconds. Ours: a checkpoint that is older begins another job.
-pub const SINK_MS: u64 = 7 * 86_400_000;
+pub const SINK_RETENTION_MS: u64 = 7 * 86_400_000;
 /// Bytes of rows of one partition that are written to a stage together. Ours: rows are read back so much at a time.
 pub const STAGE_RUN_BYTES: usize = 256 << 10;
 
@@ -130,7 +130,7 @@ pub const STAGE_RUN_BYTES: usize = 256 << 10;
 /// more than for a core.
 pub const PUBLISHING_THREADS: usize = 4;
 /// Threads on which an open takes rows of bulk loads over, partition by partition. Ours: the same.
-pub const TAKING_OVER_THREADS: usize = 4;
+pub const TAKE_OVER_THREADS: usize = 4;
 
 /// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
@@ -157,7 +157,7 @@ pub const OPERATIONS_IN_FLIGHT_MAX: u32 = 256;
 /// has not answered counts as out of service: three in turn stay within the 15 s of B-091.
 pub const STORE_ANSWER_MS_MAX: u64 = 5_000;
 /// Milliseconds after which a store that has not answered is suspect: callers wait beside it and can leave.
-pub const STORE_SUSPECT_MS: u64 = 1_000;
+pub const STORE_STALLED_MS: u64 = 1_000;
 /// Milliseconds after which a call that names no timeout leaves a store that does not answer (B-091 recommends 60 s).
 pub const CALL_MS_DEFAULT: u64 = 60_000;
 
@@ -172,10 +172,10 @@ pub const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
 /// Sequence numbers that are set aside at once, so that none is given out twice after a loss of power: an unclean end
 /// leaves a gap of at most so many numbers per entity and partition.
-pub const NUMBERS_AHEAD: u64 = 16_384;
+pub const RESERVED_NUMBERS: u64 = 16_384;
 /// Sequence numbers that are left of those when more are set aside: what comes until that is synced, in a tenth of a second
 /// or so, need not wait.
-pub const NUMBERS_LOW: u64 = NUMBERS_AHEAD / 4 * 3;
+pub const RESERVED_NUMBERS_LOW: u64 = RESERVED_NUMBERS / 4 * 3;
 
 /// Characters of the text of a SQL filter (B-043).
 pub const FILTER_TEXT_CHARS_MAX: usize = 1_024;
@@ -200,7 +200,7 @@ pub const BULK_SENDS_BYTES_MAX: usize = 1 << 30;
 /// Bytes of a JSON body of a bulk client: the lock tokens of more messages than one receive brings. Ours.
 pub const BULK_CONTROL_BYTES_MAX: usize = 64 << 20;
 /// Bytes of messages in one piece of a stream: what a server and its bulk clients hold of a stream at a time. Ours.
-pub const BULK_PIECE_BYTES: usize = 1 << 20;
+pub const BULK_CHUNK_BYTES: usize = 1 << 20;
 /// Largest page of a browse of a bulk client, in bytes: it is in memory as a whole. Ours.
 pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
 /// Requests of bulk clients that a server works on at once, those that wait for messages included; further ones are asked
@@ -280,7 +280,7 @@ pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
 /// may have links, each of which has one call of a sort.
 pub const AMQP_JOBS_WAITING_MAX: usize = AMQP_LINKS_MAX;
 /// Messages that a link takes from its entity at a time. Ours: then it is the turn of other links of the connection.
-pub const AMQP_LOOK_MESSAGES: usize = 128;
+pub const AMQP_TAKE_MESSAGES: usize = 128;
 /// Scopes for which a connection may have tokens. Ours: one for each of the links it may use at once.
 pub const AMQP_CLAIMS_MAX: usize = 1_024;
 /// Answers of a link that wait for credit; further ones are dropped, as the client reads none. Ours.

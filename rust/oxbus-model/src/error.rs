@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::SequenceNumber;
 
 /// What made an error, as others made it: the system, a decoder, a network.
-pub type Source = Arc<dyn std::error::Error + Send + Sync>;
+pub type SharedError = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -145,7 +145,7 @@ impl Effect {
     }
 
     /// The effect of that name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|effect| effect.name() == name)
     }
 }
@@ -156,14 +156,14 @@ pub struct Error {
     kind: ErrorKind,
     detail: String,
     effect: Option<Effect>,
-    rare: Option<Box<Rare>>,
+    extras: Option<Box<ErrorExtras>>,
 }
 
 /// What few errors have: apart, so that a result on a hot path stays small.
 #[derive(Debug, Clone, Default)]
-struct Rare {
+struct ErrorExtras {
     numbers: Box<[SequenceNumber]>,
-    source: Option<Source>,
+    source: Option<SharedError>,
 }
 
 impl Error {
@@ -173,7 +173,7 @@ impl Error {
             kind,
             detail: detail.into(),
             effect: None,
-            rare: None,
+            extras: None,
         }
     }
 
@@ -186,7 +186,7 @@ impl Error {
 
     /// The same of a call that had done a part before, if it had: what nobody knows stays unknown.
     #[must_use]
-    pub fn after_a_part(self, is_part_done: bool) -> Self {
+    pub fn after_partial(self, is_part_done: bool) -> Self {
         if is_part_done && self.effect != Some(Effect::Unknown) {
             self.with_effect(Effect::Partial)
         } else {
@@ -197,7 +197,7 @@ impl Error {
     /// The same, naming the messages for which the call did not do, or may not have done, what it was to do.
     #[must_use]
     pub fn with_numbers(mut self, numbers: impl IntoIterator<Item = SequenceNumber>) -> Self {
-        self.rare.get_or_insert_default().numbers = numbers.into_iter().collect();
+        self.extras.get_or_insert_default().numbers = numbers.into_iter().collect();
         self
     }
 
@@ -209,9 +209,9 @@ impl Error {
 
     /// The same, made by an error that others keep too, if there is one.
     #[must_use]
-    pub fn with_shared_source(mut self, source: Option<Source>) -> Self {
+    pub fn with_shared_source(mut self, source: Option<SharedError>) -> Self {
         if source.is_some() {
-            self.rare.get_or_insert_default().source = source;
+            self.extras.get_or_insert_default().source = source;
         }
         self
     }
@@ -239,12 +239,12 @@ impl Error {
 
     /// The messages for which the call did not do, or may not have done, what it was to do.
     pub fn numbers(&self) -> &[SequenceNumber] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.numbers)
+        self.extras.as_ref().map_or(&[], |extras| &extras.numbers)
     }
 
     /// What made it, to be kept by another error too.
-    pub fn shared_source(&self) -> Option<Source> {
-        self.rare.as_ref()?.source.clone()
+    pub fn shared_source(&self) -> Option<SharedError> {
+        self.extras.as_ref()?.source.clone()
     }
 }
 
@@ -256,7 +256,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let source: &(dyn std::error::Error + 'static) = &**self.rare.as_ref()?.source.as_ref()?;
+        let source: &(dyn std::error::Error + 'static) = &**self.extras.as_ref()?.source.as_ref()?;
         Some(source)
     }
 }

@@ -26,12 +26,12 @@ impl EntityKind {
     }
 
     /// True for what may be sent to: the tier's sizes and numbers are for these.
-    pub fn is_sent_to(self) -> bool {
+    pub fn accepts_sends(self) -> bool {
         self != Self::Subscription
     }
 
     /// True for what messages become active in: a topic sends on what was due.
-    pub fn is_received_from(self) -> bool {
+    pub fn can_be_received_from(self) -> bool {
         self != Self::Topic
     }
 

@@ -22,7 +22,7 @@ pub mod time;
 pub mod timespan;
 pub mod varint;
 
-pub use error::{Effect, Error, ErrorKind, Result, Source};
+pub use error::{Effect, Error, ErrorKind, Result, SharedError};
 pub use identity::{Identity, IdentityKey};
 pub use kind::EntityKind;
 pub use lock::{LockToken, TokenKey};

@@ -54,7 +54,7 @@ impl EntityName {
 
     /// The path of a subscription of a topic (B-020). Its own name has no segments (B-017).
     pub fn subscription(topic: &Self, name: &str) -> Result<Self> {
-        Self::check_part(name)?;
+        Self::check_segment(name)?;
         let shown = format!("{}{SUBSCRIPTIONS}{name}", topic.shown);
         Ok(Self {
             key: Self::key_of(&shown),
@@ -63,7 +63,7 @@ impl EntityName {
     }
 
     /// Checks the name of a subscription or of a rule: one segment.
-    pub fn check_part(name: &str) -> Result<()> {
+    pub fn check_segment(name: &str) -> Result<()> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if !name.is_empty() && name.len() <= SUBSCRIPTION_CHARS_MAX && name.bytes().all(allowed) {
             return Ok(());
@@ -75,7 +75,7 @@ impl EntityName {
     }
 
     /// The path again, as it stands in a catalog.
-    pub fn of_catalog(path: &str) -> Result<Self> {
+    pub fn from_catalog(path: &str) -> Result<Self> {
         match path.rsplit_once(SUBSCRIPTIONS) {
             Some((topic, name)) => Self::subscription(&Self::parse(topic)?, name),
             None => Self::parse(path),

@@ -28,12 +28,12 @@ pub enum EntityStatus {
 
 impl EntityStatus {
     /// May messages be sent?
-    pub fn sends(self) -> bool {
+    pub fn allows_send(self) -> bool {
         matches!(self, Self::Active | Self::ReceiveDisabled)
     }
 
     /// May messages be received?
-    pub fn receives(self) -> bool {
+    pub fn allows_receive(self) -> bool {
         matches!(self, Self::Active | Self::SendDisabled)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{LockResult, TryLockError, TryLockResult};
 
 /// The guard of a lock, or the result of a wait, whose state is whole although a call may have panicked with it.
 #[inline]
-pub fn whole<G>(locked: LockResult<G>) -> G {
+pub fn ignore_poison<G>(locked: LockResult<G>) -> G {
     match locked {
         Ok(guard) => guard,
         Err(poisoned) => poisoned.into_inner(),
@@ -18,7 +18,7 @@ pub fn whole<G>(locked: LockResult<G>) -> G {
 
 /// The same without a wait; `None` when another thread has it.
 #[inline]
-pub fn try_whole<G>(locked: TryLockResult<G>) -> Option<G> {
+pub fn try_ignore_poison<G>(locked: TryLockResult<G>) -> Option<G> {
     match locked {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -43,10 +43,10 @@ mod tests {
             thread.join().is_err()
         });
         assert!(panicked && mutex.is_poisoned());
-        assert_eq!(*whole(mutex.lock()), 1);
-        assert_eq!(try_whole(mutex.try_lock()).as_deref(), Some(&1));
-        let held = whole(mutex.lock());
-        assert!(try_whole(mutex.try_lock()).is_none());
+        assert_eq!(*ignore_poison(mutex.lock()), 1);
+        assert_eq!(try_ignore_poison(mutex.try_lock()).as_deref(), Some(&1));
+        let held = ignore_poison(mutex.lock());
+        assert!(try_ignore_poison(mutex.try_lock()).is_none());
         drop(held);
     }
 }

@@ -35,7 +35,7 @@ pub enum Profile {
 
 /// The tier and edition of a namespace. Without a tier nothing is metered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Plan {
+pub struct ServicePlan {
     /// The tier, if there is one.
     pub tier: Option<Tier>,
     /// The edition.
@@ -93,7 +93,7 @@ fn refused(detail: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, detail)
 }
 
-impl Plan {
+impl ServicePlan {
     /// The partitions of a new namespace (B-004, B-006).
     pub fn partitions(self, asked: Option<u16>) -> Result<u16> {
         let (default, allowed): (u16, &[u16]) = match (self.tier, self.profile) {

@@ -39,9 +39,9 @@ pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Takes values from the front of a slice; `None` when it is too short or malformed.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a>(pub &'a [u8]);
+pub struct VarintReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> VarintReader<'a> {
     /// The next number.
     pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;

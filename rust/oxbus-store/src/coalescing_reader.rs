@@ -45,7 +45,7 @@ impl CoalescingReader {
     ) -> Result<(), E> {
         self.span.clear();
         for message in messages {
-            match message.whereabouts() {
+            match message.location() {
                 RecordLocation::Memory(record) => {
                     self.flush(&unreadable, &mut visit)?;
                     visit(record)?;

@@ -19,7 +19,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use oxbus_model::sync::{try_whole, whole};
+use oxbus_model::sync::{ignore_poison, try_ignore_poison};
 
 use crate::disk::DiskFile;
 
@@ -66,7 +66,7 @@ pub struct Extent(u32);
 impl Extent {
     /// Assigns a number to a file. Fails when all numbers are in use.
     pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
-        let mut numbers = whole(NUMBERS.lock());
+        let mut numbers = ignore_poison(NUMBERS.lock());
         let number = match numbers.free.pop() {
             Some(number) => number,
             None if (numbers.next as usize) < BLOCK * BLOCKS => {
@@ -81,7 +81,7 @@ impl Extent {
         };
         drop(numbers);
         let open_file = open_file(number);
-        *whole(open_file.file.lock()) = Some(file);
+        *ignore_poison(open_file.file.lock()) = Some(file);
         open_file.references.store(1, Ordering::Release);
         Ok(Self(number))
     }
@@ -90,7 +90,7 @@ impl Extent {
     pub fn is_unshared(&self) -> bool {
         let open_file = open_file(self.0);
         // A reader clones the file under this mutex and checks the location again before it reads.
-        let file = whole(open_file.file.lock());
+        let file = ignore_poison(open_file.file.lock());
         // Acquire: reads by others happen before they drop their reference.
         open_file.references.load(Ordering::Acquire) == 1
             && file.as_ref().is_some_and(|file| Arc::strong_count(file) == 2)
@@ -121,13 +121,13 @@ impl Drop for Extent {
             return;
         }
         // Another thread may hold it; in a forked child it stays locked for ever.
-        let Some(mut file) = try_whole(open_file.file.try_lock()) else {
+        let Some(mut file) = try_ignore_poison(open_file.file.try_lock()) else {
             return;
         };
         let closed = file.take();
         drop(file);
         drop(closed);
-        if let Some(mut numbers) = try_whole(NUMBERS.try_lock()) {
+        if let Some(mut numbers) = try_ignore_poison(NUMBERS.try_lock()) {
             numbers.free.push(self.0);
         }
     }
@@ -202,7 +202,7 @@ impl AtomicExtentLocation {
             let packed = self.0.load(Ordering::Acquire);
             let number = (packed >> POSITION_BITS) as u32;
             let file = &open_file(number).file;
-            let file = whole(file.lock()).clone();
+            let file = ignore_poison(file.lock()).clone();
             if let Some(file) = file
                 && self.0.load(Ordering::Acquire) == packed
             {

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::disk::{Disk, DiskFile};
 
@@ -102,7 +102,7 @@ impl FaultDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, FaultDiskState> {
-        whole(self.0.lock())
+        ignore_poison(self.0.lock())
     }
 
     /// The number of changing calls so far.

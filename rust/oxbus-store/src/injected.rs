@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::disk::{Disk, DiskFile};
 
@@ -79,7 +79,7 @@ impl DiskFault {
 
 impl Injection {
     fn state(&self) -> MutexGuard<'_, InjectionState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     #[inline]
@@ -141,7 +141,7 @@ impl Injection {
             }
             DiskFault::Stall => {
                 while state.fault == Some(DiskFault::Stall) {
-                    state = whole(self.changed.wait(state));
+                    state = ignore_poison(self.changed.wait(state));
                 }
                 Ok(false)
             }
@@ -149,7 +149,7 @@ impl Injection {
                 let waited = self
                     .changed
                     .wait_timeout_while(state, time, |state| state.fault == Some(fault));
-                drop(whole(waited));
+                drop(ignore_poison(waited));
                 Ok(false)
             }
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::extent::ExtentLocation;
 use crate::shard_log::{
@@ -81,7 +81,7 @@ impl MemoryStorage {
     }
 
     fn state(&self) -> MutexGuard<'_, MemoryLogState> {
-        whole(self.0.0.lock())
+        ignore_poison(self.0.0.lock())
     }
 
     /// Opens the log under a new epoch and fences older handles.
@@ -210,7 +210,7 @@ impl ShardLog for MemoryLog {
             if state.last() >= lsn || state.in_flight.is_empty() {
                 return Ok(());
             }
-            state = whole(self.storage.0.1.wait(state));
+            state = ignore_poison(self.storage.0.1.wait(state));
         }
     }
 

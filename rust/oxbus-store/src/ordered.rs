@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages in an ordered map: sparse numbers that arrive in any order.
+//! Messages in an ordered map: sparse numbers in any order of arrival.
 //!
-//! Holds the dead-letter sub-queues and the overflow of a slot log. Not shared: its owner has a mutex.
-//! Methods mean what the methods of the same name in [`MessageStore`](crate::MessageStore) mean; numbers
-//! come from outside, so [`insert`](OrderedStore::insert) stands for append.
+//! Contains the dead-letter sub-queues and the overflow of a slot log. Its owner guards it with a mutex.
+//! Methods do what the methods of the same name of [`MessageStore`](crate::MessageStore) do. The caller assigns the
+//! numbers, so [`insert`](OrderedStore::insert) replaces append.
 //!
 //! Holds always
-//! - `ready` contains the counters whose phase is ready, no others;
-//! - `deadlines` contains (deadline, counter) of every locked message, no others;
-//! - so no call costs more than the logarithm of the store per message it touches, except `counts`.
+//! - `ready` contains exactly the counters of the ready messages;
+//! - `deadlines` contains exactly (deadline, counter) of the locked messages;
+//! - so every call except `counts` takes logarithmic time per message.
 //!
 //! A dead-letter queue ignores time to live and delivery counts: its owner passes `Timestamp(0)` as `now`
 //! and `u32::MAX` as maximum (B-179).
@@ -41,30 +41,30 @@ impl OrderedStore {
         Self::default()
     }
 
-    /// Stores a message under the number it has, ready. False, and nothing stored, when the number is taken.
+    /// Stores a message under its number, ready. Returns false and stores nothing when the number is in use.
     pub fn insert(&mut self, message: RemovedMessage) -> bool {
         self.insert_as(message, MessagePhase::Ready)
     }
 
-    /// Stores a message under the number it has in a phase that nobody holds: ready, deferred or scheduled.
-    /// False, and nothing stored, when the number is taken.
+    /// Stores a message under its number, ready, deferred or scheduled.
+    /// Returns false and stores nothing when the number is in use.
     pub fn insert_as(&mut self, message: RemovedMessage, phase: MessagePhase) -> bool {
         self.insert_with(message, phase, 0)
     }
 
-    /// The same, going on from `generation`, so that keys of earlier holds stay lost.
+    /// As [`insert_as`](Self::insert_as), with the generation of its latest claim, so that earlier keys do not match.
     pub fn insert_with(&mut self, message: RemovedMessage, phase: MessagePhase, generation: u32) -> bool {
         debug_assert!(
             matches!(
                 phase,
                 MessagePhase::Ready | MessagePhase::Deferred | MessagePhase::Scheduled
             ),
-            "a hold does not move"
+            "a claimed message cannot be inserted"
         );
-        let btree_map::Entry::Vacant(place) = self.entries.entry(message.counter.0) else {
+        let btree_map::Entry::Vacant(vacant) = self.entries.entry(message.counter.0) else {
             return false;
         };
-        place.insert(StoreEntry {
+        vacant.insert(StoreEntry {
             delivery_count: message.delivery_count,
             generation,
             ..StoreEntry::new(message.record, message.enqueued_at, message.expires_at, phase)
@@ -75,22 +75,22 @@ impl OrderedStore {
         true
     }
 
-    /// Reads a message from `place` from now on, when its bytes still are `record`.
+    /// Replaces a message's bytes by their location on disk, when they are still `record`.
     #[cfg(not(loom))]
-    pub fn leave_on_disk(&mut self, counter: Counter, record: &Record, place: ExtentLocation) {
+    pub fn spill(&mut self, counter: Counter, record: &Record, location: ExtentLocation) {
         if let Some(entry) = self.entries.get_mut(&counter.0)
-            && entry.record.in_memory().is_some_and(|kept| kept.is_same(record))
+            && entry.record.in_memory().is_some_and(|current| current.is_same(record))
         {
-            entry.record = StoredRecord::on_disk(record.len(), place);
+            entry.record = StoredRecord::on_disk(record.len(), location);
         }
     }
 
-    /// How many messages are stored.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True without messages.
+    /// True when there are no messages.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -107,7 +107,7 @@ impl OrderedStore {
     pub fn claim(
         &mut self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -116,7 +116,7 @@ impl OrderedStore {
         while taken < max
             && let Some(counter) = self.ready.pop_first()
         {
-            taken += usize::from(self.claim_ready(counter, hold, now, out, expired));
+            taken += usize::from(self.claim_ready(counter, mode, now, out, expired));
         }
         taken
     }
@@ -125,7 +125,7 @@ impl OrderedStore {
     pub fn claim_these(
         &mut self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -133,36 +133,36 @@ impl OrderedStore {
         let mut taken = 0;
         for counter in counters {
             if self.ready.remove(&counter.0) {
-                taken += usize::from(self.claim_ready(counter.0, hold, now, out, expired));
+                taken += usize::from(self.claim_ready(counter.0, mode, now, out, expired));
             }
         }
         taken
     }
 
-    /// Takes a message that was ready and is not in `ready` any more; false when its time is over.
+    /// Claims a ready message that the caller took out of `ready`. Returns false when it is expired.
     fn claim_ready(
         &mut self,
         counter: u64,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> bool {
         let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
-            unreachable!("a ready counter names a message")
+            unreachable!("`ready` contains only counters of messages")
         };
         if found.get().expires_at <= now {
             expired.push(found.remove().into_removed(counter));
             return false;
         }
-        match hold {
+        match mode {
             ClaimMode::Take => out.push(found.remove().into_claimed(counter)),
             ClaimMode::Cache => {
-                found.get_mut().hold(MessagePhase::Cached, Ticks::NEVER);
+                found.get_mut().claim(MessagePhase::Cached, Ticks::NEVER);
                 out.push(found.get().claimed(counter));
             }
             ClaimMode::Lock { deadline } => {
-                found.get_mut().hold(MessagePhase::Locked, deadline);
+                found.get_mut().claim(MessagePhase::Locked, deadline);
                 out.push(found.get().claimed(counter));
                 self.deadlines.insert((deadline.0, counter));
             }
@@ -175,8 +175,8 @@ impl OrderedStore {
         !self.ready.is_empty()
     }
 
-    /// See [`MessageStore::hand_out`](crate::MessageStore::hand_out).
-    pub fn hand_out(&mut self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+    /// See [`MessageStore::deliver_cached`](crate::MessageStore::deliver_cached).
+    pub fn deliver_cached(&mut self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
         let counter = key.counter.0;
         let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
             return None;
@@ -184,14 +184,14 @@ impl OrderedStore {
         if !found.get().is_cached_by(key.generation) {
             return None;
         }
-        match hold {
+        match mode {
             ClaimMode::Take => {
                 found.remove();
                 return Some(key);
             }
-            ClaimMode::Cache => found.get_mut().hold(MessagePhase::Cached, Ticks::NEVER),
+            ClaimMode::Cache => found.get_mut().claim(MessagePhase::Cached, Ticks::NEVER),
             ClaimMode::Lock { deadline } => {
-                found.get_mut().hold(MessagePhase::Locked, deadline);
+                found.get_mut().claim(MessagePhase::Locked, deadline);
                 self.deadlines.insert((deadline.0, counter));
             }
         }
@@ -225,8 +225,8 @@ impl OrderedStore {
             .filter(|entry| entry.is_locked_by(key.generation, ticks))
             .ok_or(LockLost)?;
         self.deadlines.remove(&(entry.deadline.0, counter));
-        let next = entry.end(outcome);
-        Ok(self.follow(counter, next))
+        let next = entry.settle(outcome);
+        Ok(self.finish_settle(counter, next))
     }
 
     /// See [`MessageStore::complete`](crate::MessageStore::complete).
@@ -278,7 +278,7 @@ impl OrderedStore {
             return Ok(None);
         }
         self.deadlines.remove(&(entry.deadline.0, counter));
-        Ok(Some(self.leave(counter)))
+        Ok(Some(self.remove(counter)))
     }
 
     /// See [`MessageStore::holds`](crate::MessageStore::holds).
@@ -292,9 +292,8 @@ impl OrderedStore {
     pub fn lock_deferred(
         &mut self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
-        _ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
         for (index, counter) in counters.iter().enumerate() {
@@ -303,13 +302,13 @@ impl OrderedStore {
             }
         }
         for counter in counters {
-            let claimed = self.lock_one_deferred(*counter, hold).expect("checked above");
+            let claimed = self.lock_one_deferred(*counter, mode).expect("checked above");
             out.push(claimed);
         }
         Ok(())
     }
 
-    /// True when the message is deferred, nobody holds it and its time is not over.
+    /// True when the message is deferred, not locked, and not expired.
     pub(crate) fn is_deferred(&self, counter: Counter, now: Timestamp) -> bool {
         self.entries
             .get(&counter.0)
@@ -317,14 +316,14 @@ impl OrderedStore {
     }
 
     /// Locks or takes one deferred message.
-    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, hold: ClaimMode) -> Option<ClaimedMessage> {
+    pub(crate) fn lock_one_deferred(&mut self, counter: Counter, mode: ClaimMode) -> Option<ClaimedMessage> {
         let counter = counter.0;
-        match hold {
+        match mode {
             ClaimMode::Cache => panic!("a deferred message is locked or taken, never cached"),
             ClaimMode::Take => Some(self.entries.remove(&counter)?.into_claimed(counter)),
             ClaimMode::Lock { deadline } => {
                 let entry = self.entries.get_mut(&counter)?;
-                entry.hold(MessagePhase::DeferredLocked, deadline);
+                entry.claim(MessagePhase::DeferredLocked, deadline);
                 let charge = u32::from(deadline < Ticks::NEVER);
                 entry.delivery_count = entry.delivery_count.saturating_add(charge);
                 self.deadlines.insert((deadline.0, counter));
@@ -342,10 +341,10 @@ impl OrderedStore {
         );
     }
 
-    /// Takes one message out that is deferred, that nobody holds and whose time is over.
+    /// Removes one message that is deferred, not locked, and expired.
     pub(crate) fn take_one_expired(&mut self, counter: Counter, now: Timestamp) -> Option<RemovedMessage> {
         let entry = self.entries.get(&counter.0)?;
-        (entry.phase == MessagePhase::Deferred && entry.expires_at <= now).then(|| self.leave(counter.0))
+        (entry.phase == MessagePhase::Deferred && entry.expires_at <= now).then(|| self.remove(counter.0))
     }
 
     /// See [`MessageStore::expire`](crate::MessageStore::expire).
@@ -355,12 +354,15 @@ impl OrderedStore {
             && deadline <= ticks.0
         {
             self.deadlines.pop_first();
-            let entry = self.entries.get_mut(&counter).expect("a deadline names a message");
-            let next = entry.end(Outcome::Abandon {
+            let entry = self
+                .entries
+                .get_mut(&counter)
+                .expect("`deadlines` contains only counters of messages");
+            let next = entry.settle(Outcome::Abandon {
                 max_delivery_count,
                 replacement: None,
             });
-            match self.follow(counter, next) {
+            match self.finish_settle(counter, next) {
                 SettleResult::Ready => ready += 1,
                 SettleResult::Exhausted(removed) => exhausted.push(removed),
                 SettleResult::Completed | SettleResult::Deferred | SettleResult::Removed(_) => {}
@@ -381,7 +383,7 @@ impl OrderedStore {
         self.peek_before(from, Counter(u64::MAX), max, out);
     }
 
-    /// Browses up to `max` messages of `from .. before`.
+    /// Pushes up to `max` messages of `from .. before` to `out`.
     pub(crate) fn peek_before(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         if from < before {
             out.extend(
@@ -402,7 +404,8 @@ impl OrderedStore {
         counts
     }
 
-    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: the nodes of a map are not visible.
+    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: a map does not tell the size of
+    /// its nodes.
     pub fn overhead_bytes(&self) -> usize {
         let entry = size_of::<StoreEntry>() + size_of::<u64>();
         self.entries.len() * entry
@@ -410,7 +413,7 @@ impl OrderedStore {
             + self.deadlines.len() * size_of::<(u64, u64)>()
     }
 
-    fn follow(&mut self, counter: u64, next: AfterSettle) -> SettleResult {
+    fn finish_settle(&mut self, counter: u64, next: AfterSettle) -> SettleResult {
         match next {
             AfterSettle::Ready => {
                 self.ready.insert(counter);
@@ -421,15 +424,15 @@ impl OrderedStore {
                 self.entries.remove(&counter);
                 SettleResult::Completed
             }
-            AfterSettle::Removed => SettleResult::Removed(self.leave(counter)),
-            AfterSettle::Exhausted => SettleResult::Exhausted(self.leave(counter)),
+            AfterSettle::Removed => SettleResult::Removed(self.remove(counter)),
+            AfterSettle::Exhausted => SettleResult::Exhausted(self.remove(counter)),
         }
     }
 
-    fn leave(&mut self, counter: u64) -> RemovedMessage {
+    fn remove(&mut self, counter: u64) -> RemovedMessage {
         self.entries
             .remove(&counter)
-            .expect("the message is here")
+            .expect("the caller found the message")
             .into_removed(counter)
     }
 }

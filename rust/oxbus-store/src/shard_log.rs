@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use oxbus_model::Source;
+use oxbus_model::SharedError;
 
 use crate::extent::ExtentLocation;
 use crate::{StoredRecord, Wait};
@@ -146,7 +146,7 @@ impl From<AppendError> for io::Error {
 
 impl AppendError {
     /// The cause to report in an error: the error of the system if there is one, else this error.
-    pub fn cause(&self) -> Source {
+    pub fn cause(&self) -> SharedError {
         match self {
             Self::Unavailable(LogFailure::Io { errno: Some(errno) })
             | Self::Unknown(LogFailure::Io { errno: Some(errno) }) => Arc::new(io::Error::from_raw_os_error(*errno)),

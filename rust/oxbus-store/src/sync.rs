@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Atomics, mutexes and condition variables: from std, or from loom in a model check.
+//! Atomics, mutexes and condition variables: those of std, or loom's in a model check.
 //!
-//! Every module of this crate imports them from here, so that the same source is run and model checked.
+//! Modules that loom checks import them from here, so that the same source runs and is checked.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -14,15 +14,15 @@ pub(crate) use std::sync::{
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Locks `mutex`. Code under a mutex of this crate panics only by a bug that makes the store unusable anyway.
+/// Locks `mutex`. Panics when a thread panicked under it, which only a bug in this crate causes.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a thread panicked inside the store")
 }
 
 /// Orders a sequentially consistent read-modify-write before the sequentially consistent loads after it.
 ///
-/// The memory model already guarantees that order, so this does nothing in a normal build. loom treats sequentially
-/// consistent accesses as acquire and release and needs the fence.
+/// The memory model already guarantees that order, so a normal build has no instruction for it.
+/// loom treats sequentially consistent accesses as acquire and release and needs the fence.
 #[inline]
 pub(crate) fn fence_after_rmw() {
     #[cfg(loom)]

@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::entry::StoreEntry;
 use oxbus_store::{
     ClaimMode, ClaimedMessage, LockKey, LockLost, MessagePhase, MessageStore, NewMessage, Outcome, PeekedMessage,
@@ -58,7 +58,7 @@ impl Default for MutexLog {
 impl MessageStore for MutexLog {
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
         assert!(!batch.is_empty(), "an empty batch has no first number");
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let first = Counter(state.tail + 1);
         for message in batch.drain(..) {
             state.append(message, enqueued_at, MessagePhase::Ready);
@@ -67,17 +67,17 @@ impl MessageStore for MutexLog {
     }
 
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        let counter = whole(self.0.lock()).append(message, enqueued_at, MessagePhase::Ready);
+        let counter = ignore_poison(self.0.lock()).append(message, enqueued_at, MessagePhase::Ready);
         fence(Ordering::SeqCst);
         counter
     }
 
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter {
-        whole(self.0.lock()).append(message, enqueued_at, MessagePhase::Scheduled)
+        ignore_poison(self.0.lock()).append(message, enqueued_at, MessagePhase::Scheduled)
     }
 
     fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let (number, offset) = state.locate(counter)?;
         let entry = state.block(number)?.entry(offset)?;
         (entry.phase == MessagePhase::Scheduled).then(|| state.remove(counter))
@@ -91,7 +91,7 @@ impl MessageStore for MutexLog {
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        whole(self.0.lock()).claim(max, hold, now, out, expired)
+        ignore_poison(self.0.lock()).claim(max, hold, now, out, expired)
     }
 
     fn claim_these(
@@ -102,11 +102,11 @@ impl MessageStore for MutexLog {
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        whole(self.0.lock()).claim_these(counters, hold, now, out, expired)
+        ignore_poison(self.0.lock()).claim_these(counters, hold, now, out, expired)
     }
 
     fn has_ready(&self) -> bool {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let mut number = state.ready_from.max(state.base);
         loop {
             let visible = state.visible_bits(number);
@@ -124,8 +124,8 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        let mut state = whole(self.0.lock());
+    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+        let mut state = ignore_poison(self.0.lock());
         let (number, offset) = state.locate(key.counter)?;
         let entry = state
             .block(number)?
@@ -137,7 +137,7 @@ impl MessageStore for MutexLog {
                 return Some(key);
             }
             ClaimMode::Cache => {
-                entry.hold(MessagePhase::Cached, Ticks::NEVER);
+                entry.claim(MessagePhase::Cached, Ticks::NEVER);
                 return Some(LockKey {
                     counter: key.counter,
                     generation: entry.generation,
@@ -145,7 +145,7 @@ impl MessageStore for MutexLog {
             }
             ClaimMode::Lock { deadline } => deadline,
         };
-        entry.hold(MessagePhase::Locked, deadline);
+        entry.claim(MessagePhase::Locked, deadline);
         let generation = entry.generation;
         state.note_deadline(number, deadline);
         Some(LockKey {
@@ -155,7 +155,7 @@ impl MessageStore for MutexLog {
     }
 
     fn release_cached(&self, keys: &[LockKey]) -> usize {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let mut released = 0;
         for key in keys {
             let Some((number, offset)) = state.locate(key.counter) else {
@@ -174,11 +174,11 @@ impl MessageStore for MutexLog {
     }
 
     fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
-        whole(self.0.lock()).settle(key, outcome, ticks)
+        ignore_poison(self.0.lock()).settle(key, outcome, ticks)
     }
 
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         for (index, key) in keys.iter().enumerate() {
             if state.settle(*key, Outcome::Complete, ticks).is_err() {
                 lost.push(index);
@@ -187,7 +187,7 @@ impl MessageStore for MutexLog {
     }
 
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         let before = std::mem::replace(&mut entry.deadline, deadline);
         let (number, _) = state.locate(key.counter).expect("found above");
@@ -196,7 +196,7 @@ impl MessageStore for MutexLog {
     }
 
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.delivery_count = entry.delivery_count.saturating_add(1);
         if entry.delivery_count < max_delivery_count {
@@ -209,7 +209,7 @@ impl MessageStore for MutexLog {
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let entry = state.locked(key, ticks).ok_or(LockLost)?;
         entry.generation = generation;
         let before = std::mem::replace(&mut entry.deadline, deadline);
@@ -219,7 +219,7 @@ impl MessageStore for MutexLog {
     }
 
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let Some((number, offset)) = state.locate(key.counter) else {
             return false;
         };
@@ -234,10 +234,9 @@ impl MessageStore for MutexLog {
         counters: &[Counter],
         hold: ClaimMode,
         now: Timestamp,
-        _ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         for (index, counter) in counters.iter().enumerate() {
             let deferred = state.locate(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
@@ -258,7 +257,7 @@ impl MessageStore for MutexLog {
                 }
                 ClaimMode::Lock { deadline } => {
                     let entry = block.entry(offset).expect("checked above");
-                    entry.hold(MessagePhase::DeferredLocked, deadline);
+                    entry.claim(MessagePhase::DeferredLocked, deadline);
                     let charge = u32::from(deadline < Ticks::NEVER);
                     entry.delivery_count = entry.delivery_count.saturating_add(charge);
                     out.push(entry.claimed(counter.0));
@@ -270,7 +269,7 @@ impl MessageStore for MutexLog {
     }
 
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         for counter in counters {
             let is_over = state.locate(*counter).is_some_and(|(number, offset)| {
                 let entry = state.block(number).and_then(|block| block.entry(offset));
@@ -283,7 +282,7 @@ impl MessageStore for MutexLog {
     }
 
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         if state.earliest > ticks {
             return 0;
         }
@@ -303,11 +302,11 @@ impl MessageStore for MutexLog {
     }
 
     fn next_expiry(&self) -> Ticks {
-        whole(self.0.lock()).earliest
+        ignore_poison(self.0.lock()).earliest
     }
 
     fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
-        let state = whole(self.0.lock());
+        let state = ignore_poison(self.0.lock());
         let start = from.0.saturating_sub(1);
         let end = out.len().saturating_add(max);
         let skip = (start / BLOCK).saturating_sub(state.base);
@@ -330,7 +329,7 @@ impl MessageStore for MutexLog {
     }
 
     fn counts(&self) -> PhaseCounts {
-        let state = whole(self.0.lock());
+        let state = ignore_poison(self.0.lock());
         let mut counts = PhaseCounts::default();
         for entry in state
             .blocks
@@ -345,7 +344,7 @@ impl MessageStore for MutexLog {
     }
 
     fn overhead_bytes(&self) -> usize {
-        let state = whole(self.0.lock());
+        let state = ignore_poison(self.0.lock());
         let slots =
             state.blocks.iter().filter(|block| block.slots.is_some()).count() + usize::from(state.spare.is_some());
         slots * BLOCK as usize * size_of::<Option<StoreEntry>>() + state.blocks.capacity() * size_of::<Block>()

@@ -5,14 +5,14 @@ use oxbus_model::{Counter, Timestamp};
 
 use super::MutexLog;
 use super::state::BLOCK;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::entry::StoreEntry;
 use oxbus_store::{MessagePhase, NewMessage, NumberedStore, RestoredMessage};
 
 impl NumberedStore for MutexLog {
     fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         let log = Self::new();
-        let mut state = whole(log.0.lock());
+        let mut state = ignore_poison(log.0.lock());
         let mut messages = messages.peekable();
         let tail = next.0 - 1;
         // Slots begin at the block of the first message.
@@ -45,16 +45,16 @@ impl NumberedStore for MutexLog {
     }
 
     fn next(&self) -> Counter {
-        Counter(whole(self.0.lock()).tail + 1)
+        Counter(ignore_poison(self.0.lock()).tail + 1)
     }
 
     fn is_decided(&self, before: Counter) -> bool {
-        let state = whole(self.0.lock());
+        let state = ignore_poison(self.0.lock());
         state.reserved.first().is_none_or(|first| first + 1 >= before.0)
     }
 
     fn reserve(&self, count: usize) -> Counter {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let first = state.tail;
         for _ in 0..count {
             let index = state.take_index();
@@ -64,7 +64,7 @@ impl NumberedStore for MutexLog {
     }
 
     fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         for (index, message) in (first.0 - 1..).zip(batch.drain(..)) {
             state.reserved.remove(&index);
             let entry = StoreEntry::new(message.record, enqueued_at, message.expires_at, MessagePhase::Ready);
@@ -73,7 +73,7 @@ impl NumberedStore for MutexLog {
     }
 
     fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp) {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         let index = counter.0 - 1;
         state.reserved.remove(&index);
         let entry = StoreEntry::new(message.record, enqueued_at, message.expires_at, MessagePhase::Scheduled);
@@ -81,7 +81,7 @@ impl NumberedStore for MutexLog {
     }
 
     fn give_up(&self, first: Counter, count: usize) {
-        let mut state = whole(self.0.lock());
+        let mut state = ignore_poison(self.0.lock());
         for index in first.0 - 1..first.0 - 1 + count as u64 {
             state.reserved.remove(&index);
             state.abandon_index(index);

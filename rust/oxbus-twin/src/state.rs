@@ -188,7 +188,7 @@ impl MutexLogState {
     }
 
     pub(super) fn settle(&mut self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
-        let next = self.locked(key, ticks).ok_or(LockLost)?.end(outcome);
+        let next = self.locked(key, ticks).ok_or(LockLost)?.settle(outcome);
         Ok(self.apply(key.counter, next))
     }
 
@@ -227,11 +227,11 @@ impl MutexLogState {
                 match hold {
                     ClaimMode::Take => out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter))),
                     ClaimMode::Cache => {
-                        entry.hold(MessagePhase::Cached, Ticks::NEVER);
+                        entry.claim(MessagePhase::Cached, Ticks::NEVER);
                         out.push(entry.claimed(counter));
                     }
                     ClaimMode::Lock { deadline } => {
-                        entry.hold(MessagePhase::Locked, deadline);
+                        entry.claim(MessagePhase::Locked, deadline);
                         out.push(entry.claimed(counter));
                         block.earliest = block.earliest.min(deadline);
                         locked = true;
@@ -282,11 +282,11 @@ impl MutexLogState {
                     self.reclaim(number);
                 }
                 ClaimMode::Cache => {
-                    entry.hold(MessagePhase::Cached, Ticks::NEVER);
+                    entry.claim(MessagePhase::Cached, Ticks::NEVER);
                     out.push(entry.claimed(counter.0));
                 }
                 ClaimMode::Lock { deadline } => {
-                    entry.hold(MessagePhase::Locked, deadline);
+                    entry.claim(MessagePhase::Locked, deadline);
                     out.push(entry.claimed(counter.0));
                     self.note_deadline(number, deadline);
                 }
@@ -315,7 +315,7 @@ impl MutexLogState {
                 earliest = earliest.min(entry.deadline);
                 continue;
             }
-            let next = entry.end(Outcome::Abandon {
+            let next = entry.settle(Outcome::Abandon {
                 max_delivery_count,
                 replacement: None,
             });

@@ -68,7 +68,7 @@ fn check(store: &dyn MessageStore) {
     let (again, _) = claim_counters(store, &[200, 3], ClaimMode::Take);
     assert_eq!(numbers(&again), [200, 3]);
     let (cached, _) = claim_counters(store, &[100], ClaimMode::Cache);
-    assert!(store.hand_out(cached[0].key, LOCK).is_some());
+    assert!(store.deliver_cached(cached[0].key, LOCK).is_some());
     let mut found = Vec::new();
     store.peek(Counter(0), usize::MAX, &mut found);
     let locked = found.iter().filter(|it| it.phase == MessagePhase::Locked).count();

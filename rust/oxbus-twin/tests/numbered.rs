@@ -148,13 +148,7 @@ fn check<S: NumberedStore>(messages: &BTreeMap<u64, MessageEntry>, gap: u64) {
     let deferred: Vec<Counter> = of_phase(MessagePhase::Deferred).map(Counter).collect();
     let mut fetched = Vec::new();
     store
-        .lock_deferred(
-            &deferred,
-            ClaimMode::Lock { deadline: LATER },
-            NOW,
-            Ticks(0),
-            &mut fetched,
-        )
+        .lock_deferred(&deferred, ClaimMode::Lock { deadline: LATER }, NOW, &mut fetched)
         .expect("all are deferred");
     for claimed in fetched {
         let (_, count, generation) = messages[&claimed.key.counter.0];

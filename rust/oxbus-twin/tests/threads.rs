@@ -103,7 +103,10 @@ impl Shared<'_> {
                     let lock = ClaimMode::Lock {
                         deadline: now.plus_ms(30),
                     };
-                    claimed.key = self.store.hand_out(claimed.key, lock).expect("only we know the key");
+                    claimed.key = self
+                        .store
+                        .deliver_cached(claimed.key, lock)
+                        .expect("only we know the key");
                 }
             }
             self.settle(&mut out, &mut dice, &mut done);
@@ -167,7 +170,7 @@ impl Shared<'_> {
     fn fetch(&self, counter: Counter, done: &mut Vec<u64>) {
         let mut out = Vec::new();
         self.store
-            .lock_deferred(&[counter], ClaimMode::Take, NOW, Ticks(0), &mut out)
+            .lock_deferred(&[counter], ClaimMode::Take, NOW, &mut out)
             .expect("only we know the number");
         done.push(id_of(&out[0].record));
         self.finish(1);

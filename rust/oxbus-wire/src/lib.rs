@@ -4,16 +4,16 @@
 //! The routes and their bodies are in docs/bulk.md. Knows no broker, no Arrow and no Python; starts no thread.
 
 pub mod client;
+mod coalesce;
 mod connection_string;
-mod fault;
 mod hex;
-mod pieces;
+mod server_error;
 mod signature;
 
+pub use coalesce::coalesce;
 pub use connection_string::{ConnectionString, Credential};
-pub use fault::{Fault, FaultKind};
 pub use hex::{from_hex, to_hex};
-pub use pieces::pieces;
+pub use server_error::{ServerError, ServerErrorKind};
 pub use signature::shared_access_signature;
 
 /// The content type of an Arrow stream.

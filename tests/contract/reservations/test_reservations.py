@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservations: a consumer has messages under a number until it completes that number."""
+"""Reservations: a consumer holds messages under a number until it completes that number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("pyarrow")
 def test_a_number_has_the_same_messages_until_it_is_completed(
     send: Callable[..., None], consumer: Consumer, clock: ManualClock
 ) -> None:
-    """Reserving, planning and reading again changes nothing, whatever comes in meanwhile."""
+    """Reserving, planning and reading again return the same messages, even after further sends."""
     send(40)
     plan = consumer.reserve(1, 30)
     assert plan["messages"] == 30
@@ -39,7 +39,7 @@ def test_a_number_has_the_same_messages_until_it_is_completed(
 
 
 def test_messages_come_in_the_order_of_their_numbers(send: Callable[..., None], consumer: Consumer) -> None:
-    """Each partition gives its next ones."""
+    """Each partition contributes its next messages."""
     send(64)
     plan = consumer.reserve(1, 32)
     rest = numbers_of(consumer.reserve(2))
@@ -50,7 +50,7 @@ def test_messages_come_in_the_order_of_their_numbers(send: Callable[..., None], 
 def test_partitions_share_equally(
     namespace: Namespace, partitioned_queue: str, client: ServiceBusClient, key_in: Callable[..., str]
 ) -> None:
-    """A partition with much does not push out one with little; what one does not use the others have."""
+    """A large backlog does not crowd out a small one; shares that a partition does not use go to the others."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition, count in ((1, 500), (2, 100), (3, 10)):
             sender.send_messages([ServiceBusMessage(b"x" * 100, partition_key=key_in(partition)) for _ in range(count)])
@@ -66,14 +66,14 @@ def test_partitions_share_equally(
     assert abs(counts[1] - counts[2]) <= 2
 
 
-def test_one_message_may_have_more_bytes_than_are_wished(send: Callable[..., None], consumer: Consumer) -> None:
-    """Otherwise it would never be reserved."""
+def test_one_message_may_exceed_the_requested_bytes(send: Callable[..., None], consumer: Consumer) -> None:
+    """A message larger than the limit is reserved alone, or it never would be."""
     send(3)
     assert consumer.reserve(1, size=1)["messages"] == 1
 
 
-def test_numbers_follow_each_other(send: Callable[..., None], consumer: Consumer) -> None:
-    """A new one is the one behind the last; the batch at hand and the next one may be there at once, not more."""
+def test_a_new_number_follows_the_last_one(send: Callable[..., None], consumer: Consumer) -> None:
+    """A new number is the last one plus one, and at most two numbers are live at once."""
     send(30)
     with pytest.raises(InvalidOperationError, match="next=1"):
         consumer.reserve(2)
@@ -86,7 +86,7 @@ def test_numbers_follow_each_other(send: Callable[..., None], consumer: Consumer
     assert consumer.reserve(3, 10)["messages"] == 10
 
 
-def test_an_empty_queue_gives_a_plan_that_is_stored_nowhere(send: Callable[..., None], consumer: Consumer) -> None:
+def test_an_empty_plan_is_not_stored(send: Callable[..., None], consumer: Consumer) -> None:
     """The number stays free."""
     plan = consumer.reserve(1)
     assert (plan["messages"], plan["partitions"]) == (0, [])
@@ -100,16 +100,16 @@ def test_an_empty_queue_gives_a_plan_that_is_stored_nowhere(send: Callable[..., 
 def test_reserving_waits_for_a_first_message(
     send: Callable[..., None], consumer: Consumer, in_background: Callable[..., Any]
 ) -> None:
-    """A message that comes within the wait ends it."""
+    """A message that arrives during the wait ends it."""
     waiting = in_background(consumer.reserve, 1, wait=60.0)
     send(1)
     assert waiting.result()["messages"] == 1
 
 
-def test_a_receiver_that_waits_too_is_not_forgotten(
+def test_reserving_does_not_starve_a_waiting_receiver(
     send: Callable[..., None], consumer: Consumer, receiver: ServiceBusReceiver, in_background: Callable[..., Any]
 ) -> None:
-    """Of two messages that come together, each of two who wait gets one."""
+    """Two messages sent together go to the waiting consumer and the waiting receiver, one each."""
     reserving = in_background(consumer.reserve, 1, 1, wait=60.0)
     receiving = in_background(receiver.receive_messages, max_wait_time=60)
     send(2)
@@ -117,10 +117,10 @@ def test_a_receiver_that_waits_too_is_not_forgotten(
     assert len(receiving.result()) == 1
 
 
-def test_what_stands_in_a_cache_is_reserved_first(
+def test_prefetched_messages_are_reserved_first(
     send: Callable[..., None], consumer: Consumer, receiver: ServiceBusReceiver
 ) -> None:
-    """A receiver that prefetched has handed it to nobody."""
+    """Messages in a receive cache are not delivered yet, so they can be reserved."""
     send(100)
     (message,) = receiver.receive_messages(max_wait_time=0)
     assert consumer.reserve(1)["messages"] == 99
@@ -128,7 +128,7 @@ def test_what_stands_in_a_cache_is_reserved_first(
 
 
 def test_no_number_at_or_above_the_end(send: Callable[..., None], consumer: Consumer) -> None:
-    """A run that takes what is there now ends, however much comes in."""
+    """With an upper bound, a run over the present messages ends, however many arrive later."""
     send(30)
     ends = consumer.handle.ends()
     send(30, first=30)
@@ -138,10 +138,10 @@ def test_no_number_at_or_above_the_end(send: Callable[..., None], consumer: Cons
     assert consumer.reserve(2)["messages"] == 30
 
 
-def test_latest_leaves_what_was_there(
+def test_latest_skips_existing_messages(
     send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
 ) -> None:
-    """Where a consumer begins is settled once, when it is acquired first."""
+    """The start of a consumer is fixed when it is first acquired."""
     send(20)
     consumer = make_consumer(start="latest")
     assert consumer.reserve(1)["messages"] == 0
@@ -154,10 +154,10 @@ def test_latest_leaves_what_was_there(
     assert sorted(str(message) for message in left) == names(20)
 
 
-def test_latest_goes_on_when_what_was_there_is_gone(
+def test_latest_skips_older_messages_for_good(
     send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
 ) -> None:
-    """Older messages are left alone also while somebody has them, and the others are all reserved, once."""
+    """Older messages are not reserved even when they are locked and abandoned; each newer one is reserved once."""
     send(20)
     consumer = make_consumer(start="latest")
     older = receiver.receive_messages(max_message_count=100, max_wait_time=0)

@@ -84,9 +84,9 @@ class Entity:
         message.holder = message.held_until = None
         message.count += charged and message.place == "ready"
         if charged and sub_queue is None and message.count >= self.max_delivery_count:
-            self.bury(number, EXHAUSTED)
+            self.dead_letter(number, EXHAUSTED)
 
-    def bury(self, number: int, reason: str) -> None:
+    def dead_letter(self, number: int, reason: str) -> None:
         """Move a message to the dead-letter queue; it keeps number and count (B-111)."""
         message = self.main.pop(number)
         message.place, message.reason = "ready", reason
@@ -104,7 +104,7 @@ class Entity:
             message.place = "deferred"
             message.holder = message.held_until = None
         else:
-            self.bury(number, "tested")
+            self.dead_letter(number, "tested")
 
     def end_session(self, session_id: str, *, charged: bool) -> None:
         """Take a session from its holder (B-205, B-206)."""
@@ -128,7 +128,7 @@ class Entity:
         """Learn numbers and removals from what browsing shows: bodies by number."""
         for number in self.overdue(now):
             if number not in main:
-                self.bury(number, EXPIRED)
+                self.dead_letter(number, EXPIRED)
         late = [(message, is_dead) for message, is_dead in self.arrivals if message.is_over(now)]
         self.unseen += len(late)
         shown = [(number, body, False) for number, body in main.items()]

@@ -60,7 +60,7 @@ class World:
         )
         for number in entity.ready(None, self.now):
             if reason is not None:
-                entity.bury(number, reason)
+                entity.dead_letter(number, reason)
             elif to is not None:
                 self._arrive(to, entity.main.pop(number).copy(), self.now)
         for position, (message, is_dead) in reversed(list(enumerate(entity.arrivals))):

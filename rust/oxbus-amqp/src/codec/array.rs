@@ -4,34 +4,34 @@
 use bytes::{BufMut, BytesMut};
 
 use super::writer::Compound;
-use super::{DecodeError, Field, Reader, Value, code};
+use super::{AmqpValue, DecodeError, Field, Reader, code};
 
 /// Items of one type, which is written once.
 ///
 /// Holds always: `code_of` gives the same for all items, and their descriptors are equal.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Array(Vec<Value>);
+pub struct Array(Vec<AmqpValue>);
 
 impl Array {
     /// An array of these items; nothing when they are of several types, or described more than once.
-    pub fn new(items: Vec<Value>) -> Option<Self> {
+    pub fn new(items: Vec<AmqpValue>) -> Option<Self> {
         // The first one is compared with itself too: it may be one that no array can have.
         let is_uniform = items.iter().all(|item| has_same_constructor(&items[0], item));
         is_uniform.then_some(Self(items))
     }
 
     /// Its items.
-    pub fn items(&self) -> &[Value] {
+    pub fn items(&self) -> &[AmqpValue] {
         &self.0
     }
 
     pub(super) fn decode_body(reader: &mut Reader<'_>, is_wide: bool) -> Result<Self, DecodeError> {
         let opened = reader.open(is_wide)?;
-        reader.count(opened.count)?;
+        reader.charge(opened.count)?;
         if reader.is_at_end() {
             // Some encoders leave out the type of no items.
             return if opened.count == 0 {
-                reader.leave(opened);
+                reader.skip_rest(opened);
                 Ok(Self::default())
             } else {
                 Err(DecodeError::Truncated)
@@ -39,8 +39,8 @@ impl Array {
         }
         let (descriptor, code) = match reader.u8()? {
             code::DESCRIBED => {
-                let descriptor = Value::decode(reader)?;
-                reader.count(opened.count)?;
+                let descriptor = AmqpValue::decode(reader)?;
+                reader.charge(opened.count)?;
                 (Some(descriptor), reader.u8()?)
             }
             code => (None, code),
@@ -50,9 +50,9 @@ impl Array {
         }
         let mut items = Vec::new();
         for _ in 0..opened.count {
-            let item = Value::decode_body(reader, code)?;
+            let item = AmqpValue::decode_body(reader, code)?;
             items.push(match &descriptor {
-                Some(descriptor) => Value::described(descriptor.clone(), item),
+                Some(descriptor) => AmqpValue::described(descriptor.clone(), item),
                 None => item,
             });
         }
@@ -65,7 +65,10 @@ impl Field for Array {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             wide @ (code::ARRAY_8 | code::ARRAY_32) => Self::decode_body(reader, wide == code::ARRAY_32),
-            code => Err(DecodeError::WrongType { wanted: "array", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "array",
+                code,
+            }),
         }
     }
 
@@ -79,11 +82,11 @@ impl Field for Array {
     }
 }
 
-fn put_array(out: &mut BytesMut, items: &[Value]) {
+fn put_array(out: &mut BytesMut, items: &[AmqpValue]) {
     let array = Compound::begin(out, code::ARRAY_32);
     if let Some(first) = items.first() {
         let mut first = first;
-        if let Value::Described(pair) = first {
+        if let AmqpValue::Described(pair) = first {
             out.put_u8(code::DESCRIBED);
             pair.0.encode(out);
             first = &pair.1;
@@ -93,7 +96,7 @@ fn put_array(out: &mut BytesMut, items: &[Value]) {
     for item in items {
         put_item(
             out,
-            if let Value::Described(pair) = item {
+            if let AmqpValue::Described(pair) = item {
                 &pair.1
             } else {
                 item
@@ -103,58 +106,58 @@ fn put_array(out: &mut BytesMut, items: &[Value]) {
     array.end(out, items.len());
 }
 
-fn has_same_constructor(one: &Value, other: &Value) -> bool {
+fn has_same_constructor(one: &AmqpValue, other: &AmqpValue) -> bool {
     match (one, other) {
-        (Value::Described(one), Value::Described(other)) => {
-            one.0 == other.0 && !matches!(one.1, Value::Described(_)) && has_same_constructor(&one.1, &other.1)
+        (AmqpValue::Described(one), AmqpValue::Described(other)) => {
+            one.0 == other.0 && !matches!(one.1, AmqpValue::Described(_)) && has_same_constructor(&one.1, &other.1)
         }
         _ => code_of(one) == code_of(other),
     }
 }
 
 /// The code of an item: always the widest form, which holds every value of the type.
-fn code_of(value: &Value) -> u8 {
+fn code_of(value: &AmqpValue) -> u8 {
     match value {
-        Value::Null => code::NULL,
-        Value::Boolean(_) => code::BOOLEAN,
-        Value::Ubyte(_) => code::UBYTE,
-        Value::Ushort(_) => code::USHORT,
-        Value::Uint(_) => code::UINT,
-        Value::Ulong(_) => code::ULONG,
-        Value::Byte(_) => code::BYTE,
-        Value::Short(_) => code::SHORT,
-        Value::Int(_) => code::INT,
-        Value::Long(_) => code::LONG,
-        Value::Float(_) => code::FLOAT,
-        Value::Double(_) => code::DOUBLE,
-        Value::Decimal32(_) => code::DECIMAL_32,
-        Value::Decimal64(_) => code::DECIMAL_64,
-        Value::Decimal128(_) => code::DECIMAL_128,
-        Value::Char(_) => code::CHAR,
-        Value::Timestamp(_) => code::TIMESTAMP,
-        Value::Uuid(_) => code::UUID,
-        Value::Binary(_) => code::BINARY_32,
-        Value::String(_) => code::TEXT_32,
-        Value::Symbol(_) => code::SYMBOL_32,
-        Value::List(_) => code::LIST_32,
-        Value::Map(_) => code::MAP_32,
-        Value::Array(_) => code::ARRAY_32,
-        Value::Described(_) => code::DESCRIBED,
+        AmqpValue::Null => code::NULL,
+        AmqpValue::Boolean(_) => code::BOOLEAN,
+        AmqpValue::Ubyte(_) => code::UBYTE,
+        AmqpValue::Ushort(_) => code::USHORT,
+        AmqpValue::Uint(_) => code::UINT,
+        AmqpValue::Ulong(_) => code::ULONG,
+        AmqpValue::Byte(_) => code::BYTE,
+        AmqpValue::Short(_) => code::SHORT,
+        AmqpValue::Int(_) => code::INT,
+        AmqpValue::Long(_) => code::LONG,
+        AmqpValue::Float(_) => code::FLOAT,
+        AmqpValue::Double(_) => code::DOUBLE,
+        AmqpValue::Decimal32(_) => code::DECIMAL_32,
+        AmqpValue::Decimal64(_) => code::DECIMAL_64,
+        AmqpValue::Decimal128(_) => code::DECIMAL_128,
+        AmqpValue::Char(_) => code::CHAR,
+        AmqpValue::Timestamp(_) => code::TIMESTAMP,
+        AmqpValue::Uuid(_) => code::UUID,
+        AmqpValue::Binary(_) => code::BINARY_32,
+        AmqpValue::String(_) => code::TEXT_32,
+        AmqpValue::Symbol(_) => code::SYMBOL_32,
+        AmqpValue::List(_) => code::LIST_32,
+        AmqpValue::Map(_) => code::MAP_32,
+        AmqpValue::Array(_) => code::ARRAY_32,
+        AmqpValue::Described(_) => code::DESCRIBED,
     }
 }
 
 /// What stands behind the code of an item: the encoding of the value in its widest form, without the code.
-fn put_item(out: &mut BytesMut, value: &Value) {
+fn put_item(out: &mut BytesMut, value: &AmqpValue) {
     match value {
-        Value::Boolean(value) => out.put_u8((*value).into()),
-        Value::Uint(value) => out.put_u32(*value),
-        Value::Ulong(value) => out.put_u64(*value),
-        Value::Int(value) => out.put_i32(*value),
-        Value::Long(value) => out.put_i64(*value),
-        Value::Binary(bytes) => put_long(out, bytes),
-        Value::String(text) => put_long(out, text.as_bytes()),
-        Value::Symbol(symbol) => put_long(out, symbol.as_str().as_bytes()),
-        Value::List(items) => {
+        AmqpValue::Boolean(value) => out.put_u8((*value).into()),
+        AmqpValue::Uint(value) => out.put_u32(*value),
+        AmqpValue::Ulong(value) => out.put_u64(*value),
+        AmqpValue::Int(value) => out.put_i32(*value),
+        AmqpValue::Long(value) => out.put_i64(*value),
+        AmqpValue::Binary(bytes) => put_long(out, bytes),
+        AmqpValue::String(text) => put_long(out, text.as_bytes()),
+        AmqpValue::Symbol(symbol) => put_long(out, symbol.as_str().as_bytes()),
+        AmqpValue::List(items) => {
             let start = out.len();
             out.put_u64(0);
             for item in items {
@@ -168,7 +171,7 @@ fn put_item(out: &mut BytesMut, value: &Value) {
         other => {
             let mut whole = BytesMut::new();
             match other {
-                Value::Array(array) => put_array(&mut whole, array.items()),
+                AmqpValue::Array(array) => put_array(&mut whole, array.items()),
                 other => other.encode(&mut whole),
             }
             out.put_slice(&whole[1..]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Described lists with named fields.
 
-use super::{DecodeError, Reader, Value, code};
+use super::{AmqpValue, DecodeError, Reader, code};
 
 /// Reads a descriptor, its leading zero included; nothing when it is neither a number nor a name of the specification.
 pub fn descriptor_code(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeError> {
@@ -9,7 +9,7 @@ pub fn descriptor_code(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeErr
         code::DESCRIBED => {}
         code => {
             return Err(DecodeError::WrongType {
-                wanted: "described value",
+                expected: "described value",
                 code,
             });
         }
@@ -21,7 +21,7 @@ pub fn descriptor_code(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeErr
             Ok(code_of_name(name.as_str()))
         }
         code::DESCRIBED => Err(DecodeError::UnknownCode(code::DESCRIBED)),
-        _ => reader.field::<Value>("descriptor").map(|_| None),
+        _ => reader.field::<AmqpValue>("descriptor").map(|_| None),
     }
 }
 
@@ -69,20 +69,20 @@ fn code_of_name(name: &str) -> Option<u64> {
 }
 
 /// Reads a list field by field; those behind the last one that came are absent.
-pub(crate) struct Fields<'r, 'a> {
+pub(crate) struct ListFields<'r, 'a> {
     reader: &'r mut Reader<'a>,
-    opened: Option<super::reader::Opened>,
+    opened: Option<super::reader::OpenCompound>,
     left: u32,
 }
 
-impl<'r, 'a> Fields<'r, 'a> {
+impl<'r, 'a> ListFields<'r, 'a> {
     #[inline]
     pub(crate) fn open(reader: &'r mut Reader<'a>) -> Result<Self, DecodeError> {
         let opened = match reader.u8()? {
             code::LIST_0 => None,
             code::LIST_8 => Some(reader.open(false)?),
             code::LIST_32 => Some(reader.open(true)?),
-            code => return Err(DecodeError::WrongType { wanted: "list", code }),
+            code => return Err(DecodeError::WrongType { expected: "list", code }),
         };
         let left = opened.map_or(0, |opened| opened.count);
         Ok(Self { reader, opened, left })
@@ -103,7 +103,7 @@ impl<'r, 'a> Fields<'r, 'a> {
     #[inline]
     pub(crate) fn close(self) {
         if let Some(opened) = self.opened {
-            self.reader.leave(opened);
+            self.reader.skip_rest(opened);
         }
     }
 }
@@ -112,7 +112,7 @@ impl<'r, 'a> Fields<'r, 'a> {
 macro_rules! composite {
     (
         $(#[$about:meta])*
-        $name:ident = $code:literal $wanted:literal {
+        $name:ident = $code:literal $expected:literal {
             $($(#[$field_about:meta])* $field:ident: $type:ty,)*
         }
     ) => {
@@ -130,7 +130,7 @@ macro_rules! composite {
             pub(crate) fn decode_list(
                 reader: &mut $crate::codec::Reader<'_>,
             ) -> Result<Self, $crate::codec::DecodeError> {
-                let mut fields = $crate::codec::Fields::open(reader)?;
+                let mut fields = $crate::codec::ListFields::open(reader)?;
                 let read = Self { $($field: fields.next(stringify!($field))?,)* };
                 fields.close();
                 Ok(read)
@@ -141,7 +141,7 @@ macro_rules! composite {
             fn decode(reader: &mut $crate::codec::Reader<'_>) -> Result<Self, $crate::codec::DecodeError> {
                 match $crate::codec::descriptor_code(reader)? {
                     Some($code) => Self::decode_list(reader),
-                    descriptor => Err($crate::codec::DecodeError::WrongDescriptor { wanted: $wanted, descriptor }),
+                    descriptor => Err($crate::codec::DecodeError::WrongDescriptor { expected: $expected, descriptor }),
                 }
             }
 

@@ -14,7 +14,7 @@ pub enum DecodeError {
     /// Another type was due.
     WrongType {
         /// What was due.
-        wanted: &'static str,
+        expected: &'static str,
         /// The code that came.
         code: u8,
     },
@@ -42,7 +42,7 @@ pub enum DecodeError {
     /// A described value of another kind was due.
     WrongDescriptor {
         /// What was due.
-        wanted: &'static str,
+        expected: &'static str,
         /// The descriptor that came, when it was a number.
         descriptor: Option<u64>,
     },
@@ -61,8 +61,8 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Truncated => write!(out, "a value goes on behind the end of its bytes"),
             Self::UnknownCode(code) => write!(out, "no AMQP type has this code: code=`0x{code:02x}`"),
-            Self::WrongType { wanted, code } => {
-                write!(out, "another type was due: wanted=`{wanted}` code=`0x{code:02x}`")
+            Self::WrongType { expected, code } => {
+                write!(out, "another type was due: expected=`{expected}` code=`0x{code:02x}`")
             }
             Self::NotText => write!(out, "a string is not UTF-8, or a symbol not ASCII"),
             Self::NotACharacter(value) => write!(out, "not a character of Unicode: value=`0x{value:x}`"),
@@ -72,12 +72,12 @@ impl fmt::Display for DecodeError {
             Self::TagTooLong(length) => write!(out, "delivery tag too long: length=`{length}`"),
             Self::MissingField(field) => write!(out, "a field must be set: field=`{field}`"),
             Self::UnknownChoice { field, value } => write!(out, "unknown value: field=`{field}` value=`{value}`"),
-            Self::WrongDescriptor { wanted, descriptor } => match descriptor {
+            Self::WrongDescriptor { expected, descriptor } => match descriptor {
                 Some(code) => write!(
                     out,
-                    "another described type was due: wanted=`{wanted}` descriptor=`0x{code:x}`"
+                    "another described type was due: expected=`{expected}` descriptor=`0x{code:x}`"
                 ),
-                None => write!(out, "another described type was due: wanted=`{wanted}`"),
+                None => write!(out, "another described type was due: expected=`{expected}`"),
             },
             Self::SectionOrder(code) => write!(out, "a section of the message is out of order: section=`0x{code:02x}`"),
             Self::FrameSize(size) => write!(out, "size of a frame out of range: size=`{size}`"),

@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
 
 use super::writer::{Compound, put_sized};
-use super::{DecodeError, Reader, Symbol, Tag, Timestamp, Uuid, Value, code};
+use super::{AmqpTimestamp, AmqpValue, DecodeError, Reader, Symbol, Tag, Uuid, code};
 
 /// A value whose type the place it stands in says.
 pub trait Field: Sized {
@@ -60,7 +60,7 @@ impl Field for bool {
             code::FALSE => Ok(false),
             code::BOOLEAN => Ok(reader.u8()? != 0),
             code => Err(DecodeError::WrongType {
-                wanted: "boolean",
+                expected: "boolean",
                 code,
             }),
         }
@@ -80,7 +80,10 @@ impl Field for u8 {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code::UBYTE => reader.u8(),
-            code => Err(DecodeError::WrongType { wanted: "ubyte", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "ubyte",
+                code,
+            }),
         }
     }
 
@@ -93,7 +96,10 @@ impl Field for u16 {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code::USHORT => Ok(Self::from_be_bytes(reader.array()?)),
-            code => Err(DecodeError::WrongType { wanted: "ushort", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "ushort",
+                code,
+            }),
         }
     }
 
@@ -110,7 +116,7 @@ impl Field for u32 {
             code::UINT_0 => Ok(0),
             code::UINT_SMALL => Ok(reader.u8()?.into()),
             code::UINT => reader.u32(),
-            code => Err(DecodeError::WrongType { wanted: "uint", code }),
+            code => Err(DecodeError::WrongType { expected: "uint", code }),
         }
     }
 
@@ -133,7 +139,10 @@ impl Field for u64 {
             code::ULONG_0 => Ok(0),
             code::ULONG_SMALL => Ok(reader.u8()?.into()),
             code::ULONG => Ok(Self::from_be_bytes(reader.array()?)),
-            code => Err(DecodeError::WrongType { wanted: "ulong", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "ulong",
+                code,
+            }),
         }
     }
 
@@ -149,12 +158,12 @@ impl Field for u64 {
     }
 }
 
-impl Field for Timestamp {
+impl Field for AmqpTimestamp {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code::TIMESTAMP => Ok(Self(i64::from_be_bytes(reader.array()?))),
             code => Err(DecodeError::WrongType {
-                wanted: "timestamp",
+                expected: "timestamp",
                 code,
             }),
         }
@@ -170,7 +179,7 @@ impl Field for Uuid {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code::UUID => Ok(Self(reader.array()?)),
-            code => Err(DecodeError::WrongType { wanted: "uuid", code }),
+            code => Err(DecodeError::WrongType { expected: "uuid", code }),
         }
     }
 
@@ -184,7 +193,10 @@ impl Field for Bytes {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code @ (code::BINARY_8 | code::BINARY_32) => reader.bytes(code == code::BINARY_32),
-            code => Err(DecodeError::WrongType { wanted: "binary", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "binary",
+                code,
+            }),
         }
     }
 
@@ -197,7 +209,10 @@ impl Field for ByteString {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             code @ (code::TEXT_8 | code::TEXT_32) => reader.text(code == code::TEXT_32),
-            code => Err(DecodeError::WrongType { wanted: "string", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "string",
+                code,
+            }),
         }
     }
 
@@ -212,7 +227,10 @@ impl Field for Symbol {
             code @ (code::SYMBOL_8 | code::SYMBOL_32) => {
                 Self::checked(reader.text(code == code::SYMBOL_32)?).ok_or(DecodeError::NotText)
             }
-            code => Err(DecodeError::WrongType { wanted: "symbol", code }),
+            code => Err(DecodeError::WrongType {
+                expected: "symbol",
+                code,
+            }),
         }
     }
 
@@ -227,7 +245,12 @@ impl Field for Tag {
         let length = match reader.u8()? {
             code::BINARY_8 => usize::from(reader.u8()?),
             code::BINARY_32 => reader.u32()? as usize,
-            code => return Err(DecodeError::WrongType { wanted: "binary", code }),
+            code => {
+                return Err(DecodeError::WrongType {
+                    expected: "binary",
+                    code,
+                });
+            }
         };
         Self::new(reader.take(length)?)
     }
@@ -241,15 +264,15 @@ impl Field for Tag {
 impl Field for Vec<Symbol> {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let code = reader.peek()?;
-        let symbols = match Value::decode(reader)? {
-            Value::Symbol(symbol) => Some(vec![symbol]),
-            Value::Array(array) => array.items().iter().map(as_symbol).collect(),
+        let symbols = match AmqpValue::decode(reader)? {
+            AmqpValue::Symbol(symbol) => Some(vec![symbol]),
+            AmqpValue::Array(array) => array.items().iter().map(as_symbol).collect(),
             // How this crate, and others, write no symbols.
-            Value::List(items) if items.is_empty() => Some(Self::new()),
+            AmqpValue::List(items) if items.is_empty() => Some(Self::new()),
             _ => None,
         };
         symbols.ok_or(DecodeError::WrongType {
-            wanted: "symbols",
+            expected: "symbols",
             code,
         })
     }
@@ -279,8 +302,8 @@ impl Field for Vec<Symbol> {
     }
 }
 
-fn as_symbol(value: &Value) -> Option<Symbol> {
-    if let Value::Symbol(symbol) = value {
+fn as_symbol(value: &AmqpValue) -> Option<Symbol> {
+    if let AmqpValue::Symbol(symbol) = value {
         Some(symbol.clone())
     } else {
         None

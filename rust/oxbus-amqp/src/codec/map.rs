@@ -4,11 +4,11 @@
 use bytes::{Bytes, BytesMut};
 
 use super::writer::Compound;
-use super::{DecodeError, Field, Reader, Symbol, Value, code};
+use super::{AmqpValue, DecodeError, Field, Reader, Symbol, code};
 
 /// Pairs of key and value, in their order. Maps on the wire are small, so a look-up walks them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Map(Vec<(Value, Value)>);
+pub struct Map(Vec<(AmqpValue, AmqpValue)>);
 
 impl Map {
     /// No pairs.
@@ -17,7 +17,7 @@ impl Map {
     }
 
     /// The value under a symbol or a string; clients use either for the same key.
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub fn get(&self, key: &str) -> Option<&AmqpValue> {
         self.0
             .iter()
             .find(|(known, _)| is_key(known, key))
@@ -25,24 +25,24 @@ impl Map {
     }
 
     /// Adds a pair behind the others, without a look at their keys.
-    pub fn push(&mut self, key: impl Into<Value>, value: impl Into<Value>) {
+    pub fn push(&mut self, key: impl Into<AmqpValue>, value: impl Into<AmqpValue>) {
         self.0.push((key.into(), value.into()));
     }
 
     /// Adds a pair under a symbol that is known when the program is built.
     #[must_use]
-    pub fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, key: &'static str, value: impl Into<AmqpValue>) -> Self {
         self.push(Symbol::from(key), value);
         self
     }
 
     /// Keeps the pairs for which `keep` holds.
-    pub fn retain(&mut self, mut keep: impl FnMut(&Value, &Value) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&AmqpValue, &AmqpValue) -> bool) {
         self.0.retain(|(key, value)| keep(key, value));
     }
 
     /// The pairs in their order.
-    pub fn iter(&self) -> impl Iterator<Item = &(Value, Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = &(AmqpValue, AmqpValue)> {
         self.0.iter()
     }
 
@@ -61,33 +61,33 @@ impl Map {
         if opened.count % 2 == 1 {
             return Err(DecodeError::BadSize);
         }
-        reader.count(opened.count)?;
+        reader.charge(opened.count)?;
         let mut pairs = Vec::new();
         for _ in 0..opened.count / 2 {
-            pairs.push((Value::decode(reader)?, Value::decode(reader)?));
+            pairs.push((AmqpValue::decode(reader)?, AmqpValue::decode(reader)?));
         }
         reader.close(opened)?;
         Ok(Self(pairs))
     }
 }
 
-fn is_key(known: &Value, key: &str) -> bool {
+fn is_key(known: &AmqpValue, key: &str) -> bool {
     match known {
-        Value::Symbol(symbol) => symbol == key,
-        Value::String(text) => *text == *key,
+        AmqpValue::Symbol(symbol) => symbol == key,
+        AmqpValue::String(text) => *text == *key,
         _ => false,
     }
 }
 
-impl FromIterator<(Value, Value)> for Map {
-    fn from_iter<I: IntoIterator<Item = (Value, Value)>>(pairs: I) -> Self {
+impl FromIterator<(AmqpValue, AmqpValue)> for Map {
+    fn from_iter<I: IntoIterator<Item = (AmqpValue, AmqpValue)>>(pairs: I) -> Self {
         Self(pairs.into_iter().collect())
     }
 }
 
 impl IntoIterator for Map {
-    type Item = (Value, Value);
-    type IntoIter = std::vec::IntoIter<(Value, Value)>;
+    type Item = (AmqpValue, AmqpValue);
+    type IntoIter = std::vec::IntoIter<(AmqpValue, AmqpValue)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -98,7 +98,7 @@ impl Field for Map {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
             wide @ (code::MAP_8 | code::MAP_32) => Self::decode_body(reader, wide == code::MAP_32),
-            code => Err(DecodeError::WrongType { wanted: "map", code }),
+            code => Err(DecodeError::WrongType { expected: "map", code }),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> Entries<'a> {
         let is_wide = match reader.u8()? {
             code::MAP_8 => false,
             code::MAP_32 => true,
-            code => return Err(DecodeError::WrongType { wanted: "map", code }),
+            code => return Err(DecodeError::WrongType { expected: "map", code }),
         };
         let opened = reader.open(is_wide)?;
         if opened.count % 2 == 1 {
@@ -140,15 +140,15 @@ impl<'a> Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Result<(Value, Value), DecodeError>;
+    type Item = Result<(AmqpValue, AmqpValue), DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
             return None;
         }
         self.left -= 1;
-        let key = Value::decode(&mut self.reader);
-        let pair = key.and_then(|key| Ok((key, Value::decode(&mut self.reader)?)));
+        let key = AmqpValue::decode(&mut self.reader);
+        let pair = key.and_then(|key| Ok((key, AmqpValue::decode(&mut self.reader)?)));
         if pair.is_err() {
             self.left = 0;
         }

@@ -20,12 +20,12 @@ mod writer;
 
 pub use array::Array;
 pub use composite::descriptor_code;
-pub(crate) use composite::{Fields, composite};
+pub(crate) use composite::{ListFields, composite};
 pub use error::DecodeError;
 pub use field::Field;
 pub use map::{Entries, Map};
 pub use reader::Reader;
 pub use tag::Tag;
-pub use text::{Symbol, Timestamp, Uuid};
-pub use value::Value;
+pub use text::{AmqpTimestamp, Symbol, Uuid};
+pub use value::AmqpValue;
 pub(crate) use writer::Compound;

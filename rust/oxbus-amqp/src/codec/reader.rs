@@ -21,7 +21,7 @@ pub struct Reader<'a> {
 
 /// A list, map or array whose items are read next.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Opened {
+pub(crate) struct OpenCompound {
     pub(crate) count: u32,
     outer_end: usize,
 }
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Enters what the code has announced; `close` leaves it.
-    pub(crate) fn open(&mut self, is_wide: bool) -> Result<Opened, DecodeError> {
+    pub(crate) fn open(&mut self, is_wide: bool) -> Result<OpenCompound, DecodeError> {
         let size = self.size(is_wide)?;
         if size > self.end - self.at {
             return Err(DecodeError::Truncated);
@@ -138,37 +138,37 @@ impl<'a> Reader<'a> {
         let outer_end = self.end;
         self.end = self.at + size;
         let count = self.size(is_wide)? as u32;
-        self.go_down()?;
-        Ok(Opened { count, outer_end })
+        self.descend()?;
+        Ok(OpenCompound { count, outer_end })
     }
 
     /// Leaves what was entered; all of it must be read.
-    pub(crate) fn close(&mut self, opened: Opened) -> Result<(), DecodeError> {
+    pub(crate) fn close(&mut self, opened: OpenCompound) -> Result<(), DecodeError> {
         if self.at != self.end {
             return Err(DecodeError::BadSize);
         }
-        self.leave(opened);
+        self.skip_rest(opened);
         Ok(())
     }
 
     /// Leaves what was entered and steps over what is not read of it.
-    pub(crate) fn leave(&mut self, opened: Opened) {
+    pub(crate) fn skip_rest(&mut self, opened: OpenCompound) {
         self.at = self.end;
         self.end = opened.outer_end;
-        self.go_up();
+        self.ascend();
     }
 
-    pub(crate) fn go_down(&mut self) -> Result<(), DecodeError> {
+    pub(crate) fn descend(&mut self) -> Result<(), DecodeError> {
         self.levels_left = self.levels_left.checked_sub(1).ok_or(DecodeError::TooDeep)?;
         Ok(())
     }
 
-    pub(crate) fn go_up(&mut self) {
+    pub(crate) fn ascend(&mut self) {
         self.levels_left += 1;
     }
 
     /// Counts values before there is memory for them.
-    pub(crate) fn count(&mut self, values: u32) -> Result<(), DecodeError> {
+    pub(crate) fn charge(&mut self, values: u32) -> Result<(), DecodeError> {
         self.values_left = self.values_left.checked_sub(values).ok_or(DecodeError::TooMany)?;
         Ok(())
     }
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         let mut code = self.u8()?;
         let levels = self.levels_left;
         while code == code::DESCRIBED {
-            self.go_down()?;
+            self.descend()?;
             self.skip()?;
             code = self.u8()?;
         }

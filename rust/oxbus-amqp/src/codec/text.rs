@@ -58,7 +58,7 @@ impl From<&'static str> for Symbol {
 
 /// Milliseconds since 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Timestamp(pub i64);
+pub struct AmqpTimestamp(pub i64);
 
 /// Sixteen bytes in network order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

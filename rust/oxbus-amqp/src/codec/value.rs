@@ -5,12 +5,12 @@ use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
 use super::writer::Compound;
-use super::{Array, DecodeError, Field, Map, Reader, Symbol, Timestamp, Uuid, code};
+use super::{AmqpTimestamp, Array, DecodeError, Field, Map, Reader, Symbol, Uuid, code};
 
 /// A value of any type. Decimals stay the bytes they are: nobody here counts with them.
 #[expect(missing_docs, reason = "each name is that of the specification")]
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum AmqpValue {
     Null,
     Boolean(bool),
     Ubyte(u8),
@@ -27,19 +27,19 @@ pub enum Value {
     Decimal64([u8; 8]),
     Decimal128([u8; 16]),
     Char(char),
-    Timestamp(Timestamp),
+    Timestamp(AmqpTimestamp),
     Uuid(Uuid),
     Binary(Bytes),
     String(ByteString),
     Symbol(Symbol),
-    List(Vec<Value>),
+    List(Vec<AmqpValue>),
     Map(Map),
     Array(Array),
     /// A descriptor and what it describes.
-    Described(Box<(Value, Value)>),
+    Described(Box<(AmqpValue, AmqpValue)>),
 }
 
-impl Value {
+impl AmqpValue {
     /// A described value.
     pub fn described(descriptor: Self, value: Self) -> Self {
         Self::Described(Box::new((descriptor, value)))
@@ -115,11 +115,11 @@ impl Value {
     pub(super) fn decode_body(reader: &mut Reader<'_>, code: u8) -> Result<Self, DecodeError> {
         Ok(match code {
             code::DESCRIBED => {
-                reader.count(2)?;
-                reader.go_down()?;
+                reader.charge(2)?;
+                reader.descend()?;
                 let descriptor = Self::decode(reader)?;
                 let value = Self::decode(reader)?;
-                reader.go_up();
+                reader.ascend();
                 Self::described(descriptor, value)
             }
             code::NULL => Self::Null,
@@ -149,7 +149,7 @@ impl Value {
                 let number = reader.u32()?;
                 Self::Char(char::from_u32(number).ok_or(DecodeError::NotACharacter(number))?)
             }
-            code::TIMESTAMP => Self::Timestamp(Timestamp(i64::from_be_bytes(reader.array()?))),
+            code::TIMESTAMP => Self::Timestamp(AmqpTimestamp(i64::from_be_bytes(reader.array()?))),
             code::UUID => Self::Uuid(Uuid(reader.array()?)),
             code::BINARY_8 | code::BINARY_32 => Self::Binary(reader.bytes(code == code::BINARY_32)?),
             code::TEXT_8 | code::TEXT_32 => Self::String(reader.text(code == code::TEXT_32)?),
@@ -165,19 +165,19 @@ impl Value {
     }
 }
 
-fn decode_items(reader: &mut Reader<'_>, is_wide: bool) -> Result<Vec<Value>, DecodeError> {
+fn decode_items(reader: &mut Reader<'_>, is_wide: bool) -> Result<Vec<AmqpValue>, DecodeError> {
     let opened = reader.open(is_wide)?;
-    reader.count(opened.count)?;
+    reader.charge(opened.count)?;
     // An item has at least one byte, so a count that lies finds its end before it costs memory.
     let mut items = Vec::new();
     for _ in 0..opened.count {
-        items.push(Value::decode(reader)?);
+        items.push(AmqpValue::decode(reader)?);
     }
     reader.close(opened)?;
     Ok(items)
 }
 
-impl Field for Value {
+impl Field for AmqpValue {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let code = reader.u8()?;
         Self::decode_body(reader, code)
@@ -267,7 +267,7 @@ impl Field for Value {
 
 macro_rules! from {
     ($($from:ty => $variant:ident),* $(,)?) => {
-        $(impl From<$from> for Value {
+        $(impl From<$from> for AmqpValue {
             fn from(value: $from) -> Self {
                 Self::$variant(value.into())
             }
@@ -277,6 +277,6 @@ macro_rules! from {
 
 from! {
     bool => Boolean, u8 => Ubyte, u16 => Ushort, u32 => Uint, u64 => Ulong, i8 => Byte, i16 => Short, i32 => Int, i64 => Long,
-    f32 => Float, f64 => Double, char => Char, Timestamp => Timestamp, Uuid => Uuid, Bytes => Binary, &str => String,
-    ByteString => String, String => String, Symbol => Symbol, Vec<Value> => List, Map => Map, Array => Array,
+    f32 => Float, f64 => Double, char => Char, AmqpTimestamp => Timestamp, Uuid => Uuid, Bytes => Binary, &str => String,
+    ByteString => String, String => String, Symbol => Symbol, Vec<AmqpValue> => List, Map => Map, Array => Array,
 }

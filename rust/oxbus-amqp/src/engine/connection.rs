@@ -5,12 +5,12 @@ use oxbus_model::caps::{
     AMQP_CLOSE_MS_MAX, AMQP_FRAME_BYTES_MAX, AMQP_FRAME_BYTES_MIN, AMQP_HANDSHAKE_MS_MAX, AMQP_IDLE_MS_MIN,
 };
 
-use super::{Engine, Event, Trouble};
-use crate::performative::{Close, Fault, Open, condition, put_empty_frame, put_frame};
+use super::{Engine, EngineEvent, ProtocolError};
+use crate::performative::{AmqpError, Close, Open, condition, put_empty_frame, put_frame};
 
 /// How far a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum EngineState {
     /// The client's first header is due.
     Header,
     /// `sasl-init` is due.
@@ -34,14 +34,14 @@ pub(super) enum Phase {
 impl Engine {
     /// When `tick` is due next.
     pub fn deadline(&self) -> Option<u64> {
-        match self.phase {
-            Phase::Finished => None,
-            Phase::CloseSent => Some(self.clocks.closing + AMQP_CLOSE_MS_MAX),
-            Phase::Running | Phase::PeerClosed => {
-                let times = [self.silence_ends(), self.heartbeat_due()];
+        match self.state {
+            EngineState::Finished => None,
+            EngineState::CloseSent => Some(self.times.closing + AMQP_CLOSE_MS_MAX),
+            EngineState::Running | EngineState::PeerClosed => {
+                let times = [self.idle_deadline(), self.heartbeat_due()];
                 times.into_iter().flatten().min()
             }
-            _ => Some(self.clocks.started + AMQP_HANDSHAKE_MS_MAX),
+            _ => Some(self.times.started + AMQP_HANDSHAKE_MS_MAX),
         }
     }
 
@@ -50,71 +50,71 @@ impl Engine {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        match self.phase {
-            Phase::Running | Phase::PeerClosed => {
-                if self.silence_ends().is_some_and(|end| end <= now) {
+        match self.state {
+            EngineState::Running | EngineState::PeerClosed => {
+                if self.idle_deadline().is_some_and(|end| end <= now) {
                     let text = format!(
                         "nothing came for twice the idle time-out of {} ms",
                         self.settings.idle_ms
                     );
-                    self.fail(Fault::new(condition::RESOURCE_LIMIT_EXCEEDED, text), now);
+                    self.fail(AmqpError::new(condition::RESOURCE_LIMIT_EXCEEDED, text), now);
                 } else {
                     put_empty_frame(&mut self.output);
-                    self.clocks.output = now;
+                    self.times.output = now;
                 }
             }
-            Phase::CloseSent | Phase::Finished => self.phase = Phase::Finished,
+            EngineState::CloseSent | EngineState::Finished => self.state = EngineState::Finished,
             _ => {
                 let text = format!("not open within {AMQP_HANDSHAKE_MS_MAX} ms");
-                self.give_up(Fault::new(condition::CONNECTION_FORCED, text));
+                self.abort(AmqpError::new(condition::CONNECTION_FORCED, text));
             }
         }
     }
 
-    fn silence_ends(&self) -> Option<u64> {
+    fn idle_deadline(&self) -> Option<u64> {
         let idle = u64::from(self.settings.idle_ms);
-        (idle > 0).then(|| self.clocks.input + 2 * idle)
+        (idle > 0).then(|| self.times.input + 2 * idle)
     }
 
     fn heartbeat_due(&self) -> Option<u64> {
-        self.peer.idle_ms.map(|idle| self.clocks.output + u64::from(idle / 2))
+        self.peer.idle_ms.map(|idle| self.times.output + u64::from(idle / 2))
     }
 
     /// Closes the connection: as an answer to the client's close, or out of the server's own will.
-    pub fn close(&mut self, error: Option<Fault>, now: u64) {
-        match self.phase {
-            Phase::CloseSent | Phase::Finished => return,
-            Phase::Header | Phase::Sasl | Phase::SaslDecision | Phase::AmqpHeader => {
-                self.phase = Phase::Finished;
+    pub fn close(&mut self, error: Option<AmqpError>, now: u64) {
+        match self.state {
+            EngineState::CloseSent | EngineState::Finished => return,
+            EngineState::Header | EngineState::Sasl | EngineState::SaslDecision | EngineState::AmqpHeader => {
+                self.state = EngineState::Finished;
                 return;
             }
-            Phase::Open => self.put_open(),
-            Phase::Running | Phase::PeerClosed => {}
+            EngineState::Open => self.put_open(),
+            EngineState::Running | EngineState::PeerClosed => {}
         }
         for session in self.sessions.iter_mut().flatten() {
             session.flush(&mut self.output);
         }
         put_frame(&mut self.output, 0, &Close { error });
-        self.clocks.closing = now;
-        self.phase = if self.phase == Phase::PeerClosed {
-            Phase::Finished
+        self.times.closing = now;
+        self.state = if self.state == EngineState::PeerClosed {
+            EngineState::Finished
         } else {
-            Phase::CloseSent
+            EngineState::CloseSent
         };
-        self.forget_all();
+        self.drop_sessions();
     }
 
     /// Closes the connection of a client that broke the protocol.
-    pub(super) fn fail(&mut self, fault: Fault, now: u64) {
-        if self.phase != Phase::CloseSent {
-            self.close(Some(fault.clone()), now);
-            self.events.push_back(Event::Failed(fault));
+    pub(super) fn fail(&mut self, error: AmqpError, now: u64) {
+        if self.state != EngineState::CloseSent {
+            self.close(Some(error.clone()), now);
+            self.events.push_back(EngineEvent::Failed(error));
         }
     }
 
-    pub(super) fn take_open(&mut self, open: Open) -> Result<(), Trouble> {
-        if self.phase != Phase::Open {
-            return Err(Trouble::Connection(Fault::new(
+    pub(super) fn handle_open(&mut self, open: Open) -> Result<(), ProtocolError> {
+        if self.state != EngineState::Open {
+            return Err(ProtocolError::Connection(AmqpError::new(
                 condition::NOT_ALLOWED,
                 "open came twice",
             )));
@@ -122,15 +122,15 @@ impl Engine {
         let idle_ms = open.idle_time_out_ms.filter(|idle| *idle > 0);
         if idle_ms.is_some_and(|idle| idle < AMQP_IDLE_MS_MIN) {
             let text = format!("idle time-out too short: it must be {AMQP_IDLE_MS_MIN} ms at least");
-            return Err(Trouble::Connection(Fault::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
         }
         let frame_max = open.max_frame_size.unwrap_or(u32::MAX);
         self.peer.max_frame_size = frame_max.clamp(AMQP_FRAME_BYTES_MIN, AMQP_FRAME_BYTES_MAX) as usize;
         self.peer.channel_max = open.channel_max.unwrap_or(u16::MAX);
         self.peer.idle_ms = idle_ms;
         self.put_open();
-        self.phase = Phase::Running;
-        self.events.push_back(Event::Open(Box::new(open)));
+        self.state = EngineState::Running;
+        self.events.push_back(EngineEvent::Open(Box::new(open)));
         Ok(())
     }
 
@@ -151,20 +151,20 @@ impl Engine {
         put_frame(&mut self.output, 0, &open);
     }
 
-    pub(super) fn take_close(&mut self, close: Close) {
-        if self.phase == Phase::CloseSent {
-            self.phase = Phase::Finished;
+    pub(super) fn handle_close(&mut self, close: Close) {
+        if self.state == EngineState::CloseSent {
+            self.state = EngineState::Finished;
         } else {
-            self.phase = Phase::PeerClosed;
-            self.events.push_back(Event::Close { error: close.error });
+            self.state = EngineState::PeerClosed;
+            self.events.push_back(EngineEvent::Close { error: close.error });
         }
     }
 
     /// Lets go of all that belongs to sessions: nothing more will be said of them.
-    fn forget_all(&mut self) {
+    fn drop_sessions(&mut self) {
         self.sessions.clear();
-        self.walk = None;
-        self.waiting = None;
-        self.loads = super::Loads::default();
+        self.disposition_range = None;
+        self.blocked_frame = None;
+        self.usage = super::ResourceUsage::default();
     }
 }

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::{DeliveryId, IncomingId, LinkId, SessionId};
 use crate::codec::{Map, Symbol, Tag};
-use crate::performative::{Attach, DeliveryState, Fault, Open, SaslInit, Source, Target};
+use crate::performative::{AmqpError, Attach, DeliveryState, Open, SaslInit, Source, Target};
 
 /// What happened on a connection.
 #[derive(Debug, PartialEq)]
-pub enum Event {
+pub enum EngineEvent {
     /// The client says who it is. Answer with `sasl_outcome`; nothing else happens before.
     SaslInit(Box<SaslInit>),
     /// The connection is open on both sides.
@@ -33,9 +33,9 @@ pub enum Event {
         drain: bool,
     },
     /// A message came. Answer with `answer` if it has an `id`.
-    Incoming(Box<Incoming>),
+    Incoming(Box<IncomingDelivery>),
     /// The client says what became of a message that was sent to it.
-    Settle(Box<Settle>),
+    Disposition(Box<DeliveryDisposition>),
     /// The client detaches a link. Answer with `detach`; nothing is sent on the link any more.
     Detach {
         /// The link.
@@ -43,36 +43,36 @@ pub enum Event {
         /// Whether it is gone for good.
         closed: bool,
         /// Why.
-        error: Option<Fault>,
+        error: Option<AmqpError>,
     },
     /// The engine has detached a link, because the client broke a limit. There is nothing to answer.
-    LinkLost {
+    LinkFailed {
         /// The link.
         link: LinkId,
         /// Why.
-        fault: Fault,
+        error: AmqpError,
     },
     /// The client ends a session, and all links in it. Answer with `end`.
     End {
         /// The session.
         session: SessionId,
         /// Why.
-        error: Option<Fault>,
+        error: Option<AmqpError>,
     },
     /// The engine has ended a session, and all links in it. There is nothing to answer.
-    SessionLost {
+    SessionFailed {
         /// The session.
         session: SessionId,
         /// Why.
-        fault: Fault,
+        error: AmqpError,
     },
     /// The client closes the connection, and all sessions in it. Answer with `close`.
     Close {
         /// Why.
-        error: Option<Fault>,
+        error: Option<AmqpError>,
     },
     /// The engine has closed the connection. There is nothing to answer.
-    Failed(Fault),
+    Failed(AmqpError),
 }
 
 /// A link that the client wants.
@@ -86,7 +86,7 @@ pub struct AttachRequest {
 
 /// How a link is accepted. Name, modes and numbers are those of the request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Accept {
+pub struct AttachResponse {
     /// Where messages come from.
     pub source: Source,
     /// Where messages go.
@@ -103,9 +103,9 @@ pub struct Accept {
     pub properties: Map,
 }
 
-impl Accept {
-    /// Accepts what was asked for as it was asked for; nothing when an end is missing.
-    pub fn as_asked(attach: &Attach) -> Option<Self> {
+impl AttachResponse {
+    /// Accepts what was pending_attach for as it was pending_attach for; nothing when an end is missing.
+    pub fn as_requested(attach: &Attach) -> Option<Self> {
         Some(Self {
             source: (**attach.source.as_ref()?).clone(),
             target: (**attach.target.as_ref()?).clone(),
@@ -120,7 +120,7 @@ impl Accept {
 
 /// A message from the client.
 #[derive(Debug, PartialEq)]
-pub struct Incoming {
+pub struct IncomingDelivery {
     /// The link it came over.
     pub link: LinkId,
     /// What an answer names; nothing when the client has settled it, and expects none.
@@ -137,7 +137,7 @@ pub struct Incoming {
 
 /// What the client says of a message that was sent to it.
 #[derive(Debug, PartialEq)]
-pub struct Settle {
+pub struct DeliveryDisposition {
     /// The link it went over.
     pub link: LinkId,
     /// The message.
@@ -152,12 +152,12 @@ pub struct Settle {
 
 /// What a command names is no longer there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct LinkNotFound;
 
-impl fmt::Display for Gone {
+impl fmt::Display for LinkNotFound {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "the link is gone")
     }
 }
 
-impl std::error::Error for Gone {}
+impl std::error::Error for LinkNotFound {}

@@ -2,7 +2,7 @@
 //! How much may be sent: windows of sessions, credit of links, drain and echo.
 
 use super::session::FIRST_TRANSFER;
-use super::{Engine, Event, LinkId, Trouble};
+use super::{Engine, EngineEvent, LinkId, ProtocolError};
 use crate::performative::{Flow, Role, put_frame};
 
 impl Engine {
@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// Tells the client of credit that came back, once it is half of it.
-    pub(super) fn keep_credit_up(&mut self, id: LinkId) {
+    pub(super) fn replenish_credit(&mut self, id: LinkId) {
         let Some(link) = self.session(id.session).and_then(|session| session.link(id)) else {
             return;
         };
@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Takes up what the client says of windows and credit.
-    pub(super) fn take_flow(&mut self, channel: u16, flow: &Flow) -> Result<(), Trouble> {
+    pub(super) fn handle_flow(&mut self, channel: u16, flow: &Flow) -> Result<(), ProtocolError> {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return Ok(());
         };
@@ -91,17 +91,17 @@ impl Engine {
             .wrapping_add(flow.incoming_window)
             .wrapping_sub(session.next_outgoing_id);
         session.remote_incoming_window = if window as i32 >= 0 { window } else { 0 };
-        session.send_held(&mut self.output, self.peer.max_frame_size);
+        session.send_remainder(&mut self.output, self.peer.max_frame_size);
         let is_reopened = was_shut && session.can_send();
         let Some(handle) = flow.handle else {
             if flow.echo {
                 put_frame(&mut self.output, channel, &session.flow());
             }
-            self.tell_credit(channel, is_reopened, None);
+            self.emit_credit(channel, is_reopened, None);
             return Ok(());
         };
         let Some(link) = session.link_at(handle).filter(|link| link.peer_detached.is_none()) else {
-            return Err(Trouble::unattached(handle));
+            return Err(ProtocolError::unattached(handle));
         };
         if link.is_detach_sent {
             return Ok(());
@@ -125,27 +125,27 @@ impl Engine {
                 link.credit = link.credit.saturating_sub(skipped);
             }
         }
-        let is_answered = link.asked.is_none();
+        let is_answered = link.pending_attach.is_none();
         let is_draining = link.drain;
         if is_answered {
             // A drain is answered by the application.
             if flow.echo && !is_draining {
                 self.put_link_flow(id);
             }
-            self.tell_credit(channel, is_reopened, is_news.then_some(id));
+            self.emit_credit(channel, is_reopened, is_news.then_some(id));
         }
         Ok(())
     }
 
     /// Tells the application of the credit of one link, or of all links of a session that may send again.
-    fn tell_credit(&mut self, channel: u16, all: bool, one: Option<LinkId>) {
+    fn emit_credit(&mut self, channel: u16, all: bool, one: Option<LinkId>) {
         let Some(Some(session)) = self.sessions.get(usize::from(channel)) else {
             return;
         };
         for link in session.links.iter().flatten() {
             let is_one = one == Some(link.id);
             if link.is_live() && link.role == Role::Sender && (is_one || (all && link.credit > 0)) {
-                self.events.push_back(Event::Credit {
+                self.events.push_back(EngineEvent::Credit {
                     link: link.id,
                     credit: link.credit,
                     drain: link.drain,

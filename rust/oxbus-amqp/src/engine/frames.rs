@@ -4,29 +4,29 @@
 use bytes::Bytes;
 use oxbus_model::caps::AMQP_FRAME_BYTES_MAX;
 
-use super::connection::Phase;
+use super::connection::EngineState;
 use super::link::Link;
 use super::session::Session;
-use super::{Engine, Event, Loads, SessionId, Trouble};
+use super::{Engine, EngineEvent, ProtocolError, ResourceUsage, SessionId};
 use crate::codec::DecodeError;
 use crate::performative::{
-    Begin, End, Fault, Frame, FrameHead, FrameKind, Performative, SaslFrame, condition, put_frame,
+    AmqpError, AmqpFrameHeader, Begin, End, Frame, FrameKind, Performative, SaslFrame, condition, put_frame,
 };
 
-impl Trouble {
+impl ProtocolError {
     pub(super) fn unattached(handle: u32) -> Self {
-        Self::Session(Fault::new(
+        Self::Session(AmqpError::new(
             condition::UNATTACHED_HANDLE,
             format!("no link has this handle: handle=`{handle}`"),
         ))
     }
 
     fn protocol(text: impl Into<String>) -> Self {
-        Self::Connection(Fault::new(condition::FRAMING_ERROR, text.into()))
+        Self::Connection(AmqpError::new(condition::FRAMING_ERROR, text.into()))
     }
 }
 
-impl From<DecodeError> for Trouble {
+impl From<DecodeError> for ProtocolError {
     fn from(error: DecodeError) -> Self {
         let condition = match error {
             DecodeError::FrameSize(_) | DecodeError::FrameOffset(_) | DecodeError::FrameType(_) => {
@@ -35,55 +35,55 @@ impl From<DecodeError> for Trouble {
             DecodeError::MissingField(_) | DecodeError::UnknownChoice { .. } => condition::INVALID_FIELD,
             _ => condition::DECODE_ERROR,
         };
-        Self::Connection(Fault::new(condition, error.to_string()))
+        Self::Connection(AmqpError::new(condition, error.to_string()))
     }
 }
 
 impl Engine {
     /// Works on the next header or frame, if it is there.
-    pub(super) fn work_on_next(&mut self, now: u64) -> bool {
-        let done = match self.phase {
-            Phase::Header | Phase::AmqpHeader => Ok(self.take_header()),
-            Phase::Sasl => self.work_on_sasl(),
-            Phase::Open | Phase::Running | Phase::CloseSent => self.work_on_frame(),
-            Phase::SaslDecision | Phase::PeerClosed | Phase::Finished => Ok(false),
+    pub(super) fn process_next(&mut self, now: u64) -> bool {
+        let done = match self.state {
+            EngineState::Header | EngineState::AmqpHeader => Ok(self.handle_header()),
+            EngineState::Sasl => self.process_sasl(),
+            EngineState::Open | EngineState::Running | EngineState::CloseSent => self.process_frame(),
+            EngineState::SaslDecision | EngineState::PeerClosed | EngineState::Finished => Ok(false),
         };
         match done {
             Ok(is_done) => {
                 if is_done {
-                    self.clocks.input = now;
+                    self.times.input = now;
                 }
                 is_done
             }
-            Err(Trouble::Connection(fault) | Trouble::Session(fault)) => {
-                if self.phase == Phase::Sasl {
-                    self.give_up(fault);
-                } else if self.phase == Phase::CloseSent {
-                    self.phase = Phase::Finished;
+            Err(ProtocolError::Connection(error) | ProtocolError::Session(error)) => {
+                if self.state == EngineState::Sasl {
+                    self.abort(error);
+                } else if self.state == EngineState::CloseSent {
+                    self.state = EngineState::Finished;
                 } else {
-                    self.fail(fault, now);
+                    self.fail(error, now);
                 }
                 true
             }
         }
     }
 
-    fn work_on_sasl(&mut self) -> Result<bool, Trouble> {
-        let Some((head, body)) = self.cut()? else {
+    fn process_sasl(&mut self) -> Result<bool, ProtocolError> {
+        let Some((head, body)) = self.split_frame()? else {
             return Ok(false);
         };
         if head.kind != FrameKind::Sasl {
             return Err(DecodeError::FrameType(0).into());
         }
-        self.take_sasl(SaslFrame::read(&body)?);
+        self.handle_sasl(SaslFrame::read(&body)?);
         Ok(true)
     }
 
-    fn work_on_frame(&mut self) -> Result<bool, Trouble> {
-        let (channel, frame) = if let Some(waiting) = self.waiting.take() {
+    fn process_frame(&mut self) -> Result<bool, ProtocolError> {
+        let (channel, frame) = if let Some(waiting) = self.blocked_frame.take() {
             waiting
         } else {
-            let Some((head, body)) = self.cut()? else {
+            let Some((head, body)) = self.split_frame()? else {
                 return Ok(false);
             };
             if head.kind != FrameKind::Amqp {
@@ -94,14 +94,14 @@ impl Engine {
             };
             (head.channel, frame)
         };
-        match self.take_frame(channel, frame) {
+        match self.handle_frame(channel, frame) {
             Ok(None) => Ok(true),
             Ok(Some(frame)) => {
-                self.waiting = Some((channel, frame));
+                self.blocked_frame = Some((channel, frame));
                 Ok(false)
             }
-            Err(Trouble::Session(fault)) => {
-                self.lose_session(channel, fault);
+            Err(ProtocolError::Session(error)) => {
+                self.fail_session(channel, error);
                 Ok(true)
             }
             Err(trouble) => Err(trouble),
@@ -109,8 +109,9 @@ impl Engine {
     }
 
     /// Cuts the next frame from the input, if all of it is there.
-    fn cut(&mut self) -> Result<Option<(FrameHead, Bytes)>, Trouble> {
-        let Some(head) = FrameHead::read(&self.input, self.settings.max_frame_size.min(AMQP_FRAME_BYTES_MAX))? else {
+    fn split_frame(&mut self) -> Result<Option<(AmqpFrameHeader, Bytes)>, ProtocolError> {
+        let Some(head) = AmqpFrameHeader::read(&self.input, self.settings.max_frame_size.min(AMQP_FRAME_BYTES_MAX))?
+        else {
             return Ok(None);
         };
         let size = head.size as usize;
@@ -119,26 +120,26 @@ impl Engine {
             return Ok(None);
         }
         let mut frame = self.input.split_to(size).freeze();
-        Ok(Some((head, frame.split_off(head.body_at))))
+        Ok(Some((head, frame.split_off(head.body_offset))))
     }
 
     /// Takes up a frame. Gives it back if it has to wait for an answer of the application.
-    fn take_frame(&mut self, channel: u16, frame: Frame) -> Result<Option<Frame>, Trouble> {
-        if self.phase == Phase::CloseSent {
+    fn handle_frame(&mut self, channel: u16, frame: Frame) -> Result<Option<Frame>, ProtocolError> {
+        if self.state == EngineState::CloseSent {
             if let Performative::Close(close) = frame.performative {
-                self.take_close(*close);
+                self.handle_close(*close);
             }
             return Ok(None);
         }
         match frame.performative {
-            Performative::Open(open) => return self.take_open(*open).map(|()| None),
-            _ if self.phase == Phase::Open => return Err(Trouble::protocol("open was due")),
+            Performative::Open(open) => return self.handle_open(*open).map(|()| None),
+            _ if self.state == EngineState::Open => return Err(ProtocolError::protocol("open was due")),
             Performative::Close(close) => {
-                self.take_close(*close);
+                self.handle_close(*close);
                 return Ok(None);
             }
             Performative::Begin(begin) => {
-                let waits = self.take_begin(channel, &begin)?;
+                let waits = self.handle_begin(channel, &begin)?;
                 return Ok(waits.then_some(Frame {
                     performative: Performative::Begin(begin),
                     payload: frame.payload,
@@ -149,10 +150,10 @@ impl Engine {
         let session = self.sessions.get(usize::from(channel)).and_then(Option::as_deref);
         let Some(session) = session.filter(|session| !session.is_peer_ended) else {
             let text = format!("no session has this channel: channel=`{channel}`");
-            return Err(Trouble::Connection(Fault::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
         };
         if let Performative::End(end) = frame.performative {
-            self.take_end(channel, *end);
+            self.handle_end(channel, *end);
             return Ok(None);
         }
         if session.is_end_sent {
@@ -160,27 +161,27 @@ impl Engine {
         }
         match frame.performative {
             Performative::Attach(attach) => {
-                let waits = self.take_attach(channel, attach)?;
+                let waits = self.handle_attach(channel, attach)?;
                 return Ok(waits.map(|attach| Frame {
                     performative: Performative::Attach(attach),
                     payload: frame.payload,
                 }));
             }
-            Performative::Flow(flow) => self.take_flow(channel, &flow)?,
-            Performative::Transfer(transfer) => self.take_transfer(channel, transfer, frame.payload)?,
-            Performative::Disposition(disposition) => self.take_disposition(channel, disposition),
-            Performative::Detach(detach) => self.take_detach(channel, *detach)?,
+            Performative::Flow(flow) => self.handle_flow(channel, &flow)?,
+            Performative::Transfer(transfer) => self.handle_transfer(channel, transfer, frame.payload)?,
+            Performative::Disposition(disposition) => self.handle_disposition(channel, disposition),
+            Performative::Detach(detach) => self.handle_detach(channel, *detach)?,
             Performative::Open(_) | Performative::Begin(_) | Performative::End(_) | Performative::Close(_) => {}
         }
         Ok(None)
     }
 
     /// Opens a session; true if its number waits for the application.
-    fn take_begin(&mut self, channel: u16, begin: &Begin) -> Result<bool, Trouble> {
+    fn handle_begin(&mut self, channel: u16, begin: &Begin) -> Result<bool, ProtocolError> {
         let channel_max = self.settings.channel_max.min(self.peer.channel_max);
         if channel > channel_max {
             let text = format!("channel out of range: channel=`{channel}` channel_max=`{channel_max}`");
-            return Err(Trouble::protocol(text));
+            return Err(ProtocolError::protocol(text));
         }
         let place = usize::from(channel);
         if self.sessions.len() <= place {
@@ -191,15 +192,15 @@ impl Engine {
                 return Ok(true);
             }
             let text = format!("a session has this channel: channel=`{channel}`");
-            return Err(Trouble::Connection(Fault::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
         }
         if begin.remote_channel.is_some() {
             let text = "begin answers a session that the server never began";
-            return Err(Trouble::Connection(Fault::new(condition::NOT_ALLOWED, text)));
+            return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
         }
         let id = SessionId {
             channel,
-            turn: self.next_turn(),
+            generation: self.next_generation(),
         };
         let session = Session::new(id, begin, self.settings.handle_max);
         let flow = session.flow();
@@ -215,11 +216,11 @@ impl Engine {
         };
         put_frame(&mut self.output, channel, &answer);
         self.sessions[place] = Some(Box::new(session));
-        self.events.push_back(Event::Begin { session: id });
+        self.events.push_back(EngineEvent::Begin { session: id });
         Ok(false)
     }
 
-    fn take_end(&mut self, channel: u16, end: End) {
+    fn handle_end(&mut self, channel: u16, end: End) {
         let place = usize::from(channel);
         let Some(Some(session)) = self.sessions.get_mut(place) else {
             return;
@@ -229,15 +230,15 @@ impl Engine {
             return;
         }
         session.is_peer_ended = true;
-        self.loads.release_all(session);
-        self.events.push_back(Event::End {
+        self.usage.release_all(session);
+        self.events.push_back(EngineEvent::End {
             session: session.id,
             error: end.error,
         });
     }
 
     /// Ends a session: as an answer to the client's end, or out of the server's own will.
-    pub fn end(&mut self, id: SessionId, error: Option<Fault>) {
+    pub fn end(&mut self, id: SessionId, error: Option<AmqpError>) {
         let place = usize::from(id.channel);
         let Some(Some(session)) = self.sessions.get_mut(place) else {
             return;
@@ -251,26 +252,26 @@ impl Engine {
             self.sessions[place] = None;
         } else {
             session.is_end_sent = true;
-            self.loads.release_all(session);
+            self.usage.release_all(session);
         }
     }
 
     /// Ends the session of a client that broke its rules.
-    fn lose_session(&mut self, channel: u16, fault: Fault) {
+    fn fail_session(&mut self, channel: u16, error: AmqpError) {
         if let Some(Some(session)) = self.sessions.get(usize::from(channel)) {
             let session = session.id;
-            self.end(session, Some(fault.clone()));
-            self.events.push_back(Event::SessionLost { session, fault });
+            self.end(session, Some(error.clone()));
+            self.events.push_back(EngineEvent::SessionFailed { session, error });
         }
     }
 }
 
-impl Loads {
+impl ResourceUsage {
     /// Lets go of what a link keeps.
     pub(super) fn release(&mut self, link: &mut Link) {
         self.unanswered -= std::mem::take(&mut link.unanswered);
         self.early_bytes -= std::mem::take(&mut link.early_bytes);
-        link.early.clear();
+        link.early_deliveries.clear();
         if let Some(partial) = link.partial.take() {
             self.partial_bytes -= partial.bytes.len();
         }
@@ -283,6 +284,6 @@ impl Loads {
         }
         session.unsettled.clear();
         session.forgotten.clear();
-        session.held = None;
+        session.remainder = None;
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Before the connection is open: protocol headers, and who is there.
 
-use super::connection::Phase;
-use super::{Engine, Event};
+use super::connection::EngineState;
+use super::{Engine, EngineEvent};
 use crate::performative::{
-    Fault, SaslCode, SaslFrame, SaslInit, SaslMechanisms, SaslOutcome, condition, put_sasl_frame,
+    AmqpError, SaslCode, SaslFrame, SaslInit, SaslMechanisms, SaslOutcome, condition, put_sasl_frame,
 };
 
 /// `AMQP`, protocol, version 1.0.0.
@@ -12,9 +12,9 @@ const AMQP_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
 const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
 
 impl Engine {
-    /// Answers `Event::SaslInit`. Anything but `Ok` ends the connection.
+    /// DispositionBuffer `EngineEvent::SaslInit`. Anything but `Ok` ends the connection.
     pub fn sasl_outcome(&mut self, code: SaslCode) {
-        if self.phase != Phase::SaslDecision {
+        if self.state != EngineState::SaslDecision {
             return;
         }
         let outcome = SaslOutcome {
@@ -22,18 +22,18 @@ impl Engine {
             additional_data: None,
         };
         put_sasl_frame(&mut self.output, &outcome);
-        self.phase = if code == SaslCode::Ok {
-            Phase::AmqpHeader
+        self.state = if code == SaslCode::Ok {
+            EngineState::AmqpHeader
         } else {
-            Phase::Finished
+            EngineState::Finished
         };
     }
 
     /// Takes a protocol header; answers one that cannot be with one that can.
-    pub(super) fn take_header(&mut self) -> bool {
+    pub(super) fn handle_header(&mut self) -> bool {
         let length = self.input.len().min(8);
         let start = &self.input[..length];
-        let is_first = self.phase == Phase::Header;
+        let is_first = self.state == EngineState::Header;
         let is_amqp_welcome = !is_first || !self.settings.is_sasl_required;
         let may_be = |header: &[u8; 8]| header.starts_with(start);
         let may_be_sasl = is_first && may_be(&SASL_HEADER);
@@ -41,7 +41,7 @@ impl Engine {
         if !may_be_sasl && !may_be_amqp {
             let header = if is_amqp_welcome { AMQP_HEADER } else { SASL_HEADER };
             self.output.extend_from_slice(&header);
-            self.give_up(Fault::new(
+            self.abort(AmqpError::new(
                 condition::NOT_IMPLEMENTED,
                 "another protocol, or another version of AMQP",
             ));
@@ -55,25 +55,25 @@ impl Engine {
             self.output.extend_from_slice(&SASL_HEADER);
             let mechanisms = self.settings.mechanisms.clone();
             put_sasl_frame(&mut self.output, &SaslMechanisms { mechanisms });
-            self.phase = Phase::Sasl;
+            self.state = EngineState::Sasl;
         } else {
             self.output.extend_from_slice(&AMQP_HEADER);
-            self.phase = Phase::Open;
+            self.state = EngineState::Open;
         }
         true
     }
 
-    pub(super) fn take_sasl(&mut self, frame: SaslFrame) {
+    pub(super) fn handle_sasl(&mut self, frame: SaslFrame) {
         let SaslFrame::Init(init) = frame else {
-            self.give_up(Fault::new(condition::NOT_ALLOWED, "sasl-init was due"));
+            self.abort(AmqpError::new(condition::NOT_ALLOWED, "sasl-init was due"));
             return;
         };
-        self.phase = Phase::SaslDecision;
+        self.state = EngineState::SaslDecision;
         if self.offers(&init) {
-            self.events.push_back(Event::SaslInit(init));
+            self.events.push_back(EngineEvent::SaslInit(init));
         } else {
             self.sasl_outcome(SaslCode::Auth);
-            self.give_up(Fault::new(
+            self.abort(AmqpError::new(
                 condition::NOT_IMPLEMENTED,
                 "a mechanism that was not offered",
             ));
@@ -85,8 +85,8 @@ impl Engine {
     }
 
     /// Ends a connection that was never open: there is no frame to say why.
-    pub(super) fn give_up(&mut self, fault: Fault) {
-        self.phase = Phase::Finished;
-        self.events.push_back(Event::Failed(fault));
+    pub(super) fn abort(&mut self, error: AmqpError) {
+        self.state = EngineState::Finished;
+        self.events.push_back(EngineEvent::Failed(error));
     }
 }

@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId {
     pub(super) channel: u16,
-    pub(super) turn: u32,
+    pub(super) generation: u32,
 }
 
 /// A link of this connection.
@@ -13,7 +13,7 @@ pub struct SessionId {
 pub struct LinkId {
     pub(super) session: SessionId,
     pub(super) handle: u32,
-    pub(super) turn: u32,
+    pub(super) generation: u32,
 }
 
 impl LinkId {

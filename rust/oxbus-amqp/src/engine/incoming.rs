@@ -4,17 +4,22 @@
 use bytes::{Bytes, BytesMut};
 use oxbus_model::caps::{AMQP_EARLY_BYTES_MAX, AMQP_PARTIAL_BYTES_MAX, MESSAGE_SIZE_BYTES_MAX};
 
-use super::link::{Link, Partial};
-use super::{Engine, Event, Incoming, IncomingId, LinkId, Loads, Trouble};
+use super::link::{Link, PartialDelivery};
+use super::{Engine, EngineEvent, IncomingDelivery, IncomingId, LinkId, ProtocolError, ResourceUsage};
 use crate::codec::Tag;
-use crate::performative::{Fault, Role, SenderSettleMode, Transfer, condition};
+use crate::performative::{AmqpError, Role, SenderSettleMode, Transfer, condition};
 
 /// Bytes that a message takes beside those of its own. An estimate, rounded up.
 const INCOMING_BYTES: usize = 256;
 
 impl Engine {
     /// Takes up a message, or a part of one. More of them than the credit allows are taken too: a client in use sends on.
-    pub(super) fn take_transfer(&mut self, channel: u16, transfer: Transfer, payload: Bytes) -> Result<(), Trouble> {
+    pub(super) fn handle_transfer(
+        &mut self,
+        channel: u16,
+        transfer: Transfer,
+        payload: Bytes,
+    ) -> Result<(), ProtocolError> {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return Ok(());
         };
@@ -23,7 +28,7 @@ impl Engine {
             .link_at(transfer.handle)
             .filter(|link| link.peer_detached.is_none())
         else {
-            return Err(Trouble::unattached(transfer.handle));
+            return Err(ProtocolError::unattached(transfer.handle));
         };
         if link.is_detach_sent {
             return Ok(());
@@ -33,68 +38,73 @@ impl Engine {
                 "a transfer on a link that the client receives from: handle=`{}`",
                 transfer.handle
             );
-            return Err(Trouble::Session(Fault::new(condition::ERRANT_LINK, text)));
+            return Err(ProtocolError::Session(AmqpError::new(condition::ERRANT_LINK, text)));
         }
         let id = link.id;
-        match link.assemble(&mut self.loads, transfer, payload) {
-            Ok(Some(incoming)) => self.tell_incoming(id, incoming),
+        match link.assemble(&mut self.usage, transfer, payload) {
+            Ok(Some(incoming)) => self.emit_incoming(id, incoming),
             Ok(None) => {}
-            Err(fault) => self.lose_link(id, fault),
+            Err(error) => self.fail_link(id, error),
         }
         Ok(())
     }
 
-    fn tell_incoming(&mut self, id: LinkId, incoming: Incoming) {
+    fn emit_incoming(&mut self, id: LinkId, incoming: IncomingDelivery) {
         if incoming.id.is_some() {
-            self.loads.unanswered += 1;
+            self.usage.unanswered += 1;
         }
         let is_settled = incoming.id.is_none();
-        let early_bytes = self.loads.early_bytes;
+        let early_bytes = self.usage.early_bytes;
         let Some(link) = self.session(id.session).and_then(|session| session.link(id)) else {
             return;
         };
         link.unanswered += u32::from(!is_settled);
-        if link.asked.is_none() {
-            self.events.push_back(Event::Incoming(Box::new(incoming)));
+        if link.pending_attach.is_none() {
+            self.events.push_back(EngineEvent::Incoming(Box::new(incoming)));
             if is_settled {
-                self.keep_credit_up(id);
+                self.replenish_credit(id);
             }
             return;
         }
         let bytes = incoming.message.len() + INCOMING_BYTES;
-        link.early.push(incoming);
+        link.early_deliveries.push(incoming);
         link.early_bytes += bytes;
-        self.loads.early_bytes += bytes;
+        self.usage.early_bytes += bytes;
         if early_bytes + bytes > AMQP_EARLY_BYTES_MAX {
             let text = "too many messages before the link is attached; wait for the attach";
-            self.lose_link(id, Fault::new(condition::RESOURCE_LIMIT_EXCEEDED, text));
+            self.fail_link(id, AmqpError::new(condition::RESOURCE_LIMIT_EXCEEDED, text));
         }
     }
 }
 
 impl Link {
     /// Adds a part; gives the message with the last one.
-    fn assemble(&mut self, loads: &mut Loads, transfer: Transfer, payload: Bytes) -> Result<Option<Incoming>, Fault> {
+    fn assemble(
+        &mut self,
+        usage: &mut ResourceUsage,
+        transfer: Transfer,
+        payload: Bytes,
+    ) -> Result<Option<IncomingDelivery>, AmqpError> {
         let Some(mut partial) = self.partial.take() else {
-            return self.begin(loads, transfer, payload);
+            return self.begin(usage, transfer, payload);
         };
         let so_far = partial.bytes.len();
-        loads.partial_bytes -= so_far;
+        usage.partial_bytes -= so_far;
         if transfer.aborted {
             return Ok(None);
         }
         if transfer.delivery_id.is_some_and(|number| number != partial.delivery_id) {
             let text = "a part of another delivery; end this one, or abort it, first";
-            return Err(Fault::new(condition::NOT_ALLOWED, text));
+            return Err(AmqpError::new(condition::NOT_ALLOWED, text));
         }
-        self.check_size(loads, so_far, payload.len())?;
+        self.check_size(usage, so_far, payload.len())?;
         partial.bytes.extend_from_slice(&payload);
         partial.settled |= transfer.settled.unwrap_or(false);
         if transfer.state.is_some() {
             partial.state = transfer.state;
         }
         if transfer.more {
-            loads.partial_bytes += partial.bytes.len();
+            usage.partial_bytes += partial.bytes.len();
             self.partial = Some(partial);
             return Ok(None);
         }
@@ -102,18 +112,23 @@ impl Link {
         Ok(Some(self.incoming(partial, message)))
     }
 
-    fn begin(&mut self, loads: &mut Loads, transfer: Transfer, payload: Bytes) -> Result<Option<Incoming>, Fault> {
+    fn begin(
+        &mut self,
+        usage: &mut ResourceUsage,
+        transfer: Transfer,
+        payload: Bytes,
+    ) -> Result<Option<IncomingDelivery>, AmqpError> {
         let Some(delivery_id) = transfer.delivery_id else {
             let text = "the first part of a delivery has no delivery-id";
-            return Err(Fault::new(condition::INVALID_FIELD, text));
+            return Err(AmqpError::new(condition::INVALID_FIELD, text));
         };
         self.delivery_count = self.delivery_count.wrapping_add(1);
         self.credit = self.credit.saturating_sub(1);
         if transfer.aborted {
             return Ok(None);
         }
-        self.check_size(loads, 0, payload.len())?;
-        let mut partial = Partial {
+        self.check_size(usage, 0, payload.len())?;
+        let mut partial = PartialDelivery {
             delivery_id,
             tag: transfer.delivery_tag.unwrap_or(Tag::EMPTY),
             message_format: transfer.message_format.unwrap_or(0),
@@ -125,12 +140,12 @@ impl Link {
             return Ok(Some(self.incoming(partial, payload)));
         }
         partial.bytes.extend_from_slice(&payload);
-        loads.partial_bytes += payload.len();
+        usage.partial_bytes += payload.len();
         self.partial = Some(partial);
         Ok(None)
     }
 
-    fn check_size(&self, loads: &Loads, so_far: usize, more: usize) -> Result<(), Fault> {
+    fn check_size(&self, usage: &ResourceUsage, so_far: usize, more: usize) -> Result<(), AmqpError> {
         let size = so_far + more;
         let own = usize::try_from(self.max_message_size).unwrap_or(usize::MAX);
         let size_max = if own == 0 {
@@ -140,17 +155,17 @@ impl Link {
         };
         if size > size_max {
             let text = format!("message too large: max_message_size=`{size_max}`");
-            return Err(Fault::new(condition::MESSAGE_SIZE_EXCEEDED, text));
+            return Err(AmqpError::new(condition::MESSAGE_SIZE_EXCEEDED, text));
         }
-        if so_far + more > 0 && loads.partial_bytes + size > AMQP_PARTIAL_BYTES_MAX {
+        if so_far + more > 0 && usage.partial_bytes + size > AMQP_PARTIAL_BYTES_MAX {
             let text = "too many unfinished messages; end some first";
-            return Err(Fault::new(condition::RESOURCE_LIMIT_EXCEEDED, text));
+            return Err(AmqpError::new(condition::RESOURCE_LIMIT_EXCEEDED, text));
         }
         Ok(())
     }
 
-    fn incoming(&self, partial: Partial, message: Bytes) -> Incoming {
-        Incoming {
+    fn incoming(&self, partial: PartialDelivery, message: Bytes) -> IncomingDelivery {
+        IncomingDelivery {
             link: self.id,
             id: (!partial.settled).then_some(IncomingId {
                 link: self.id,

@@ -3,9 +3,9 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Incoming, LinkId};
+use super::{IncomingDelivery, LinkId};
 use crate::codec::{Map, Tag};
-use crate::performative::{Attach, DeliveryState, Detach, Fault, Role, SenderSettleMode};
+use crate::performative::{AmqpError, Attach, DeliveryState, Detach, Role, SenderSettleMode};
 
 /// One link, as the server sees it. It is there until both sides have detached it.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Link {
     /// The server's end.
     pub(super) role: Role,
     pub(super) snd_settle_mode: SenderSettleMode,
-    /// What the client asked for, until it is answered.
-    pub(super) asked: Option<Box<Attach>>,
+    /// What the client pending_attach for, until it is answered.
+    pub(super) pending_attach: Option<Box<Attach>>,
     /// Whether the client has detached it, and whether for good.
     pub(super) peer_detached: Option<bool>,
     pub(super) is_detach_sent: bool,
@@ -28,15 +28,15 @@ pub(super) struct Link {
     pub(super) unanswered: u32,
     pub(super) max_message_size: u64,
     /// A message from the client of which parts are missing.
-    pub(super) partial: Option<Partial>,
+    pub(super) partial: Option<PartialDelivery>,
     /// Messages that came before the attach was answered.
-    pub(super) early: Vec<Incoming>,
+    pub(super) early_deliveries: Vec<IncomingDelivery>,
     pub(super) early_bytes: usize,
 }
 
 /// A message of which parts are missing.
 #[derive(Debug)]
-pub(super) struct Partial {
+pub(super) struct PartialDelivery {
     pub(super) delivery_id: u32,
     pub(super) tag: Tag,
     pub(super) message_format: u32,
@@ -51,7 +51,7 @@ impl Link {
             id,
             role: attach.role.inverted(),
             snd_settle_mode: attach.snd_settle_mode,
-            asked: None,
+            pending_attach: None,
             peer_detached: None,
             is_detach_sent: false,
             delivery_count: attach
@@ -64,24 +64,24 @@ impl Link {
             unanswered: 0,
             max_message_size: 0,
             partial: None,
-            early: Vec::new(),
+            early_deliveries: Vec::new(),
             early_bytes: 0,
         }
     }
 
     /// Whether both sides have attached it and neither has detached it.
     pub(super) fn is_live(&self) -> bool {
-        self.asked.is_none() && self.peer_detached.is_none() && !self.is_detach_sent
+        self.pending_attach.is_none() && self.peer_detached.is_none() && !self.is_detach_sent
     }
 
     /// The answer to an attach; without ends it is a refusal.
-    pub(super) fn answer(&self, asked: &Attach) -> Attach {
+    pub(super) fn attach_response(&self, request: &Attach) -> Attach {
         Attach {
-            name: asked.name.clone(),
+            name: request.name.clone(),
             handle: self.id.handle,
             role: self.role,
-            snd_settle_mode: asked.snd_settle_mode,
-            rcv_settle_mode: asked.rcv_settle_mode,
+            snd_settle_mode: request.snd_settle_mode,
+            rcv_settle_mode: request.rcv_settle_mode,
             source: None,
             target: None,
             unsettled: None,
@@ -94,7 +94,7 @@ impl Link {
         }
     }
 
-    pub(super) fn detach(&self, error: Option<Fault>) -> Detach {
+    pub(super) fn detach(&self, error: Option<AmqpError>) -> Detach {
         Detach {
             handle: self.id.handle,
             closed: error.is_some() || self.peer_detached.unwrap_or(true),
@@ -105,7 +105,7 @@ impl Link {
 
 /// What is left of a message to the client that did not fit the session's window.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct TransferRemainder {
     pub(super) handle: u32,
     pub(super) rest: Bytes,
 }

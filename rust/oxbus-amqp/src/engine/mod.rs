@@ -16,7 +16,7 @@
 //!
 //! Source: AMQP 1.0, parts 2 and 5; docs/behaviour.md, section 21.
 
-mod attaching;
+mod attach;
 mod connection;
 mod event;
 mod flow;
@@ -35,39 +35,39 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 use oxbus_model::caps::{AMQP_FRAME_BYTES_MIN, AMQP_OUTPUT_BYTES_MAX, AMQP_UNANSWERED_MAX};
 
-pub use event::{Accept, AttachRequest, Event, Gone, Incoming, Settle};
+pub use event::{AttachRequest, AttachResponse, DeliveryDisposition, EngineEvent, IncomingDelivery, LinkNotFound};
 pub use id::{DeliveryId, IncomingId, LinkId, SessionId};
-pub use outgoing::{Outgoing, SendRefused};
-pub use settings::Settings;
+pub use outgoing::{OutgoingDelivery, SendError};
+pub use settings::EngineSettings;
 
-use crate::performative::{Fault, Frame};
-use connection::Phase;
+use crate::performative::{AmqpError, Frame};
+use connection::EngineState;
 use session::Session;
-use settlement::Walk;
+use settlement::DispositionRange;
 
 /// A server's half of a connection.
 #[derive(Debug)]
 pub struct Engine {
-    settings: Settings,
-    phase: Phase,
-    clocks: Clocks,
-    peer: Peer,
-    loads: Loads,
+    settings: EngineSettings,
+    state: EngineState,
+    times: ActivityTimes,
+    peer: PeerLimits,
+    usage: ResourceUsage,
     input: BytesMut,
     output: BytesMut,
-    events: VecDeque<Event>,
+    events: VecDeque<EngineEvent>,
     /// A range of deliveries whose settlement is being told event by event.
-    walk: Option<Walk>,
+    disposition_range: Option<DispositionRange>,
     /// A frame that waits until the application has answered one before it.
-    waiting: Option<(u16, Frame)>,
+    blocked_frame: Option<(u16, Frame)>,
     /// By channel.
     sessions: Vec<Option<Box<Session>>>,
-    turn: u32,
+    generation: u32,
 }
 
 /// When something last happened, in the caller's milliseconds.
 #[derive(Debug)]
-struct Clocks {
+struct ActivityTimes {
     started: u64,
     input: u64,
     output: u64,
@@ -76,7 +76,7 @@ struct Clocks {
 
 /// What the client said of itself.
 #[derive(Debug)]
-struct Peer {
+struct PeerLimits {
     max_frame_size: usize,
     channel_max: u16,
     idle_ms: Option<u32>,
@@ -84,7 +84,7 @@ struct Peer {
 
 /// What the client makes the engine keep.
 #[derive(Debug, Default)]
-struct Loads {
+struct ResourceUsage {
     links: usize,
     unanswered: u32,
     partial_bytes: usize,
@@ -93,36 +93,36 @@ struct Loads {
 
 /// What is wrong with a frame, and what it ends.
 #[derive(Debug)]
-enum Trouble {
-    Session(Fault),
-    Connection(Fault),
+enum ProtocolError {
+    Session(AmqpError),
+    Connection(AmqpError),
 }
 
 impl Engine {
     /// A connection that was accepted at `now`.
-    pub fn new(settings: Settings, now: u64) -> Self {
+    pub fn new(settings: EngineSettings, now: u64) -> Self {
         Self {
             settings,
-            phase: Phase::Header,
-            clocks: Clocks {
+            state: EngineState::Header,
+            times: ActivityTimes {
                 started: now,
                 input: now,
                 output: now,
                 closing: now,
             },
-            peer: Peer {
+            peer: PeerLimits {
                 max_frame_size: AMQP_FRAME_BYTES_MIN as usize,
                 channel_max: 0,
                 idle_ms: None,
             },
-            loads: Loads::default(),
+            usage: ResourceUsage::default(),
             input: BytesMut::new(),
             output: BytesMut::new(),
             events: VecDeque::new(),
-            walk: None,
-            waiting: None,
+            disposition_range: None,
+            blocked_frame: None,
             sessions: Vec::new(),
-            turn: 0,
+            generation: 0,
         }
     }
 
@@ -131,23 +131,26 @@ impl Engine {
         &mut self.input
     }
 
-    /// Whether more bytes would be worked on now. If not, write `output` or answer what was asked first, and leave what the
+    /// Whether more bytes would be worked on now. If not, write `output` or answer what was pending_attach first, and leave what the
     /// client sends in its socket.
     pub fn wants_input(&self) -> bool {
-        let is_deciding = matches!(self.phase, Phase::SaslDecision | Phase::PeerClosed | Phase::Finished);
-        !is_deciding && self.waiting.is_none() && !self.is_paused()
+        let is_deciding = matches!(
+            self.state,
+            EngineState::SaslDecision | EngineState::PeerClosed | EngineState::Finished
+        );
+        !is_deciding && self.blocked_frame.is_none() && !self.is_paused()
     }
 
     /// The next thing that happened; nothing means: flush, write, read.
-    pub fn next_event(&mut self, now: u64) -> Option<Event> {
+    pub fn next_event(&mut self, now: u64) -> Option<EngineEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            if let Some(event) = self.walk_on() {
+            if let Some(event) = self.next_disposition() {
                 return Some(event);
             }
-            if self.is_paused() || !self.work_on_next(now) {
+            if self.is_paused() || !self.process_next(now) {
                 // What the last frame made happen, if it did.
                 return self.events.pop_front();
             }
@@ -160,7 +163,7 @@ impl Engine {
             session.flush(&mut self.output);
         }
         if !self.output.is_empty() {
-            self.clocks.output = now;
+            self.times.output = now;
         }
     }
 
@@ -176,11 +179,11 @@ impl Engine {
 
     /// Whether all is said: write `output`, then shut the socket.
     pub fn is_finished(&self) -> bool {
-        self.phase == Phase::Finished && self.events.is_empty()
+        self.state == EngineState::Finished && self.events.is_empty()
     }
 
     fn is_paused(&self) -> bool {
-        self.is_backed_up() || self.loads.unanswered >= AMQP_UNANSWERED_MAX
+        self.is_backed_up() || self.usage.unanswered >= AMQP_UNANSWERED_MAX
     }
 
     fn session(&mut self, id: SessionId) -> Option<&mut Session> {
@@ -193,8 +196,8 @@ impl Engine {
         (session.id == id).then_some(session)
     }
 
-    fn next_turn(&mut self) -> u32 {
-        self.turn = self.turn.wrapping_add(1);
-        self.turn
+    fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1);
+        self.generation
     }
 }

@@ -6,21 +6,21 @@ use std::fmt;
 use bytes::{BufMut, Bytes, BytesMut};
 use oxbus_model::caps::AMQP_UNSETTLED_MAX;
 
-use super::link::Held;
+use super::link::TransferRemainder;
 use super::session::Session;
-use super::settlement::Unsettled;
+use super::settlement::UnsettledDelivery;
 use super::{DeliveryId, Engine, LinkId};
 use crate::codec::Tag;
-use crate::performative::{Role, SenderSettleMode, TransferHead, begin_frame, end_frame, put_transfer};
+use crate::performative::{Role, SenderSettleMode, TransferHeader, begin_frame, end_frame, put_transfer};
 
 /// A message to the client.
 #[derive(Debug, Clone, Copy)]
-pub struct Outgoing<'a> {
+pub struct OutgoingDelivery<'a> {
     /// Its name: the lock token. None for one that is settled at once.
     pub tag: Option<&'a Tag>,
     /// How it is to be read.
     pub message_format: u32,
-    /// Whether it is settled at once; so it is anyway on a link that asked for it.
+    /// Whether it is settled at once; so it is anyway on a link that pending_attach for it.
     pub settled: bool,
     /// Its bytes, in pieces: new sections, then what is kept as it came.
     pub parts: &'a [&'a [u8]],
@@ -28,21 +28,21 @@ pub struct Outgoing<'a> {
 
 /// Why a message was not sent. Nothing of it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendRefused {
+pub enum SendError {
     /// The link is gone, not attached yet, or one that the client sends on.
-    Gone,
-    /// The client wants no message now; wait for `Event::Credit`.
+    LinkNotFound,
+    /// The client wants no message now; wait for `EngineEvent::Credit`.
     NoCredit,
-    /// The session's window is shut, or too many deliveries are not settled; wait for `Event::Credit` or `Event::Settle`.
+    /// The session's window is shut, or too many deliveries are not settled; wait for `EngineEvent::Credit` or `EngineEvent::Disposition`.
     NoWindow,
     /// The client reads too slowly; wait until `output` is written.
     BackedUp,
 }
 
-impl fmt::Display for SendRefused {
+impl fmt::Display for SendError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Gone => "the link is gone",
+            Self::LinkNotFound => "the link is gone",
             Self::NoCredit => "the client wants no message now",
             Self::NoWindow => "the session's window is shut",
             Self::BackedUp => "the client reads too slowly",
@@ -50,13 +50,13 @@ impl fmt::Display for SendRefused {
     }
 }
 
-impl std::error::Error for SendRefused {}
+impl std::error::Error for SendError {}
 
 impl Engine {
     /// Sends a message. A link that a client drains is drained by `drained`, not by the last message.
-    pub fn send(&mut self, link: LinkId, outgoing: &Outgoing<'_>) -> Result<DeliveryId, SendRefused> {
+    pub fn send(&mut self, link: LinkId, outgoing: &OutgoingDelivery<'_>) -> Result<DeliveryId, SendError> {
         if self.is_backed_up() {
-            return Err(SendRefused::BackedUp);
+            return Err(SendError::BackedUp);
         }
         let session = self
             .sessions
@@ -64,17 +64,17 @@ impl Engine {
             .and_then(Option::as_deref_mut);
         let session = session
             .filter(|session| session.id == link.session)
-            .ok_or(SendRefused::Gone)?;
+            .ok_or(SendError::LinkNotFound)?;
         let can_send = session.can_send();
         let found = session
             .link(link)
             .filter(|link| link.is_live() && link.role == Role::Sender);
-        let found = found.ok_or(SendRefused::Gone)?;
+        let found = found.ok_or(SendError::LinkNotFound)?;
         if found.credit == 0 {
-            return Err(SendRefused::NoCredit);
+            return Err(SendError::NoCredit);
         }
         if !can_send {
-            return Err(SendRefused::NoWindow);
+            return Err(SendError::NoWindow);
         }
         found.credit -= 1;
         found.delivery_count = found.delivery_count.wrapping_add(1);
@@ -82,14 +82,14 @@ impl Engine {
         let number = session.next_delivery;
         session.next_delivery += 1;
         if !settled {
-            let unsettled = Unsettled {
+            let unsettled = UnsettledDelivery {
                 link,
                 tag: outgoing.tag.copied().unwrap_or(Tag::EMPTY),
-                is_asked: false,
+                is_outcome_pending: false,
             };
             session.unsettled.insert(number, unsettled);
         }
-        let head = TransferHead {
+        let head = TransferHeader {
             handle: link.handle,
             delivery_id: Some(number as u32),
             tag: outgoing.tag,
@@ -108,13 +108,13 @@ impl Engine {
 impl Session {
     pub(super) fn can_send(&self) -> bool {
         self.is_live()
-            && self.held.is_none()
+            && self.remainder.is_none()
             && self.remote_incoming_window > 0
             && self.unsettled.len() < AMQP_UNSETTLED_MAX as usize
     }
 
-    /// Writes a message, as many frames of it as the window takes; the rest is held.
-    fn send_parts(&mut self, out: &mut BytesMut, frame_max: usize, mut head: TransferHead<'_>, parts: &[&[u8]]) {
+    /// Writes a message, as many frames of it as the window takes; the rest is remainder.
+    fn send_parts(&mut self, out: &mut BytesMut, frame_max: usize, mut head: TransferHeader<'_>, parts: &[&[u8]]) {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let start = begin_frame(out, 0, self.id.channel);
         put_transfer(out, &head);
@@ -134,24 +134,29 @@ impl Session {
         }
         let mut rest = whole.freeze();
         self.send_frame(out, frame_max, &head, &mut rest);
-        head = TransferHead::following(head.handle);
+        head = TransferHeader::following(head.handle);
         self.send_rest(out, frame_max, &head, rest);
     }
 
-    /// Goes on with a message that was held.
-    pub(super) fn send_held(&mut self, out: &mut BytesMut, frame_max: usize) {
+    /// Goes on with a message that was remainder.
+    pub(super) fn send_remainder(&mut self, out: &mut BytesMut, frame_max: usize) {
         if self.is_live()
             && self.remote_incoming_window > 0
-            && let Some(held) = self.held.take()
+            && let Some(remainder) = self.remainder.take()
         {
-            self.send_rest(out, frame_max, &TransferHead::following(held.handle), held.rest);
+            self.send_rest(
+                out,
+                frame_max,
+                &TransferHeader::following(remainder.handle),
+                remainder.rest,
+            );
         }
     }
 
-    fn send_rest(&mut self, out: &mut BytesMut, frame_max: usize, head: &TransferHead<'_>, mut rest: Bytes) {
+    fn send_rest(&mut self, out: &mut BytesMut, frame_max: usize, head: &TransferHeader<'_>, mut rest: Bytes) {
         while !rest.is_empty() {
             if self.remote_incoming_window == 0 {
-                self.held = Some(Held {
+                self.remainder = Some(TransferRemainder {
                     handle: head.handle,
                     rest,
                 });
@@ -162,14 +167,14 @@ impl Session {
     }
 
     /// Writes one frame and takes away what it holds.
-    fn send_frame(&mut self, out: &mut BytesMut, frame_max: usize, head: &TransferHead<'_>, rest: &mut Bytes) {
+    fn send_frame(&mut self, out: &mut BytesMut, frame_max: usize, head: &TransferHeader<'_>, rest: &mut Bytes) {
         let start = begin_frame(out, 0, self.id.channel);
         let head_at = out.len();
         put_transfer(out, head);
         let room = frame_max.saturating_sub(out.len() - start).max(1);
         if rest.len() > room {
             out.truncate(head_at);
-            put_transfer(out, &TransferHead { more: true, ..*head });
+            put_transfer(out, &TransferHeader { more: true, ..*head });
         }
         out.put_slice(&rest.split_to(room.min(rest.len())));
         end_frame(out, start);

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::BytesMut;
 use oxbus_model::caps::{AMQP_FORGOTTEN_MAX, AMQP_WINDOW_FRAMES};
 
-use super::link::{Held, Link};
-use super::settlement::{Answers, Unsettled};
+use super::link::{Link, TransferRemainder};
+use super::settlement::{DispositionBuffer, UnsettledDelivery};
 use super::{LinkId, SessionId};
 use crate::performative::{Begin, Flow, Role, put_frame};
 
@@ -32,14 +32,14 @@ pub(super) struct Session {
     /// By handle.
     pub(super) links: Vec<Option<Box<Link>>>,
     pub(super) next_delivery: u64,
-    pub(super) unsettled: BTreeMap<u64, Unsettled>,
+    pub(super) unsettled: BTreeMap<u64, UnsettledDelivery>,
     /// Deliveries of links that are gone: the client may still write about them.
     pub(super) forgotten: BTreeSet<u64>,
-    pub(super) held: Option<Held>,
-    /// Answers to messages from the client.
-    pub(super) outcomes: Answers,
-    /// Answers to settlements by the client.
-    pub(super) settlements: Answers,
+    pub(super) remainder: Option<TransferRemainder>,
+    /// DispositionBuffer to messages from the client.
+    pub(super) outcomes: DispositionBuffer,
+    /// DispositionBuffer to settlements by the client.
+    pub(super) settlements: DispositionBuffer,
 }
 
 impl Session {
@@ -57,9 +57,9 @@ impl Session {
             next_delivery: FIRST_DELIVERY,
             unsettled: BTreeMap::new(),
             forgotten: BTreeSet::new(),
-            held: None,
-            outcomes: Answers::new(Role::Receiver),
-            settlements: Answers::new(Role::Sender),
+            remainder: None,
+            outcomes: DispositionBuffer::new(Role::Receiver),
+            settlements: DispositionBuffer::new(Role::Sender),
         }
     }
 
@@ -122,8 +122,12 @@ impl Session {
 
     /// Forgets the deliveries of a link that is detached; the client may still write about them.
     pub(super) fn forget(&mut self, handle: u32) {
-        if self.held.as_ref().is_some_and(|held| held.handle == handle) {
-            self.held = None;
+        if self
+            .remainder
+            .as_ref()
+            .is_some_and(|remainder| remainder.handle == handle)
+        {
+            self.remainder = None;
         }
         let forgotten = &mut self.forgotten;
         self.unsettled.retain(|number, unsettled| {

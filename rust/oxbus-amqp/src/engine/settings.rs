@@ -9,7 +9,7 @@ use crate::performative::mechanism;
 
 /// What a server says of itself.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct EngineSettings {
     /// Its name.
     pub container_id: ByteString,
     /// How clients may show who they are, best first.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub offered_capabilities: Vec<Symbol>,
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             container_id: ByteString::from_static("oxbus"),

@@ -3,22 +3,22 @@
 
 use bytes::BytesMut;
 
-use super::{DeliveryId, Engine, Event, IncomingId, LinkId, SessionId, Settle};
+use super::{DeliveryDisposition, DeliveryId, Engine, EngineEvent, IncomingId, LinkId, SessionId};
 use crate::codec::Tag;
-use crate::performative::{DeliveryState, Disposition, Fault, Role, condition, put_frame};
+use crate::performative::{AmqpError, DeliveryState, Disposition, Role, condition, put_frame};
 
 /// A message to the client that is not settled.
 #[derive(Debug)]
-pub(super) struct Unsettled {
+pub(super) struct UnsettledDelivery {
     pub(super) link: LinkId,
     pub(super) tag: Tag,
     /// Whether the client has said what is to become of it, and waits for the answer.
-    pub(super) is_asked: bool,
+    pub(super) is_outcome_pending: bool,
 }
 
 /// A range of deliveries whose settlement is being told: from one that is there to the next one that is.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct DispositionRange {
     session: SessionId,
     next: u64,
     last: u64,
@@ -26,31 +26,31 @@ pub(super) struct Walk {
     settled: bool,
 }
 
-/// Answers that are kept back until the output is flushed, so that neighbours go in one frame.
+/// DispositionBuffer that are kept back until the output is flushed, so that neighbours go in one frame.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct DispositionBuffer {
     role: Role,
-    waiting: Vec<(u32, DeliveryState)>,
+    pending: Vec<(u32, DeliveryState)>,
 }
 
-impl Answers {
+impl DispositionBuffer {
     pub(super) fn new(role: Role) -> Self {
         Self {
             role,
-            waiting: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
     pub(super) fn push(&mut self, number: u32, state: DeliveryState) {
-        self.waiting.push((number, state));
+        self.pending.push((number, state));
     }
 
     pub(super) fn flush(&mut self, out: &mut BytesMut, channel: u16) {
-        if self.waiting.is_empty() {
+        if self.pending.is_empty() {
             return;
         }
-        self.waiting.sort_by_key(|(number, _)| *number);
-        let mut answers = self.waiting.drain(..);
+        self.pending.sort_by_key(|(number, _)| *number);
+        let mut answers = self.pending.drain(..);
         let mut next = answers.next();
         while let Some((first, state)) = next {
             let mut last = first;
@@ -86,7 +86,7 @@ fn put_settled(
 }
 
 impl Engine {
-    /// Answers a message from the client: it is settled with this state.
+    /// DispositionBuffer a message from the client: it is settled with this state.
     #[expect(clippy::needless_pass_by_value, reason = "there is one answer to a message")]
     pub fn answer(&mut self, incoming: IncomingId, state: DeliveryState) {
         let IncomingId { link: id, number } = incoming;
@@ -99,13 +99,13 @@ impl Engine {
         link.unanswered -= 1;
         // Also after the client's detach: it may have sent a message and closed at once.
         session.outcomes.push(number, state);
-        self.loads.unanswered -= 1;
-        self.keep_credit_up(id);
+        self.usage.unanswered -= 1;
+        self.replenish_credit(id);
     }
 
-    /// Says what became of a message that was sent to the client, mostly after the client has asked for it.
+    /// Says what became of a message that was sent to the client, mostly after the client has pending_attach for it.
     ///
-    /// Echo the type of the state that was asked for, or reject with an error: clients in use take anything else as a failure.
+    /// Echo the type of the state that was pending_attach for, or reject with an error: clients in use take anything else as a failure.
     pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) {
         if let Some(session) = self.session(delivery.session)
             && session.unsettled.remove(&delivery.number).is_some()
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// Takes up what the client says of deliveries.
-    pub(super) fn take_disposition(&mut self, channel: u16, disposition: Disposition) {
+    pub(super) fn handle_disposition(&mut self, channel: u16, disposition: Disposition) {
         // What the client says of its own deliveries needs no work: they are settled by their answers.
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return;
@@ -140,7 +140,7 @@ impl Engine {
         let end = (start + i64::from(length)).max(0) as u64;
         let start = start.max(0) as u64;
         if session.unsettled.range(start..=end).next().is_some() {
-            self.walk = Some(Walk {
+            self.disposition_range = Some(DispositionRange {
                 session: session.id,
                 next: start,
                 last: end,
@@ -152,47 +152,51 @@ impl Engine {
         let is_late = session.forgotten.range(start..=end).next().is_some();
         if !disposition.settled && !is_late {
             // The client waits for an answer, and there is nothing to ask the application about.
-            let fault = Fault::new(condition::NOT_FOUND, "no such delivery, or it was settled before");
-            put_settled(&mut self.output, channel, Role::Sender, first..=last, fault.into());
+            let error = AmqpError::new(condition::NOT_FOUND, "no such delivery, or it was settled before");
+            put_settled(&mut self.output, channel, Role::Sender, first..=last, error.into());
         }
     }
 
     /// The next delivery of a range whose settlement is being told.
-    pub(super) fn walk_on(&mut self) -> Option<Event> {
+    pub(super) fn next_disposition(&mut self) -> Option<EngineEvent> {
         loop {
-            let walk = self.walk.as_mut()?;
+            let disposition_range = self.disposition_range.as_mut()?;
             let session = self
                 .sessions
-                .get_mut(usize::from(walk.session.channel))
+                .get_mut(usize::from(disposition_range.session.channel))
                 .and_then(Option::as_deref_mut);
             let found = session
-                .filter(|session| session.id == walk.session)
+                .filter(|session| session.id == disposition_range.session)
                 .and_then(|session| {
-                    let (number, unsettled) = session.unsettled.range_mut(walk.next..=walk.last).next()?;
+                    let (number, unsettled) = session
+                        .unsettled
+                        .range_mut(disposition_range.next..=disposition_range.last)
+                        .next()?;
                     let number = *number;
-                    let is_news = walk.settled || (!unsettled.is_asked && is_outcome(walk.state.as_ref()));
-                    unsettled.is_asked |= is_news;
+                    let is_news = disposition_range.settled
+                        || (!unsettled.is_outcome_pending && is_outcome(disposition_range.state.as_ref()));
+                    unsettled.is_outcome_pending |= is_news;
                     let (link, tag) = (unsettled.link, unsettled.tag);
-                    if walk.settled {
+                    if disposition_range.settled {
                         session.unsettled.remove(&number);
                     }
                     Some((number, link, tag, is_news))
                 });
             let Some((number, link, tag, is_news)) = found else {
-                self.walk = None;
+                self.disposition_range = None;
                 return None;
             };
-            let (state, settled) = (walk.state.clone(), walk.settled);
-            walk.next = number + 1;
-            if walk.next > walk.last {
-                self.walk = None;
+            let (state, settled) = (disposition_range.state.clone(), disposition_range.settled);
+            disposition_range.next = number + 1;
+            if disposition_range.next > disposition_range.last {
+                self.disposition_range = None;
             }
             if is_news {
                 let delivery = DeliveryId {
                     session: link.session,
                     number,
                 };
-                return Some(Event::Settle(Box::new(Settle {
+                return Some(EngineEvent::Disposition(Box::new(DeliveryDisposition {
                     link,
                     delivery,
                     tag,

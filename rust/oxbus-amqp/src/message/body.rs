@@ -3,12 +3,12 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{BodyKind, Sections, section};
-use crate::codec::{DecodeError, Field, Reader, Value, code, descriptor_code};
+use super::{AmqpBodyKind, Sections, section};
+use crate::codec::{AmqpValue, DecodeError, Field, Reader, code, descriptor_code};
 
 /// The binaries of a body of data sections, one by one and without a copy: the messages of a batch.
 pub fn data<'a>(message: &'a Bytes, sections: &Sections) -> impl Iterator<Item = Result<Bytes, DecodeError>> + use<'a> {
-    let end = if sections.body_kind == BodyKind::Data {
+    let end = if sections.body_kind == AmqpBodyKind::Data {
         sections.body.end
     } else {
         sections.body.start
@@ -27,8 +27,8 @@ pub fn data<'a>(message: &'a Bytes, sections: &Sections) -> impl Iterator<Item =
 }
 
 /// The value of a body that is one.
-pub fn read_value_body(message: &Bytes, sections: &Sections) -> Result<Value, DecodeError> {
-    if sections.body_kind != BodyKind::Value {
+pub fn read_value_body(message: &Bytes, sections: &Sections) -> Result<AmqpValue, DecodeError> {
+    if sections.body_kind != AmqpBodyKind::Value {
         return Err(DecodeError::MissingField("amqp-value"));
     }
     let mut reader = value_body(message, sections)?;
@@ -43,7 +43,7 @@ pub fn value_body<'a>(message: &'a Bytes, sections: &Sections) -> Result<Reader<
 }
 
 /// Writes a body that is a value.
-pub fn put_value_body(out: &mut BytesMut, value: &Value) {
+pub fn put_value_body(out: &mut BytesMut, value: &AmqpValue) {
     out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::VALUE]);
     value.encode(out);
 }

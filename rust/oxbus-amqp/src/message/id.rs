@@ -4,19 +4,19 @@
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
-use crate::codec::{DecodeError, Field, Reader, Uuid, Value, code};
+use crate::codec::{AmqpValue, DecodeError, Field, Reader, Uuid, code};
 
 /// A message id.
 #[expect(missing_docs, reason = "each name is that of the specification")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum MessageId {
+pub enum AmqpMessageId {
     Ulong(u64),
     Uuid(Uuid),
     Binary(Bytes),
     String(ByteString),
 }
 
-impl Field for MessageId {
+impl Field for AmqpMessageId {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match reader.peek()? {
             code::ULONG_0 | code::ULONG_SMALL | code::ULONG => Self::Ulong(Field::decode(reader)?),
@@ -25,7 +25,7 @@ impl Field for MessageId {
             code::TEXT_8 | code::TEXT_32 => Self::String(Field::decode(reader)?),
             code => {
                 return Err(DecodeError::WrongType {
-                    wanted: "message id",
+                    expected: "message id",
                     code,
                 });
             }
@@ -42,18 +42,18 @@ impl Field for MessageId {
     }
 }
 
-impl From<MessageId> for Value {
-    fn from(id: MessageId) -> Self {
+impl From<AmqpMessageId> for AmqpValue {
+    fn from(id: AmqpMessageId) -> Self {
         match id {
-            MessageId::Ulong(id) => Self::Ulong(id),
-            MessageId::Uuid(id) => Self::Uuid(id),
-            MessageId::Binary(id) => Self::Binary(id),
-            MessageId::String(id) => Self::String(id),
+            AmqpMessageId::Ulong(id) => Self::Ulong(id),
+            AmqpMessageId::Uuid(id) => Self::Uuid(id),
+            AmqpMessageId::Binary(id) => Self::Binary(id),
+            AmqpMessageId::String(id) => Self::String(id),
         }
     }
 }
 
-impl From<&str> for MessageId {
+impl From<&str> for AmqpMessageId {
     fn from(id: &str) -> Self {
         Self::String(id.into())
     }

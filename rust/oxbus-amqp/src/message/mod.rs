@@ -16,6 +16,6 @@ pub use annotations::{
 };
 pub use body::{data, put_data, put_value_body, read_value_body, value_body};
 pub use header::Header;
-pub use id::MessageId;
+pub use id::AmqpMessageId;
 pub use properties::Properties;
-pub use sections::{BodyKind, MESSAGE_FORMAT_BATCH, MESSAGE_FORMAT_DEFAULT, Sections, section};
+pub use sections::{AmqpBodyKind, MESSAGE_FORMAT_BATCH, MESSAGE_FORMAT_DEFAULT, Sections, section};

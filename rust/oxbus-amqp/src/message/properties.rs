@@ -4,32 +4,32 @@
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use super::MessageId;
-use crate::codec::{Symbol, Timestamp, Value, composite};
+use super::AmqpMessageId;
+use crate::codec::{AmqpTimestamp, AmqpValue, Symbol, composite};
 
 composite! {
     /// What the sender says about a message; brokers never change it.
     Properties = 0x73 "properties" {
         /// Its name.
-        message_id: Option<MessageId>,
+        message_id: Option<AmqpMessageId>,
         /// Who sent it.
         user_id: Option<Bytes>,
         /// Where it goes; mostly a string.
-        to: Option<Value>,
+        to: Option<AmqpValue>,
         /// What it is about.
         subject: Option<ByteString>,
         /// Where answers go; mostly a string.
-        reply_to: Option<Value>,
+        reply_to: Option<AmqpValue>,
         /// What it belongs to.
-        correlation_id: Option<MessageId>,
+        correlation_id: Option<AmqpMessageId>,
         /// The type of its body.
         content_type: Option<Symbol>,
         /// How its body is packed.
         content_encoding: Option<Symbol>,
         /// When it expires.
-        absolute_expiry_time: Option<Timestamp>,
+        absolute_expiry_time: Option<AmqpTimestamp>,
         /// When it was made.
-        creation_time: Option<Timestamp>,
+        creation_time: Option<AmqpTimestamp>,
         /// Its session.
         group_id: Option<ByteString>,
         /// Its place in the session.

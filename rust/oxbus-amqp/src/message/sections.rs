@@ -31,7 +31,7 @@ const NOTHING_FOLLOWS: u8 = u8::MAX;
 
 /// What the body of a message is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BodyKind {
+pub enum AmqpBodyKind {
     /// There is none.
     #[default]
     None,
@@ -61,7 +61,7 @@ pub struct Sections {
     /// What is behind the body.
     pub footer: Range<usize>,
     /// What the body is made of.
-    pub body_kind: BodyKind,
+    pub body_kind: AmqpBodyKind,
     /// How many sections the body has.
     pub body_sections: usize,
 }
@@ -104,9 +104,9 @@ impl Sections {
             section::FOOTER => self.footer = range,
             _ => {
                 self.body_kind = match descriptor {
-                    section::DATA => BodyKind::Data,
-                    section::SEQUENCE => BodyKind::Sequence,
-                    _ => BodyKind::Value,
+                    section::DATA => AmqpBodyKind::Data,
+                    section::SEQUENCE => AmqpBodyKind::Sequence,
+                    _ => AmqpBodyKind::Value,
                 };
                 let start = if self.body_sections == 0 {
                     range.start
@@ -143,7 +143,7 @@ fn section_code(message: &Bytes, reader: &mut Reader<'_>) -> Result<u8, DecodeEr
     match descriptor_code(reader)? {
         Some(descriptor @ 0x70..=0x78) => Ok(descriptor as u8),
         descriptor => Err(DecodeError::WrongDescriptor {
-            wanted: "section of a message",
+            expected: "section of a message",
             descriptor,
         }),
     }
@@ -151,7 +151,7 @@ fn section_code(message: &Bytes, reader: &mut Reader<'_>) -> Result<u8, DecodeEr
 
 #[inline]
 fn check_type(descriptor: u8, code: u8) -> Result<(), DecodeError> {
-    let (wanted, fits) = match descriptor {
+    let (expected, fits) = match descriptor {
         section::HEADER | section::PROPERTIES | section::SEQUENCE => {
             ("list", matches!(code, code::LIST_0 | code::LIST_8 | code::LIST_32))
         }
@@ -162,6 +162,6 @@ fn check_type(descriptor: u8, code: u8) -> Result<(), DecodeError> {
     if fits {
         Ok(())
     } else {
-        Err(DecodeError::WrongType { wanted, code })
+        Err(DecodeError::WrongType { expected, code })
     }
 }

@@ -3,7 +3,7 @@
 
 use bytestring::ByteString;
 
-use super::Fault;
+use super::AmqpError;
 use crate::codec::{Map, Symbol, composite};
 
 composite! {
@@ -36,6 +36,6 @@ composite! {
     /// The last frame of a connection.
     Close = 0x18 "close" {
         /// Why, when something went wrong.
-        error: Option<Fault>,
+        error: Option<AmqpError>,
     }
 }

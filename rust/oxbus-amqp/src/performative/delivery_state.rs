@@ -3,8 +3,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::Fault;
-use crate::codec::{DecodeError, Field, Fields, Map, Reader, Value, code, composite, descriptor_code};
+use super::AmqpError;
+use crate::codec::{AmqpValue, DecodeError, Field, ListFields, Map, Reader, code, composite, descriptor_code};
 
 /// What became of a delivery.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub enum DeliveryState {
     /// It was worked on.
     Accepted,
     /// It is not fit to be worked on.
-    Rejected(Option<Box<Fault>>),
+    Rejected(Option<Box<AmqpError>>),
     /// It was not worked on.
     Released,
     /// It was not worked on, and is to be changed.
@@ -70,10 +70,10 @@ impl From<Modified> for DeliveryState {
 
 impl Field for DeliveryState {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        reader.go_down()?;
+        reader.descend()?;
         let state = match descriptor_code(reader)? {
             Some(0x23) => {
-                let mut fields = Fields::open(reader)?;
+                let mut fields = ListFields::open(reader)?;
                 let state = Self::Received {
                     section_number: fields.next("section_number")?,
                     section_offset: fields.next("section_offset")?,
@@ -82,28 +82,28 @@ impl Field for DeliveryState {
                 state
             }
             Some(0x24) => {
-                Fields::open(reader)?.close();
+                ListFields::open(reader)?.close();
                 Self::Accepted
             }
             Some(0x25) => {
-                let mut fields = Fields::open(reader)?;
-                let fault = fields.next("error")?;
+                let mut fields = ListFields::open(reader)?;
+                let error = fields.next("error")?;
                 fields.close();
-                Self::Rejected(fault)
+                Self::Rejected(error)
             }
             Some(0x26) => {
-                Fields::open(reader)?.close();
+                ListFields::open(reader)?.close();
                 Self::Released
             }
             Some(0x27) => Modified::decode_list(reader)?.into(),
             Some(0x33) => {
-                let mut fields = Fields::open(reader)?;
+                let mut fields = ListFields::open(reader)?;
                 let transaction_id = fields.next("txn_id")?;
                 fields.close();
                 Self::Declared { transaction_id }
             }
             Some(0x34) => {
-                let mut fields = Fields::open(reader)?;
+                let mut fields = ListFields::open(reader)?;
                 let transaction_id = fields.next("txn_id")?;
                 let outcome = fields.next("outcome")?;
                 fields.close();
@@ -114,12 +114,12 @@ impl Field for DeliveryState {
             }
             descriptor => {
                 return Err(DecodeError::WrongDescriptor {
-                    wanted: "delivery state",
+                    expected: "delivery state",
                     descriptor,
                 });
             }
         };
-        reader.go_up();
+        reader.ascend();
         Ok(state)
     }
 
@@ -129,11 +129,11 @@ impl Field for DeliveryState {
                 section_number,
                 section_offset,
             } => {
-                let fields = [Value::Uint(*section_number), Value::Ulong(*section_offset)];
+                let fields = [AmqpValue::Uint(*section_number), AmqpValue::Ulong(*section_offset)];
                 put_list(out, 0x23, &fields);
             }
             Self::Accepted => out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, 0x24, code::LIST_0]),
-            Self::Rejected(fault) => put_list(out, 0x25, std::slice::from_ref(fault)),
+            Self::Rejected(error) => put_list(out, 0x25, std::slice::from_ref(error)),
             Self::Released => out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, 0x26, code::LIST_0]),
             Self::Modified(modified) => modified.encode(out),
             Self::Declared { transaction_id } => put_list(out, 0x33, std::slice::from_ref(transaction_id)),

@@ -22,18 +22,18 @@ pub enum FrameKind {
 
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameHead {
+pub struct AmqpFrameHeader {
     /// Bytes of the frame, these eight included.
     pub size: u32,
     /// Bytes before what is said.
-    pub body_at: usize,
+    pub body_offset: usize,
     /// What it is about.
     pub kind: FrameKind,
     /// The channel; zero when it is about who is there.
     pub channel: u16,
 }
 
-impl FrameHead {
+impl AmqpFrameHeader {
     /// Reads a head; nothing when less than one is there.
     pub fn read(bytes: &[u8], size_max: u32) -> Result<Option<Self>, DecodeError> {
         let Some(head) = bytes.first_chunk::<FRAME_HEAD_BYTES>() else {
@@ -43,8 +43,8 @@ impl FrameHead {
         if size < FRAME_HEAD_BYTES as u32 || size > size_max {
             return Err(DecodeError::FrameSize(size));
         }
-        let body_at = usize::from(head[4]) * 4;
-        if body_at < FRAME_HEAD_BYTES || body_at > size as usize {
+        let body_offset = usize::from(head[4]) * 4;
+        if body_offset < FRAME_HEAD_BYTES || body_offset > size as usize {
             return Err(DecodeError::FrameOffset(head[4]));
         }
         let kind = match head[5] {
@@ -54,7 +54,7 @@ impl FrameHead {
         };
         Ok(Some(Self {
             size,
-            body_at,
+            body_offset,
             kind,
             channel: u16::from_be_bytes([head[6], head[7]]),
         }))
@@ -105,7 +105,7 @@ impl Frame {
             Some(0x18) => Performative::Close(Close::decode_list(reader)?.into()),
             descriptor => {
                 return Err(DecodeError::WrongDescriptor {
-                    wanted: "performative",
+                    expected: "performative",
                     descriptor,
                 });
             }
@@ -138,7 +138,7 @@ impl SaslFrame {
             Some(0x41) => SaslInit::decode_list(reader).map(|init| Self::Init(init.into())),
             Some(0x44) => SaslOutcome::decode_list(reader).map(Self::Outcome),
             descriptor => Err(DecodeError::WrongDescriptor {
-                wanted: "SASL frame",
+                expected: "SASL frame",
                 descriptor,
             }),
         }

@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use bytestring::ByteString;
 
-use super::{Fault, Source, Target};
+use super::{AmqpError, Source, Target};
 use crate::codec::{DecodeError, Field, Map, Reader, Symbol, composite};
 
 /// Which end of a link.
@@ -138,6 +138,6 @@ composite! {
         /// Whether it is gone for good.
         closed: bool,
         /// Why, when something went wrong.
-        error: Option<Fault>,
+        error: Option<AmqpError>,
     }
 }

@@ -5,7 +5,7 @@
 
 mod connection;
 mod delivery_state;
-mod fault;
+mod error;
 mod frame;
 mod link;
 mod sasl;
@@ -16,12 +16,14 @@ mod transfer;
 
 pub use connection::{Close, Open};
 pub use delivery_state::{DeliveryState, Modified};
-pub use fault::{Fault, condition};
-pub use frame::{Frame, FrameHead, FrameKind, Performative, SaslFrame, put_empty_frame, put_frame, put_sasl_frame};
+pub use error::{AmqpError, condition};
+pub use frame::{
+    AmqpFrameHeader, Frame, FrameKind, Performative, SaslFrame, put_empty_frame, put_frame, put_sasl_frame,
+};
 pub(crate) use frame::{begin_frame, end_frame};
 pub use link::{Attach, Detach, ReceiverSettleMode, Role, SenderSettleMode};
 pub use sasl::{PlainCredentials, SaslCode, SaslInit, SaslMechanisms, SaslOutcome, mechanism};
 pub use session::{Begin, Disposition, End, Flow};
 pub use terminus::{Coordinator, Source, Target, Terminus};
 pub use transaction::{Declare, Discharge, TransactionRequest};
-pub use transfer::{Transfer, TransferHead, put_transfer};
+pub use transfer::{Transfer, TransferHeader, put_transfer};

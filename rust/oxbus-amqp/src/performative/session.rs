@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Begin, flow, disposition and end.
 
-use super::{DeliveryState, Fault, Role};
+use super::{AmqpError, DeliveryState, Role};
 use crate::codec::{Map, Symbol, composite};
 
 composite! {
@@ -47,7 +47,7 @@ composite! {
         available: Option<u32>,
         /// The sender is to use up the credit, with nothing if it has nothing.
         drain: bool,
-        /// An answer is wanted.
+        /// An answer is expected.
         echo: bool,
         /// More about it.
         properties: Option<Map>,
@@ -76,6 +76,6 @@ composite! {
     /// Ends a session.
     End = 0x17 "end" {
         /// Why, when something went wrong.
-        error: Option<Fault>,
+        error: Option<AmqpError>,
     }
 }

@@ -4,14 +4,14 @@
 use bytes::BytesMut;
 use bytestring::ByteString;
 
-use super::{DeliveryState, Fault};
-use crate::codec::{DecodeError, Field, Map, Reader, Symbol, Value, composite, descriptor_code};
+use super::{AmqpError, DeliveryState};
+use crate::codec::{AmqpValue, DecodeError, Field, Map, Reader, Symbol, composite, descriptor_code};
 
 composite! {
     /// Where messages of a link come from.
     Source = 0x28 "source" {
         /// The node; mostly a string.
-        address: Value,
+        address: AmqpValue,
         /// What outlives the link: 0 nothing, 1 its configuration, 2 its deliveries too.
         durable: Option<u32>,
         /// When it expires.
@@ -39,7 +39,7 @@ composite! {
     /// Where messages of a link go.
     Terminus = 0x29 "target" {
         /// The node; mostly a string.
-        address: Value,
+        address: AmqpValue,
         /// What outlives the link: 0 nothing, 1 its configuration, 2 its deliveries too.
         durable: Option<u32>,
         /// When it expires.
@@ -74,7 +74,7 @@ pub enum Target {
 
 impl Source {
     /// A node and nothing else.
-    pub fn of(address: impl Into<Value>) -> Self {
+    pub fn of(address: impl Into<AmqpValue>) -> Self {
         Self {
             address: address.into(),
             durable: None,
@@ -93,7 +93,7 @@ impl Source {
 
 impl Target {
     /// A node and nothing else.
-    pub fn of(address: impl Into<Value>) -> Self {
+    pub fn of(address: impl Into<AmqpValue>) -> Self {
         Self::Node(Terminus {
             address: address.into(),
             durable: None,
@@ -109,7 +109,7 @@ impl Target {
     pub fn address(&self) -> Option<&ByteString> {
         match self {
             Self::Node(Terminus {
-                address: Value::String(address),
+                address: AmqpValue::String(address),
                 ..
             }) => Some(address),
             _ => None,
@@ -120,7 +120,7 @@ impl Target {
 impl Source {
     /// The address, when it has one.
     pub fn address(&self) -> Option<&ByteString> {
-        if let Value::String(address) = &self.address {
+        if let AmqpValue::String(address) = &self.address {
             Some(address)
         } else {
             None
@@ -134,7 +134,7 @@ impl Field for Target {
             Some(0x29) => Terminus::decode_list(reader).map(Self::Node),
             Some(0x30) => Coordinator::decode_list(reader).map(Self::Coordinator),
             descriptor => Err(DecodeError::WrongDescriptor {
-                wanted: "target",
+                expected: "target",
                 descriptor,
             }),
         }
@@ -148,8 +148,8 @@ impl Field for Target {
     }
 }
 
-impl From<Fault> for DeliveryState {
-    fn from(fault: Fault) -> Self {
-        Self::Rejected(Some(Box::new(fault)))
+impl From<AmqpError> for DeliveryState {
+    fn from(error: AmqpError) -> Self {
+        Self::Rejected(Some(Box::new(error)))
     }
 }

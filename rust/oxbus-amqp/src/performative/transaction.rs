@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 
-use crate::codec::{DecodeError, Reader, Value, composite, descriptor_code};
+use crate::codec::{AmqpValue, DecodeError, Reader, composite, descriptor_code};
 
 composite! {
     /// A transaction is to begin.
     Declare = 0x31 "declare" {
         /// A transaction over several coordinators. Never used here.
-        global_id: Value,
+        global_id: AmqpValue,
     }
 }
 
@@ -39,7 +39,7 @@ impl TransactionRequest {
             Some(0x31) => Declare::decode_list(body).map(Self::Declare),
             Some(0x32) => Discharge::decode_list(body).map(Self::Discharge),
             descriptor => Err(DecodeError::WrongDescriptor {
-                wanted: "declare or discharge",
+                expected: "declare or discharge",
                 descriptor,
             }),
         }

@@ -37,7 +37,7 @@ composite! {
 
 /// What a server says of a delivery.
 #[derive(Debug, Clone, Copy)]
-pub struct TransferHead<'a> {
+pub struct TransferHeader<'a> {
     /// The link.
     pub handle: u32,
     /// Its number in the session.
@@ -52,7 +52,7 @@ pub struct TransferHead<'a> {
     pub more: bool,
 }
 
-impl TransferHead<'static> {
+impl TransferHeader<'static> {
     /// The head of a part behind the first one: it is known which delivery it belongs to.
     pub fn following(handle: u32) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl TransferHead<'static> {
 const FIELDS_BYTES_MAX: usize = 3 * 5 + 2 + AMQP_TAG_BYTES_MAX + 7;
 
 /// Writes the eleven fields of a transfer in the short form. Its length does not depend on its flags.
-pub fn put_transfer(out: &mut BytesMut, head: &TransferHead<'_>) {
+pub fn put_transfer(out: &mut BytesMut, head: &TransferHeader<'_>) {
     let mut list = [0; FIELDS_BYTES_MAX];
     let mut writer = &mut list[..];
     put_uint(&mut writer, Some(head.handle));

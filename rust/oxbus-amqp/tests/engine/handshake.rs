@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Headers, SASL, open, begin, end, close.
 
-use oxbus_amqp::Event;
-use oxbus_amqp::engine::Settings;
+use oxbus_amqp::EngineEvent;
+use oxbus_amqp::engine::EngineSettings;
 use oxbus_amqp::performative::{
-    Begin, Close, End, Fault, Performative, PlainCredentials, SaslCode, SaslFrame, condition,
+    AmqpError, Begin, Close, End, Performative, PlainCredentials, SaslCode, SaslFrame, condition,
 };
 
 use super::client::{
@@ -14,7 +14,7 @@ use super::client::{
 /// The clients send everything up to their links without waiting for an answer.
 #[test]
 fn pipelined_start_is_answered_in_its_order() {
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("ANONYMOUS", None));
     client.write(AMQP_HEADER);
@@ -22,7 +22,7 @@ fn pipelined_start_is_answered_in_its_order() {
     client.say(CHANNEL, &begin());
     client.say(CHANNEL, &attach(0, oxbus_amqp::performative::Role::Sender));
 
-    assert!(matches!(client.event(), Event::SaslInit(_)));
+    assert!(matches!(client.event(), EngineEvent::SaslInit(_)));
     assert!(!client.engine.wants_input(), "nothing is read before the decision");
     let output = client.take_output();
     assert_eq!(&output[..8], SASL_HEADER);
@@ -40,7 +40,10 @@ fn pipelined_start_is_answered_in_its_order() {
     client.engine.sasl_outcome(SaslCode::Ok);
     let events = client.events();
     assert!(
-        matches!(events[..], [Event::Open(_), Event::Begin { .. }, Event::Attach(_)]),
+        matches!(
+            events[..],
+            [EngineEvent::Open(_), EngineEvent::Begin { .. }, EngineEvent::Attach(_)]
+        ),
         "{events:?}"
     );
     let (SaslFrame::Outcome(outcome), rest) = sasl_frame(&client.take_output()) else {
@@ -68,7 +71,7 @@ fn performatives_are_written_in_full_with_short_descriptors() {
     let (mut client, session) = Client::open();
     client
         .engine
-        .end(session, Some(Fault::new(condition::INTERNAL_ERROR, "why")));
+        .end(session, Some(AmqpError::new(condition::INTERNAL_ERROR, "why")));
     let output = client.take_output();
     let mut expected = vec![0, 0, 0, 61, 2, 0, 0, 1];
     expected.extend(b"\x00\x53\x17\xd0\x00\x00\x00\x2d\x00\x00\x00\x01");
@@ -90,10 +93,10 @@ fn performatives_are_written_in_full_with_short_descriptors() {
 
 #[test]
 fn plain_credentials_reach_the_application_and_a_refusal_ends_the_connection() {
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("PLAIN", Some(b"\0key\0secret")));
-    let Event::SaslInit(init) = client.event() else {
+    let EngineEvent::SaslInit(init) = client.event() else {
         panic!("an init");
     };
     let credentials = PlainCredentials::read(&init.initial_response.expect("a response")).expect("well formed");
@@ -125,10 +128,10 @@ fn plain_credentials_without_their_parts_are_none() {
 
 #[test]
 fn mechanism_that_was_not_offered_is_refused() {
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("GSSAPI", None));
-    assert!(matches!(client.event(), Event::Failed(_)));
+    assert!(matches!(client.event(), EngineEvent::Failed(_)));
     let output = client.take_output();
     let (_, rest) = sasl_frame(&output.slice(8..));
     let (SaslFrame::Outcome(outcome), _) = sasl_frame(&rest) else {
@@ -147,30 +150,30 @@ fn other_protocols_are_answered_with_the_header_that_would_do() {
         b"GET / HTTP/1.1",
         b"\x16",
     ] {
-        let mut client = Client::new(Settings::default());
+        let mut client = Client::new(EngineSettings::default());
         client.write(header);
-        assert!(matches!(client.event(), Event::Failed(_)), "{header:?}");
+        assert!(matches!(client.event(), EngineEvent::Failed(_)), "{header:?}");
         assert_eq!(&client.take_output()[..], SASL_HEADER);
         assert!(client.engine.is_finished());
     }
-    let mut client = Client::new(Settings {
+    let mut client = Client::new(EngineSettings {
         is_sasl_required: false,
-        ..Settings::default()
+        ..EngineSettings::default()
     });
     client.write(b"AMQP\x00\x01\x00\x01");
-    assert!(matches!(client.event(), Event::Failed(_)));
+    assert!(matches!(client.event(), EngineEvent::Failed(_)));
     assert_eq!(&client.take_output()[..], AMQP_HEADER);
 }
 
 #[test]
 fn connection_without_sasl_is_taken_if_it_may_be() {
-    let mut client = Client::new(Settings {
+    let mut client = Client::new(EngineSettings {
         is_sasl_required: false,
-        ..Settings::default()
+        ..EngineSettings::default()
     });
     client.write(AMQP_HEADER);
     client.say(0, &open());
-    assert!(matches!(client.event(), Event::Open(_)));
+    assert!(matches!(client.event(), EngineEvent::Open(_)));
     assert_eq!(&client.take_output()[..8], AMQP_HEADER);
 }
 
@@ -178,7 +181,7 @@ fn connection_without_sasl_is_taken_if_it_may_be() {
 fn close_is_answered_when_the_application_says_so() {
     let (mut client, _) = Client::open();
     client.say(0, &Close { error: None });
-    assert_eq!(client.event(), Event::Close { error: None });
+    assert_eq!(client.event(), EngineEvent::Close { error: None });
     assert!(client.take_output().is_empty() && !client.engine.is_finished());
     client.engine.close(None, 0);
     assert_eq!(client.frame(), Performative::Close(Close { error: None }.into()));
@@ -188,9 +191,9 @@ fn close_is_answered_when_the_application_says_so() {
 #[test]
 fn close_by_the_server_waits_for_its_answer_and_ignores_the_rest() {
     let (mut client, _) = Client::open();
-    let fault = Fault::new(condition::CONNECTION_FORCED, "shutting down");
-    client.engine.close(Some(fault.clone()), 0);
-    let close = Close { error: Some(fault) };
+    let error = AmqpError::new(condition::CONNECTION_FORCED, "shutting down");
+    client.engine.close(Some(error.clone()), 0);
+    let close = Close { error: Some(error) };
     assert_eq!(client.frame(), Performative::Close(close.into()));
     client.say(7, &begin());
     client.say(9, &End { error: None });
@@ -206,12 +209,12 @@ fn close_by_the_server_waits_for_its_answer_and_ignores_the_rest() {
 fn end_in_both_directions() {
     let (mut client, session) = Client::open();
     client.say(CHANNEL, &End { error: None });
-    assert_eq!(client.event(), Event::End { session, error: None });
+    assert_eq!(client.event(), EngineEvent::End { session, error: None });
     client.say(CHANNEL, &begin());
     assert_eq!(client.events(), [], "its number is taken until the end is answered");
     assert!(!client.engine.wants_input());
     client.engine.end(session, None);
-    let Event::Begin { session: second } = client.event() else {
+    let EngineEvent::Begin { session: second } = client.event() else {
         panic!("a session");
     };
     assert_ne!(session, second);
@@ -226,14 +229,14 @@ fn end_in_both_directions() {
 
     client
         .engine
-        .end(second, Some(Fault::new(condition::RESOURCE_DELETED, "gone")));
+        .end(second, Some(AmqpError::new(condition::RESOURCE_DELETED, "gone")));
     assert!(matches!(client.frame(), Performative::End(_)));
     client.say(CHANNEL, &attach(0, oxbus_amqp::performative::Role::Sender));
     assert_eq!(client.events(), [], "what was under way is ignored");
     client.say(CHANNEL, &End { error: None });
     assert_eq!(client.events(), []);
     client.say(CHANNEL, &begin());
-    assert!(matches!(client.event(), Event::Begin { .. }));
+    assert!(matches!(client.event(), EngineEvent::Begin { .. }));
 }
 
 #[test]
@@ -241,7 +244,7 @@ fn sessions_are_many_and_apart() {
     let (mut client, first) = Client::open();
     for channel in [0, 2, 900] {
         client.say(channel, &begin());
-        let Event::Begin { session } = client.event() else {
+        let EngineEvent::Begin { session } = client.event() else {
             panic!("a session");
         };
         assert_ne!(session, first);
@@ -276,11 +279,11 @@ fn what_cannot_be_said_now_closes_the_connection() {
     for (number, (scene, expected)) in scenes.iter().enumerate() {
         let (mut client, _) = Client::open();
         scene(&mut client);
-        let Event::Failed(fault) = client.event() else {
+        let EngineEvent::Failed(error) = client.event() else {
             panic!("scene {number}");
         };
-        assert_eq!(fault.condition.as_str(), *expected, "scene {number}");
-        let close = Close { error: Some(fault) };
+        assert_eq!(error.condition.as_str(), *expected, "scene {number}");
+        let close = Close { error: Some(error) };
         assert_eq!(client.frame(), Performative::Close(close.into()), "scene {number}");
     }
 }
@@ -288,7 +291,7 @@ fn what_cannot_be_said_now_closes_the_connection() {
 /// A close may not come before an open.
 #[test]
 fn fault_before_open_is_told_behind_an_open() {
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("ANONYMOUS", None));
     client.events();
@@ -296,7 +299,7 @@ fn fault_before_open_is_told_behind_an_open() {
     client.write(AMQP_HEADER);
     client.say(CHANNEL, &begin());
     client.take_output();
-    assert!(matches!(client.event(), Event::Failed(_)));
+    assert!(matches!(client.event(), EngineEvent::Failed(_)));
     let output = client.take_output();
     let frames = frames(output.slice(8..));
     assert!(

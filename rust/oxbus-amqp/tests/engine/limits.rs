@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every limit of a connection, with the attack that it stops.
 
-use oxbus_amqp::Event;
+use oxbus_amqp::EngineEvent;
 use oxbus_amqp::codec::Tag;
-use oxbus_amqp::engine::{Accept, Outgoing, SendRefused, Settings};
-use oxbus_amqp::performative::{DeliveryState, Flow, FrameHead, Performative, Role, SaslCode, Transfer, condition};
+use oxbus_amqp::engine::{AttachResponse, EngineSettings, OutgoingDelivery, SendError};
+use oxbus_amqp::performative::{
+    AmqpFrameHeader, DeliveryState, Flow, Performative, Role, SaslCode, Transfer, condition,
+};
 use oxbus_model::caps::{
     AMQP_CHANNEL_MAX, AMQP_EARLY_BYTES_MAX, AMQP_FORGOTTEN_MAX, AMQP_FRAME_BYTES_MAX, AMQP_FRAME_BYTES_MIN,
     AMQP_HANDLE_MAX, AMQP_LINKS_MAX, AMQP_OUTPUT_BYTES_MAX, AMQP_PARTIAL_BYTES_MAX, AMQP_UNANSWERED_MAX,
@@ -18,9 +20,9 @@ use super::client::{
 
 fn lost(client: &mut Client) -> String {
     match client.event() {
-        Event::Failed(fault) | Event::LinkLost { fault, .. } | Event::SessionLost { fault, .. } => {
-            fault.condition.as_str().to_owned()
-        }
+        EngineEvent::Failed(error)
+        | EngineEvent::LinkFailed { error, .. }
+        | EngineEvent::SessionFailed { error, .. } => error.condition.as_str().to_owned(),
         other => panic!("{other:?}"),
     }
 }
@@ -83,7 +85,7 @@ fn frames_to_the_client_are_never_smaller_than_the_smallest_nor_larger_than_ours
         let (mut client, _) = Client::open_with(&odd, &begin());
         let link = client.receiver(0);
         client.credit(0, 1);
-        let outgoing = Outgoing {
+        let outgoing = OutgoingDelivery {
             tag: None,
             message_format: 0,
             settled: true,
@@ -91,7 +93,9 @@ fn frames_to_the_client_are_never_smaller_than_the_smallest_nor_larger_than_ours
         };
         client.engine.send(link, &outgoing).expect("credit");
         let output = client.take_output();
-        let head = FrameHead::read(&output, u32::MAX).expect("a frame").expect("a head");
+        let head = AmqpFrameHeader::read(&output, u32::MAX)
+            .expect("a frame")
+            .expect("a head");
         assert_eq!(head.size, expected);
     }
 }
@@ -100,7 +104,7 @@ fn frames_to_the_client_are_never_smaller_than_the_smallest_nor_larger_than_ours
 fn channels_and_handles_are_limited() {
     let (mut client, _) = Client::open();
     client.say(AMQP_CHANNEL_MAX, &begin());
-    assert!(matches!(client.event(), Event::Begin { .. }));
+    assert!(matches!(client.event(), EngineEvent::Begin { .. }));
     client.say(AMQP_CHANNEL_MAX + 1, &begin());
     assert_eq!(lost(&mut client), condition::FRAMING_ERROR);
     let (mut client, _) = Client::open();
@@ -121,10 +125,13 @@ fn links_of_a_connection_are_limited() {
             client.say(channel, &attach(handle, Role::Receiver));
         }
         let events = client.events();
-        accepted += events.iter().filter(|event| matches!(event, Event::Attach(_))).count();
+        accepted += events
+            .iter()
+            .filter(|event| matches!(event, EngineEvent::Attach(_)))
+            .count();
         let refusals = |(_, told, _): &(u16, Performative, _)| matches!(told, Performative::Detach(_));
         refused += client.frames().iter().filter(|frame| refusals(frame)).count();
-        if matches!(events.last(), Some(Event::Failed(_))) {
+        if matches!(events.last(), Some(EngineEvent::Failed(_))) {
             break;
         }
         assert!(usize::from(channel) * per_session < 4 * AMQP_LINKS_MAX + 10 * per_session);
@@ -152,13 +159,13 @@ fn links_that_are_gone_count_no_more() {
 fn message_larger_than_the_link_allows_detaches_it() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
-    let Event::Attach(request) = client.event() else {
+    let EngineEvent::Attach(request) = client.event() else {
         panic!("an attach");
     };
-    let accept = Accept {
+    let accept = AttachResponse {
         max_message_size: 1_000,
         credit: 10,
-        ..Accept::as_asked(&request.attach).expect("ends")
+        ..AttachResponse::as_requested(&request.attach).expect("ends")
     };
     client.engine.accept(request.link, accept).expect("it is there");
     let part = Transfer {
@@ -179,14 +186,14 @@ fn message_larger_than_the_link_allows_detaches_it() {
 fn message_larger_than_the_link_allows_is_handed_on_where_the_application_rejects_it() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
-    let Event::Attach(request) = client.event() else {
+    let EngineEvent::Attach(request) = client.event() else {
         panic!("an attach");
     };
-    let accept = Accept {
+    let accept = AttachResponse {
         max_message_size: 1_000,
         takes_larger: true,
         credit: 10,
-        ..Accept::as_asked(&request.attach).expect("ends")
+        ..AttachResponse::as_requested(&request.attach).expect("ends")
     };
     client.engine.accept(request.link, accept).expect("it is there");
     client.transfer(&transfer(0, 0), &[7; 1_001]);
@@ -239,7 +246,7 @@ fn message_without_end_and_unfinished_messages_are_limited() {
 fn messages_before_the_attach_is_answered_are_limited() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
-    let Event::Attach(request) = client.event() else {
+    let EngineEvent::Attach(request) = client.event() else {
         panic!("an attach");
     };
     let payload = vec![7; 60_000];
@@ -250,7 +257,7 @@ fn messages_before_the_attach_is_answered_are_limited() {
     }
     client.transfer(&transfer(0, 9_999), &payload);
     assert_eq!(lost(&mut client), condition::RESOURCE_LIMIT_EXCEEDED);
-    let accept = Accept::as_asked(&request.attach).expect("ends");
+    let accept = AttachResponse::as_requested(&request.attach).expect("ends");
     assert!(client.engine.accept(request.link, accept).is_err());
 }
 
@@ -282,7 +289,7 @@ fn deliveries_that_the_client_does_not_settle_are_limited() {
     client.say(CHANNEL, &credit);
     client.events();
     let tag = Tag::from([7; 16]);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: Some(&tag),
         message_format: 0,
         settled: false,
@@ -296,7 +303,7 @@ fn deliveries_that_the_client_does_not_settle_are_limited() {
     }
     client.take_output();
     assert_eq!(client.engine.unsettled(session), AMQP_UNSETTLED_MAX as usize);
-    assert_eq!(client.engine.send(link, &outgoing), Err(SendRefused::NoWindow));
+    assert_eq!(client.engine.send(link, &outgoing), Err(SendError::NoWindow));
     let settled = oxbus_amqp::performative::Disposition {
         settled: true,
         ..disposition(1 << 20, 1 << 20)
@@ -312,7 +319,7 @@ fn client_that_does_not_read_is_not_read_from() {
     let link = client.receiver(0);
     client.credit(0, 60_000);
     let message = vec![7; 60_000];
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: None,
         message_format: 0,
         settled: true,
@@ -323,7 +330,7 @@ fn client_that_does_not_read_is_not_read_from() {
         sent += 60_000;
         assert!(sent < 2 * AMQP_OUTPUT_BYTES_MAX);
     }
-    assert_eq!(client.engine.send(link, &outgoing), Err(SendRefused::BackedUp));
+    assert_eq!(client.engine.send(link, &outgoing), Err(SendError::BackedUp));
     assert_eq!(client.engine.sendable(link), 0);
     let echo = Flow {
         echo: true,
@@ -346,7 +353,7 @@ fn client_that_does_not_read_is_not_read_from() {
 fn forgotten_deliveries_are_limited() {
     let (mut client, _) = Client::open();
     let tag = Tag::from([7; 16]);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: Some(&tag),
         message_format: 0,
         settled: false,
@@ -374,15 +381,15 @@ fn forgotten_deliveries_are_limited() {
 
 #[test]
 fn sasl_frames_are_limited_and_of_their_type() {
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write(&frame(0, &open(), b""));
     assert_eq!(lost(&mut client), condition::FRAMING_ERROR);
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write(b"\xff\xff\xff\xff\x02\x01\0\0");
     assert_eq!(lost(&mut client), condition::FRAMING_ERROR);
-    let mut client = Client::new(Settings::default());
+    let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("ANONYMOUS", None));
     client.events();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Attach and detach.
 
-use oxbus_amqp::Event;
-use oxbus_amqp::codec::{Map, Value};
-use oxbus_amqp::engine::{Accept, Gone, Outgoing, SendRefused};
+use oxbus_amqp::EngineEvent;
+use oxbus_amqp::codec::{AmqpValue, Map};
+use oxbus_amqp::engine::{AttachResponse, LinkNotFound, OutgoingDelivery, SendError};
 use oxbus_amqp::performative::{
-    Attach, Detach, End, Fault, Performative, Role, SenderSettleMode, Source, Target, condition,
+    AmqpError, Attach, Detach, End, Performative, Role, SenderSettleMode, Source, Target, condition,
 };
 
 use super::client::{CHANNEL, Client, attach, detach, link_flow, transfer};
 
 fn requested(client: &mut Client, attach: &Attach) -> Box<oxbus_amqp::engine::AttachRequest> {
     client.say(CHANNEL, attach);
-    let Event::Attach(request) = client.event() else {
+    let EngineEvent::Attach(request) = client.event() else {
         panic!("an attach");
     };
     request
@@ -24,11 +24,11 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
     let asked = attach(5, Role::Sender);
     let request = requested(&mut client, &asked);
     assert_eq!(request.attach, asked);
-    let accept = Accept {
+    let accept = AttachResponse {
         max_message_size: 262_144,
         credit: 100,
         properties: Map::new().with("com.microsoft:tracking-id", "id"),
-        ..Accept::as_asked(&request.attach).expect("both ends")
+        ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
     client.engine.accept(request.link, accept).expect("it is there");
     let frames = client.frames();
@@ -53,8 +53,8 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
     assert_eq!(
         client
             .engine
-            .accept(request.link, Accept::as_asked(&asked).expect("ends")),
-        Err(Gone)
+            .accept(request.link, AttachResponse::as_requested(&asked).expect("ends")),
+        Err(LinkNotFound)
     );
 }
 
@@ -63,7 +63,7 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
 fn link_to_a_receiver_begins_to_count_at_zero() {
     let (mut client, _) = Client::open();
     let request = requested(&mut client, &attach(0, Role::Receiver));
-    let accept = Accept::as_asked(&request.attach).expect("both ends");
+    let accept = AttachResponse::as_requested(&request.attach).expect("both ends");
     client.engine.accept(request.link, accept).expect("it is there");
     let Performative::Attach(answer) = client.frame() else {
         panic!("an attach");
@@ -76,8 +76,8 @@ fn link_to_a_receiver_begins_to_count_at_zero() {
 fn refused_link_has_no_ends_and_is_closed_with_the_reason() {
     let (mut client, _) = Client::open();
     let request = requested(&mut client, &attach(0, Role::Receiver));
-    let fault = Fault::new(condition::NOT_FOUND, "no such queue");
-    client.engine.detach(request.link, Some(fault.clone()));
+    let error = AmqpError::new(condition::NOT_FOUND, "no such queue");
+    client.engine.detach(request.link, Some(error.clone()));
     let frames = client.frames();
     let [
         (_, Performative::Attach(answer), _),
@@ -93,7 +93,7 @@ fn refused_link_has_no_ends_and_is_closed_with_the_reason() {
     let expected = Detach {
         handle: 0,
         closed: true,
-        error: Some(fault),
+        error: Some(error),
     };
     assert_eq!(**refusal, expected);
     client.say(CHANNEL, &link_flow(0, 0, 5));
@@ -115,10 +115,10 @@ fn held_attach_is_answered_later() {
     assert_eq!(client.incoming()[0].link, other);
     assert_eq!(client.engine.sendable(held.link), 0);
 
-    let mut accept = Accept::as_asked(&held.attach).expect("both ends");
+    let mut accept = AttachResponse::as_requested(&held.attach).expect("both ends");
     accept.source.filter = Some(Map::new().with("com.microsoft:session-filter", "session"));
     client.engine.accept(held.link, accept).expect("it is there");
-    let credit = Event::Credit {
+    let credit = EngineEvent::Credit {
         link: held.link,
         credit: 3,
         drain: false,
@@ -132,7 +132,7 @@ fn held_attach_is_answered_later() {
     let filter = source.filter.expect("a filter");
     assert_eq!(
         filter.get("com.microsoft:session-filter"),
-        Some(&Value::from("session"))
+        Some(&AmqpValue::from("session"))
     );
 }
 
@@ -142,12 +142,12 @@ fn held_attach_that_was_detached_cannot_be_accepted() {
     let (mut client, session) = Client::open();
     let held = requested(&mut client, &attach(0, Role::Receiver));
     client.say(CHANNEL, &detach(0));
-    assert!(matches!(client.event(), Event::Detach { link, .. } if link == held.link));
+    assert!(matches!(client.event(), EngineEvent::Detach { link, .. } if link == held.link));
     assert_eq!(
         client
             .engine
-            .accept(held.link, Accept::as_asked(&held.attach).expect("ends")),
-        Err(Gone)
+            .accept(held.link, AttachResponse::as_requested(&held.attach).expect("ends")),
+        Err(LinkNotFound)
     );
     assert!(client.take_output().is_empty());
     client.engine.detach(held.link, None);
@@ -159,12 +159,12 @@ fn held_attach_that_was_detached_cannot_be_accepted() {
 
     let held = requested(&mut client, &attach(0, Role::Receiver));
     client.say(CHANNEL, &End { error: None });
-    assert!(matches!(client.event(), Event::End { .. }));
+    assert!(matches!(client.event(), EngineEvent::End { .. }));
     assert_eq!(
         client
             .engine
-            .accept(held.link, Accept::as_asked(&held.attach).expect("ends")),
-        Err(Gone)
+            .accept(held.link, AttachResponse::as_requested(&held.attach).expect("ends")),
+        Err(LinkNotFound)
     );
     client.engine.end(session, None);
 }
@@ -176,12 +176,12 @@ fn messages_before_the_answer_are_told_behind_it() {
     client.say(CHANNEL, &attach(0, Role::Sender));
     client.transfer(&transfer(0, 0), b"first");
     client.transfer(&transfer(0, 1), b"second");
-    let Event::Attach(request) = client.event() else {
+    let EngineEvent::Attach(request) = client.event() else {
         panic!("an attach");
     };
-    let accept = Accept {
+    let accept = AttachResponse {
         credit: 10,
-        ..Accept::as_asked(&request.attach).expect("both ends")
+        ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
     client.engine.accept(request.link, accept).expect("it is there");
     let messages: Vec<_> = client.incoming().into_iter().map(|incoming| incoming.message).collect();
@@ -198,12 +198,12 @@ fn messages_to_a_refused_link_are_dropped() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
     client.transfer(&transfer(0, 0), b"first");
-    let Event::Attach(request) = client.event() else {
+    let EngineEvent::Attach(request) = client.event() else {
         panic!("an attach");
     };
     client.engine.detach(
         request.link,
-        Some(Fault::new(condition::UNAUTHORIZED_ACCESS, "no right to send")),
+        Some(AmqpError::new(condition::UNAUTHORIZED_ACCESS, "no right to send")),
     );
     client.transfer(&transfer(0, 1), b"second");
     assert_eq!(client.events(), []);
@@ -220,31 +220,31 @@ fn detach_waits_for_the_application_and_so_does_its_number() {
     };
     client.say(CHANNEL, &request);
     client.say(CHANNEL, &attach(0, Role::Sender));
-    assert!(matches!(client.event(), Event::Detach { closed: false, .. }));
+    assert!(matches!(client.event(), EngineEvent::Detach { closed: false, .. }));
     assert!(client.take_output().is_empty());
     client.engine.detach(link, None);
-    assert!(matches!(client.event(), Event::Attach(_)));
+    assert!(matches!(client.event(), EngineEvent::Attach(_)));
     assert_eq!(client.frame(), Performative::Detach(request.into()));
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: None,
         message_format: 0,
         settled: true,
         parts: &[],
     };
-    assert_eq!(client.engine.send(link, &outgoing), Err(SendRefused::Gone));
+    assert_eq!(client.engine.send(link, &outgoing), Err(SendError::LinkNotFound));
 }
 
 #[test]
 fn detach_by_the_server_is_closed_with_the_reason() {
     let (mut client, _) = Client::open();
     let link = client.receiver(0);
-    let fault = Fault::new("com.microsoft:session-lock-lost", "the lock expired");
-    client.engine.detach(link, Some(fault.clone()));
+    let error = AmqpError::new("com.microsoft:session-lock-lost", "the lock expired");
+    client.engine.detach(link, Some(error.clone()));
     client.engine.detach(link, None);
     let expected = Detach {
         handle: 0,
         closed: true,
-        error: Some(fault),
+        error: Some(error),
     };
     assert_eq!(client.frame(), Performative::Detach(expected.into()));
     client.say(CHANNEL, &detach(0));
@@ -260,14 +260,17 @@ fn coordinator_is_told_from_a_node() {
     };
     let asked = Attach {
         target: Some(Target::Coordinator(coordinator).into()),
-        source: Some(Source::of(Value::Null).into()),
+        source: Some(Source::of(AmqpValue::Null).into()),
         ..attach(0, Role::Sender)
     };
     let request = requested(&mut client, &asked);
     assert!(matches!(request.attach.target.as_deref(), Some(Target::Coordinator(_))));
     client
         .engine
-        .accept(request.link, Accept::as_asked(&request.attach).expect("ends"))
+        .accept(
+            request.link,
+            AttachResponse::as_requested(&request.attach).expect("ends"),
+        )
         .expect("it is there");
     let frames = client.frames();
     assert!(matches!(&frames[0].1, Performative::Attach(answer) if answer.target == asked.target));
@@ -298,11 +301,11 @@ fn handles_that_are_not_there_end_the_session() {
         let (mut client, session) = Client::open();
         let link = client.receiver(0);
         scene(&mut client);
-        let Event::SessionLost { session: lost, fault } = client.event() else {
+        let EngineEvent::SessionFailed { session: lost, error } = client.event() else {
             panic!("scene {number}");
         };
-        assert_eq!((lost, fault.condition.as_str()), (session, *expected), "scene {number}");
-        let end = End { error: Some(fault) };
+        assert_eq!((lost, error.condition.as_str()), (session, *expected), "scene {number}");
+        let end = End { error: Some(error) };
         assert_eq!(client.frame(), Performative::End(end.into()), "scene {number}");
         client.engine.detach(link, None);
         assert!(client.take_output().is_empty(), "its links are gone");
@@ -318,7 +321,7 @@ fn link_that_asked_for_settled_messages_gets_no_others() {
     };
     let link = client.attached(&asked, 0);
     client.credit(0, 1);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: None,
         message_format: 0,
         settled: false,

@@ -7,10 +7,10 @@ pub mod application;
 mod client;
 
 mod handshake;
+mod idle_timeout;
 mod limits;
 mod links;
 mod receiving;
 mod sending;
 mod settlement;
-mod silence;
 mod splits;

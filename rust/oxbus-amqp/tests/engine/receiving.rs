@@ -2,9 +2,9 @@
 //! Messages from the client: parts, credit, answers.
 
 use bytes::Bytes;
-use oxbus_amqp::Event;
+use oxbus_amqp::EngineEvent;
 use oxbus_amqp::performative::{
-    Attach, DeliveryState, Disposition, Fault, Flow, Performative, Role, SenderSettleMode, Transfer, condition,
+    AmqpError, Attach, DeliveryState, Disposition, Flow, Performative, Role, SenderSettleMode, Transfer, condition,
 };
 
 use super::client::{CHANNEL, Client, attach, detach, link_flow, session_flow, transfer};
@@ -140,10 +140,10 @@ fn answers_of_neighbours_go_together() {
         client.transfer(&transfer(0, number), b"");
     }
     let mut ids: Vec<_> = client.incoming().into_iter().map(|incoming| incoming.id).collect();
-    let fault = Fault::new(condition::RESOURCE_LIMIT_EXCEEDED, "the queue is full");
+    let error = AmqpError::new(condition::RESOURCE_LIMIT_EXCEEDED, "the queue is full");
     for number in [3, 1, 0, 2, 9, 5, 6, 7] {
         let state = if number == 6 {
-            fault.clone().into()
+            error.clone().into()
         } else {
             DeliveryState::Accepted
         };
@@ -158,7 +158,7 @@ fn answers_of_neighbours_go_together() {
         })
         .collect();
     let accepted = Some(DeliveryState::Accepted);
-    let rejected = Some(DeliveryState::from(fault));
+    let rejected = Some(DeliveryState::from(error));
     let expected = [
         (0, 3, accepted.clone()),
         (5, 5, accepted.clone()),
@@ -177,8 +177,8 @@ fn answer_goes_before_the_detach() {
     client.transfer(&transfer(0, 0), b"");
     client.say(CHANNEL, &detach(0));
     let mut events = client.events();
-    assert!(matches!(events.pop(), Some(Event::Detach { .. })));
-    let Some(Event::Incoming(incoming)) = events.pop() else {
+    assert!(matches!(events.pop(), Some(EngineEvent::Detach { .. })));
+    let Some(EngineEvent::Incoming(incoming)) = events.pop() else {
         panic!("a message");
     };
     client
@@ -325,13 +325,13 @@ fn part_of_another_message_in_between_detaches_the_link() {
     };
     client.transfer(&begun, b"one");
     client.transfer(&transfer(0, 1), b"two");
-    assert!(matches!(client.event(), Event::LinkLost { link: lost, fault }
-        if lost == link && fault.condition.as_str() == condition::NOT_ALLOWED));
+    assert!(matches!(client.event(), EngineEvent::LinkFailed { link: lost, error }
+        if lost == link && error.condition.as_str() == condition::NOT_ALLOWED));
     let nameless = Transfer {
         delivery_id: None,
         ..transfer(1, 0)
     };
     client.sender(1, 10);
     client.transfer(&nameless, b"");
-    assert!(matches!(client.event(), Event::LinkLost { .. }));
+    assert!(matches!(client.event(), EngineEvent::LinkFailed { .. }));
 }

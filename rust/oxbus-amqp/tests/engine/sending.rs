@@ -2,19 +2,19 @@
 //! Messages to the client: credit, drain, windows, frames.
 
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::Event;
+use oxbus_amqp::EngineEvent;
 use oxbus_amqp::codec::Tag;
-use oxbus_amqp::engine::{LinkId, Outgoing, SendRefused};
+use oxbus_amqp::engine::{LinkId, OutgoingDelivery, SendError};
 use oxbus_amqp::performative::{Begin, Flow, Open, Performative, Transfer};
 
 use super::client::{CHANNEL, Client, begin, detach, link_flow, open, session_flow};
 
 const TAG: [u8; 16] = *b"sixteen bytes ok";
 
-fn send(client: &mut Client, link: LinkId, message: &[u8]) -> Result<(), SendRefused> {
+fn send(client: &mut Client, link: LinkId, message: &[u8]) -> Result<(), SendError> {
     let tag = Tag::from(TAG);
     let (head, rest) = message.split_at(message.len() / 2);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: Some(&tag),
         message_format: 0,
         settled: false,
@@ -50,7 +50,7 @@ fn numbers_begin_where_no_client_counts() {
 fn credit_is_absolute() {
     let (mut client, _) = Client::open();
     let link = client.receiver(0);
-    assert_eq!(send(&mut client, link, b""), Err(SendRefused::NoCredit));
+    assert_eq!(send(&mut client, link, b""), Err(SendError::NoCredit));
     client.credit(0, 3);
     send(&mut client, link, b"").expect("credit");
     assert_eq!(client.engine.sendable(link), 2);
@@ -60,7 +60,7 @@ fn credit_is_absolute() {
     client.say(CHANNEL, &link_flow(0, 1, 5));
     assert_eq!(
         client.event(),
-        Event::Credit {
+        EngineEvent::Credit {
             link,
             credit: 5,
             drain: false
@@ -70,13 +70,13 @@ fn credit_is_absolute() {
     client.say(CHANNEL, &link_flow(0, 0, 0));
     assert_eq!(
         client.event(),
-        Event::Credit {
+        EngineEvent::Credit {
             link,
             credit: 0,
             drain: false
         }
     );
-    assert_eq!(send(&mut client, link, b""), Err(SendRefused::NoCredit));
+    assert_eq!(send(&mut client, link, b""), Err(SendError::NoCredit));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn drain_is_answered_when_the_application_says_so() {
     client.say(CHANNEL, &drain);
     assert_eq!(
         client.event(),
-        Event::Credit {
+        EngineEvent::Credit {
             link,
             credit: 10,
             drain: true
@@ -118,7 +118,7 @@ fn drain_is_answered_when_the_application_says_so() {
     client.say(CHANNEL, &nothing);
     assert_eq!(
         client.event(),
-        Event::Credit {
+        EngineEvent::Credit {
             link,
             credit: 0,
             drain: true
@@ -204,7 +204,7 @@ fn window_of_the_session_is_kept_within_a_message() {
     send(&mut client, link, &[7; 2_000]).expect("credit");
     assert_eq!(transfers(&mut client).len(), 2);
     assert_eq!(client.engine.sendable(other), 0);
-    assert_eq!(send(&mut client, other, b""), Err(SendRefused::NoWindow));
+    assert_eq!(send(&mut client, other, b""), Err(SendError::NoWindow));
     // The first transfer has number 1, two are sent: room for two more.
     client.say(CHANNEL, &session_flow(3, 2));
     assert_eq!(client.events(), []);
@@ -214,7 +214,7 @@ fn window_of_the_session_is_kept_within_a_message() {
         .events()
         .into_iter()
         .map(|event| {
-            if let Event::Credit { link, .. } = event {
+            if let EngineEvent::Credit { link, .. } = event {
                 link
             } else {
                 panic!("{event:?}")

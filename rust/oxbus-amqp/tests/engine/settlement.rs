@@ -2,9 +2,9 @@
 //! What a client says of messages that were sent to it.
 
 use bytes::Bytes;
-use oxbus_amqp::Event;
+use oxbus_amqp::EngineEvent;
 use oxbus_amqp::codec::Tag;
-use oxbus_amqp::engine::{DeliveryId, LinkId, Outgoing};
+use oxbus_amqp::engine::{DeliveryId, LinkId, OutgoingDelivery};
 use oxbus_amqp::performative::{DeliveryState, Disposition, Modified, Performative, Role, condition};
 
 use super::client::{CHANNEL, Client, detach, disposition};
@@ -15,7 +15,7 @@ fn sent(client: &mut Client, link: LinkId, count: u8) -> Vec<DeliveryId> {
     let ids = (0..count)
         .map(|number| {
             let tag = Tag::from([number; 16]);
-            let outgoing = Outgoing {
+            let outgoing = OutgoingDelivery {
                 tag: Some(&tag),
                 message_format: 0,
                 settled: false,
@@ -177,11 +177,11 @@ fn unknown_delivery_is_rejected_unless_it_is_settled() {
     for number in [FIRST + 50, FIRST, 7] {
         client.say(CHANNEL, &disposition(number, number));
         assert_eq!(client.events(), []);
-        let [(first, last, DeliveryState::Rejected(Some(fault)))] = &answers(&mut client)[..] else {
+        let [(first, last, DeliveryState::Rejected(Some(error)))] = &answers(&mut client)[..] else {
             panic!("rejected");
         };
         assert_eq!(
-            (*first, *last, fault.condition.as_str()),
+            (*first, *last, error.condition.as_str()),
             (number, number, condition::NOT_FOUND)
         );
     }
@@ -200,7 +200,7 @@ fn settlement_behind_a_detach_is_ignored() {
     let (mut client, link, ids) = with_deliveries(2);
     client.say(CHANNEL, &detach(0));
     client.say(CHANNEL, &disposition(FIRST, FIRST + 1));
-    assert!(matches!(client.event(), Event::Detach { .. }));
+    assert!(matches!(client.event(), EngineEvent::Detach { .. }));
     client.engine.detach(link, None);
     client.say(CHANNEL, &disposition(FIRST, FIRST));
     assert_eq!(client.events(), []);

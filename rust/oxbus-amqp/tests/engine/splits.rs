@@ -2,7 +2,7 @@
 //! However the bytes of a client are cut, what happens is the same; and no bytes make the engine panic.
 
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::engine::Settings;
+use oxbus_amqp::engine::EngineSettings;
 use oxbus_amqp::performative::{Close, Disposition, End, Flow, Role, Transfer, put_sasl_frame};
 use proptest::prelude::*;
 
@@ -55,11 +55,20 @@ fn conversation() -> Bytes {
 
 #[test]
 fn conversation_runs_to_its_end() {
-    let (events, output, is_finished) = run([conversation()], Settings::default());
+    let (events, output, is_finished) = run([conversation()], EngineSettings::default());
     assert!(is_finished);
     let told = events.join("\n");
     for expected in [
-        "SaslInit", "Open", "Begin", "Attach", "Incoming", "Credit", "Settle", "Detach", "End", "Close",
+        "SaslInit",
+        "Open",
+        "Begin",
+        "Attach",
+        "IncomingDelivery",
+        "Credit",
+        "Settle",
+        "Detach",
+        "End",
+        "Close",
     ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
@@ -78,7 +87,7 @@ proptest! {
     #[test]
     fn any_cut_of_the_bytes_makes_the_same_events(cuts in prop::collection::vec(any::<usize>(), 0..40)) {
         let whole = conversation();
-        prop_assert_eq!(run(pieces(&whole, &cuts), Settings::default()), run([whole], Settings::default()));
+        prop_assert_eq!(run(pieces(&whole, &cuts), EngineSettings::default()), run([whole], EngineSettings::default()));
     }
 
     /// The same for conversations that go wrong somewhere: events, and bytes up to the end.
@@ -94,6 +103,6 @@ proptest! {
             damaged[place] = byte;
         }
         let damaged = damaged.freeze();
-        prop_assert_eq!(run(pieces(&damaged, &cuts), Settings::default()), run([damaged], Settings::default()));
+        prop_assert_eq!(run(pieces(&damaged, &cuts), EngineSettings::default()), run([damaged], EngineSettings::default()));
     }
 }

@@ -3,15 +3,15 @@
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::Tag;
-use oxbus_amqp::engine::{Accept, Outgoing, Settings};
-use oxbus_amqp::performative::{DeliveryState, Fault, Role, SaslCode};
-use oxbus_amqp::{Engine, Event};
+use oxbus_amqp::engine::{AttachResponse, EngineSettings, OutgoingDelivery};
+use oxbus_amqp::performative::{AmqpError, DeliveryState, Role, SaslCode};
+use oxbus_amqp::{Engine, EngineEvent};
 
 /// Messages that one change of credit makes it send.
 const BURST: u32 = 8;
 
 /// Drives an engine with the bytes of a client, piece by piece: the events, what it wrote, and whether all was said.
-pub fn run(pieces: impl IntoIterator<Item = Bytes>, settings: Settings) -> (Vec<String>, Bytes, bool) {
+pub fn run(pieces: impl IntoIterator<Item = Bytes>, settings: EngineSettings) -> (Vec<String>, Bytes, bool) {
     let mut engine = Engine::new(settings, 0);
     let mut events = Vec::new();
     let mut written = BytesMut::new();
@@ -34,24 +34,24 @@ pub fn run(pieces: impl IntoIterator<Item = Bytes>, settings: Settings) -> (Vec<
     (events, written.freeze(), is_finished)
 }
 
-fn answer(engine: &mut Engine, event: Event) {
+fn answer(engine: &mut Engine, event: EngineEvent) {
     match event {
-        Event::SaslInit(_) => engine.sasl_outcome(SaslCode::Ok),
-        Event::Attach(request) => match Accept::as_asked(&request.attach) {
+        EngineEvent::SaslInit(_) => engine.sasl_outcome(SaslCode::Ok),
+        EngineEvent::Attach(request) => match AttachResponse::as_requested(&request.attach) {
             Some(accept) => {
                 let credit = if request.attach.role == Role::Sender { 100 } else { 0 };
                 // A link that has gone meanwhile is told of by its own event.
-                let _ = engine.accept(request.link, Accept { credit, ..accept });
+                let _ = engine.accept(request.link, AttachResponse { credit, ..accept });
             }
             None => engine.detach(
                 request.link,
-                Some(Fault::new("amqp:invalid-field", "an end is missing")),
+                Some(AmqpError::new("amqp:invalid-field", "an end is missing")),
             ),
         },
-        Event::Credit { link, drain, .. } => {
+        EngineEvent::Credit { link, drain, .. } => {
             for number in 0..engine.sendable(link).min(BURST) {
                 let tag = Tag::from([number as u8; 16]);
-                let outgoing = Outgoing {
+                let outgoing = OutgoingDelivery {
                     tag: Some(&tag),
                     message_format: 0,
                     settled: false,
@@ -65,23 +65,23 @@ fn answer(engine: &mut Engine, event: Event) {
                 engine.drained(link);
             }
         }
-        Event::Incoming(incoming) => {
+        EngineEvent::Incoming(incoming) => {
             if let Some(id) = incoming.id {
                 engine.answer(id, DeliveryState::Accepted);
             }
         }
-        Event::Settle(settle) => {
+        EngineEvent::Disposition(settle) => {
             if !settle.settled {
                 engine.settle(settle.delivery, settle.state.unwrap_or(DeliveryState::Released));
             }
         }
-        Event::Detach { link, .. } => engine.detach(link, None),
-        Event::End { session, .. } => engine.end(session, None),
-        Event::Close { .. } => engine.close(None, 0),
-        Event::Open(_)
-        | Event::Begin { .. }
-        | Event::LinkLost { .. }
-        | Event::SessionLost { .. }
-        | Event::Failed(_) => {}
+        EngineEvent::Detach { link, .. } => engine.detach(link, None),
+        EngineEvent::End { session, .. } => engine.end(session, None),
+        EngineEvent::Close { .. } => engine.close(None, 0),
+        EngineEvent::Open(_)
+        | EngineEvent::Begin { .. }
+        | EngineEvent::LinkFailed { .. }
+        | EngineEvent::SessionFailed { .. }
+        | EngineEvent::Failed(_) => {}
     }
 }

@@ -3,12 +3,13 @@
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{Field, Tag};
-use oxbus_amqp::engine::{Accept, Incoming, LinkId, SessionId, Settings, Settle};
+use oxbus_amqp::engine::{AttachResponse, DeliveryDisposition, EngineSettings, IncomingDelivery, LinkId, SessionId};
 use oxbus_amqp::performative::{
-    Attach, Begin, Detach, Disposition, Flow, Frame, FrameHead, FrameKind, Open, Performative, ReceiverSettleMode,
-    Role, SaslCode, SaslFrame, SaslInit, SenderSettleMode, Source, Target, Transfer, put_frame, put_sasl_frame,
+    AmqpFrameHeader, Attach, Begin, Detach, Disposition, Flow, Frame, FrameKind, Open, Performative,
+    ReceiverSettleMode, Role, SaslCode, SaslFrame, SaslInit, SenderSettleMode, Source, Target, Transfer, put_frame,
+    put_sasl_frame,
 };
-use oxbus_amqp::{Engine, Event};
+use oxbus_amqp::{Engine, EngineEvent};
 
 pub(crate) const AMQP_HEADER: &[u8] = b"AMQP\x00\x01\x00\x00";
 pub(crate) const SASL_HEADER: &[u8] = b"AMQP\x03\x01\x00\x00";
@@ -22,7 +23,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// A connection without a byte on it.
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: EngineSettings) -> Self {
         Self {
             engine: Engine::new(settings, 0),
             now: 0,
@@ -35,16 +36,16 @@ impl Client {
     }
 
     pub(crate) fn open_with(open: &Open, begin: &Begin) -> (Self, SessionId) {
-        let mut client = Self::new(Settings::default());
+        let mut client = Self::new(EngineSettings::default());
         client.write(SASL_HEADER);
         client.write_sasl(&sasl_init("ANONYMOUS", None));
-        assert!(matches!(client.events()[..], [Event::SaslInit(_)]));
+        assert!(matches!(client.events()[..], [EngineEvent::SaslInit(_)]));
         client.engine.sasl_outcome(SaslCode::Ok);
         client.write(AMQP_HEADER);
         client.say(0, open);
         client.say(CHANNEL, begin);
         let mut events = client.events();
-        let Some(Event::Begin { session }) = events.pop() else {
+        let Some(EngineEvent::Begin { session }) = events.pop() else {
             panic!("a session: {events:?}");
         };
         client.take_output();
@@ -69,11 +70,11 @@ impl Client {
         self.write(&out);
     }
 
-    pub(crate) fn events(&mut self) -> Vec<Event> {
+    pub(crate) fn events(&mut self) -> Vec<EngineEvent> {
         std::iter::from_fn(|| self.engine.next_event(self.now)).collect()
     }
 
-    pub(crate) fn event(&mut self) -> Event {
+    pub(crate) fn event(&mut self) -> EngineEvent {
         let mut events = self.events();
         assert_eq!(events.len(), 1, "{events:?}");
         events.remove(0)
@@ -108,12 +109,12 @@ impl Client {
 
     pub(crate) fn attached(&mut self, attach: &Attach, credit: u32) -> LinkId {
         self.say(CHANNEL, attach);
-        let Event::Attach(request) = self.event() else {
+        let EngineEvent::Attach(request) = self.event() else {
             panic!("an attach");
         };
-        let accept = Accept {
+        let accept = AttachResponse {
             credit,
-            ..Accept::as_asked(&request.attach).expect("both ends")
+            ..AttachResponse::as_requested(&request.attach).expect("both ends")
         };
         self.engine.accept(request.link, accept).expect("the link is there");
         self.take_output();
@@ -123,14 +124,14 @@ impl Client {
     /// Gives credit to a link that the client receives from.
     pub(crate) fn credit(&mut self, handle: u32, credit: u32) {
         self.say(CHANNEL, &link_flow(handle, 0, credit));
-        assert!(matches!(self.events()[..], [Event::Credit { .. }]));
+        assert!(matches!(self.events()[..], [EngineEvent::Credit { .. }]));
         self.take_output();
     }
 
     /// The messages that have come.
-    pub(crate) fn incoming(&mut self) -> Vec<Incoming> {
+    pub(crate) fn incoming(&mut self) -> Vec<IncomingDelivery> {
         let message = |event| {
-            if let Event::Incoming(incoming) = event {
+            if let EngineEvent::Incoming(incoming) = event {
                 *incoming
             } else {
                 panic!("{event:?}")
@@ -140,9 +141,9 @@ impl Client {
     }
 
     /// What the client said of deliveries.
-    pub(crate) fn settles(&mut self) -> Vec<Settle> {
+    pub(crate) fn settles(&mut self) -> Vec<DeliveryDisposition> {
         let settle = |event| {
-            if let Event::Settle(settle) = event {
+            if let EngineEvent::Disposition(settle) = event {
                 *settle
             } else {
                 panic!("{event:?}")
@@ -156,11 +157,11 @@ impl Client {
 pub(crate) fn frames(mut bytes: Bytes) -> Vec<(u16, Performative, Bytes)> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
-        let head = FrameHead::read(&bytes, u32::MAX)
+        let head = AmqpFrameHeader::read(&bytes, u32::MAX)
             .expect("a frame")
             .expect("a whole head");
         assert_eq!(head.kind, FrameKind::Amqp);
-        let body = bytes.split_to(head.size as usize).slice(head.body_at..);
+        let body = bytes.split_to(head.size as usize).slice(head.body_offset..);
         if let Some(frame) = Frame::read(&body).expect("a frame") {
             frames.push((head.channel, frame.performative, frame.payload));
         }
@@ -170,13 +171,13 @@ pub(crate) fn frames(mut bytes: Bytes) -> Vec<(u16, Performative, Bytes)> {
 
 /// The SASL frame that bytes begin with, and what follows.
 pub(crate) fn sasl_frame(bytes: &Bytes) -> (SaslFrame, Bytes) {
-    let head = FrameHead::read(bytes, u32::MAX)
+    let head = AmqpFrameHeader::read(bytes, u32::MAX)
         .expect("a frame")
         .expect("a whole head");
     assert_eq!(head.kind, FrameKind::Sasl);
     let size = head.size as usize;
     (
-        SaslFrame::read(&bytes.slice(head.body_at..size)).expect("a frame"),
+        SaslFrame::read(&bytes.slice(head.body_offset..size)).expect("a frame"),
         bytes.slice(size..),
     )
 }

@@ -14,17 +14,17 @@ use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_store::Wait;
 use oxbus_store::fault::FaultDisk;
 
-pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
-pub const BODY: &[u8] = &[7; 100];
-pub const WAIT: &Wait<'static> = &Wait::FOREVER;
+pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);
+pub(crate) const BODY: &[u8] = &[7; 100];
+pub(crate) const WAIT: &Wait<'static> = &Wait::FOREVER;
 
 /// A namespace in memory with a partitioned queue `orders`.
-pub fn in_memory() -> Namespace {
+pub(crate) fn in_memory() -> Namespace {
     with_orders(NamespaceOptions::default())
 }
 
 /// The same in files that stand in memory. Nothing is synced, and its clock stands.
-pub fn durable() -> Namespace {
+pub(crate) fn durable() -> Namespace {
     with_orders(NamespaceOptions {
         store: Some(StoreOptions {
             path: PathBuf::from("/bus"),
@@ -49,18 +49,18 @@ fn with_orders(options: NamespaceOptions) -> Namespace {
 }
 
 /// A sender to a queue, and a receiver from it.
-pub fn ends(namespace: &Namespace, queue: &str) -> (Sender, Receiver) {
+pub(crate) fn ends(namespace: &Namespace, queue: &str) -> (Sender, Receiver) {
     let sender = namespace.sender(queue).expect("a sender");
     (sender, receiver(namespace, queue))
 }
 
-pub fn receiver(namespace: &Namespace, path: &str) -> Receiver {
+pub(crate) fn receiver(namespace: &Namespace, path: &str) -> Receiver {
     namespace
         .receiver(path, ReceiverOptions::default())
         .expect("a receiver")
 }
 
-pub fn fields(key: Option<&'static str>) -> Fields<'static> {
+pub(crate) fn fields(key: Option<&'static str>) -> Fields<'static> {
     Fields {
         body: Body::Data(BODY),
         partition_key: key,
@@ -68,7 +68,7 @@ pub fn fields(key: Option<&'static str>) -> Fields<'static> {
     }
 }
 
-pub fn key_of(delivery: &Delivery) -> SettleKey {
+pub(crate) fn key_of(delivery: &Delivery) -> SettleKey {
     SettleKey {
         index: delivery.index,
         key: delivery.claimed.key,
@@ -76,13 +76,13 @@ pub fn key_of(delivery: &Delivery) -> SettleKey {
 }
 
 /// The next message, which there is.
-pub fn take(receiver: &Receiver) -> SettleKey {
+pub(crate) fn take(receiver: &Receiver) -> SettleKey {
     let taken = receiver.receive_now(1, WAIT).expect("an open receiver");
     key_of(&taken.expect("what was sent")[0])
 }
 
 /// The next message, completed.
-pub fn complete(receiver: &Receiver) {
+pub(crate) fn complete(receiver: &Receiver) {
     receiver
         .settle(take(receiver), Settlement::Complete, WAIT)
         .expect("a lock that holds");

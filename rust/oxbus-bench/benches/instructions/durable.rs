@@ -9,7 +9,7 @@ use oxbus_model::caps::BATCH_SIZE_BYTES_DEFAULT;
 use crate::bus::{WAIT, durable, ends, fields, take};
 
 /// Messages to one partition, each written before it is acknowledged.
-pub fn send(rounds: usize) {
+pub(crate) fn send(rounds: usize) {
     let namespace = durable();
     let (sender, _receiver) = ends(&namespace, "orders");
     let fields = fields(Some("customer-4711"));
@@ -19,7 +19,7 @@ pub fn send(rounds: usize) {
 }
 
 /// A message is received; in one transaction it is completed and the next one sent.
-pub fn transaction(rounds: usize) {
+pub(crate) fn transaction(rounds: usize) {
     let namespace = durable();
     let (sender, receiver) = ends(&namespace, "orders");
     let fields = fields(Some("customer-4711"));

@@ -14,7 +14,7 @@ use oxbus_model::rules::{FilterSettings, RuleSettings};
 use crate::bus::{NOW, WAIT, complete, ends, fields, in_memory, receiver};
 
 /// A message to a topic with three subscriptions, two of which want it; completed in both.
-pub fn topic(rounds: usize) {
+pub(crate) fn topic(rounds: usize) {
     let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
     let options = TopicOptions {
         support_ordering: false,
@@ -53,7 +53,7 @@ pub fn topic(rounds: usize) {
 }
 
 /// A message of a session is sent; the session is accepted, its message completed, its state set, and it is closed.
-pub fn session(rounds: usize) {
+pub(crate) fn session(rounds: usize) {
     let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
     let settings = QueueSettings {
         requires_session: true,
@@ -86,7 +86,7 @@ pub fn session(rounds: usize) {
 }
 
 /// A message to a queue that forwards, completed in the queue that it comes to.
-pub fn forward(rounds: usize) {
+pub(crate) fn forward(rounds: usize) {
     let namespace = in_memory();
     let settings = QueueSettings {
         forward_to: Some("orders".to_owned()),
@@ -103,7 +103,7 @@ pub fn forward(rounds: usize) {
 }
 
 /// A filter of a rule, from its text.
-pub fn parse(rounds: usize) {
+pub(crate) fn parse(rounds: usize) {
     const TYPICAL: &str = "sys.Label LIKE 'order.%' AND color IN ('red', 'blue') AND quantity > 5";
     for _ in 0..rounds {
         black_box(SqlFilter::parse(black_box(TYPICAL), &[]).expect("a filter"));

@@ -12,7 +12,7 @@ use oxbus_store::{ClaimMode, MessageStore, NewMessage, Record, SlotLog};
 use crate::bus::{BODY, NOW, WAIT, ends, fields, in_memory, key_of};
 
 /// Messages through the store alone: append, claim, complete.
-pub fn store(rounds: usize, batch: usize) {
+pub(crate) fn store(rounds: usize, batch: usize) {
     let log = SlotLog::default();
     let hold = ClaimMode::Lock {
         deadline: Ticks(60_000),
@@ -41,7 +41,7 @@ pub fn store(rounds: usize, batch: usize) {
 }
 
 /// Messages one by one: so many sent, then each received and completed, so many times.
-pub fn queue(rounds: usize, messages: usize, key: Option<&'static str>) {
+pub(crate) fn queue(rounds: usize, messages: usize, key: Option<&'static str>) {
     let namespace = in_memory();
     let (sender, receiver) = ends(&namespace, "orders");
     let fields = fields(key);
@@ -63,7 +63,7 @@ pub fn queue(rounds: usize, messages: usize, key: Option<&'static str>) {
 }
 
 /// The same by the hundred.
-pub fn queue_by_100(rounds: usize) {
+pub(crate) fn queue_by_100(rounds: usize) {
     let namespace = in_memory();
     let (sender, receiver) = ends(&namespace, "orders");
     let fields = fields(None);
@@ -80,7 +80,7 @@ pub fn queue_by_100(rounds: usize) {
 }
 
 /// 32 messages, two from each of 16 partitions: sent in pairs, received, and completed as one list.
-pub fn complete_16_cells(namespace: &Namespace, rounds: usize) {
+pub(crate) fn complete_16_cells(namespace: &Namespace, rounds: usize) {
     let (sender, receiver) = ends(namespace, "orders");
     let fields = fields(None);
     let mut deliveries = Deliveries::new();

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use oxbus_model::caps::{ATTACHED_MS, ATTACHING_MS};
+use oxbus_model::caps::{ATTACH_TIMEOUT_MS, ATTACHED_RETENTION_MS};
 use oxbus_model::{Error, PartitionId, Timestamp};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageError, StageFile, StageHeader, StageNames, stage_path};
@@ -176,7 +176,7 @@ fn remove_expired_files<'a>(
         let number = path
             .file_stem()
             .and_then(|stem| u64::from_str_radix(stem.to_str()?, 16).ok());
-        if number.is_some_and(|number| is_over(begun_at(number), ATTACHING_MS)) {
+        if number.is_some_and(|number| is_over(begun_at(number), ATTACH_TIMEOUT_MS)) {
             disk.remove(path)?;
         }
     }
@@ -185,7 +185,7 @@ fn remove_expired_files<'a>(
         names => names?,
     };
     for name in names {
-        if attached_at(&name).is_some_and(|at| is_over(at, ATTACHED_MS)) {
+        if attached_at(&name).is_some_and(|at| is_over(at, ATTACHED_RETENTION_MS)) {
             disk.remove(&dir.join(name))?;
         }
     }

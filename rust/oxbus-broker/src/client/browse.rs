@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use oxbus_model::caps::PEEK_MESSAGES_MAX;
 use oxbus_model::options::{PeekPolicy, in_range};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Counter, Result, SequenceNumber};
 use oxbus_store::PeekedMessage;
 
@@ -40,7 +40,7 @@ impl Receiver {
         let max = max.min(PEEK_MESSAGES_MAX);
         let moment = self.moment();
         self.entity.tick(moment, wait);
-        let mut next = whole(self.cursor.0.lock());
+        let mut next = ignore_poison(self.cursor.0.lock());
         next.resize(usize::from(self.entity.partitions()), Counter::FIRST);
         let mut found = match from {
             Some(from) => self.browse_upwards(max, from),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use oxbus_log::event;
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Moment, Result, SequenceNumber};
 use oxbus_store::{NewMessage, Outcome, Wait};
 
@@ -224,7 +224,7 @@ fn commit_at(
     drop(reserved);
     drop(sessions);
     for (known, reported) in numbers {
-        *whole(known.lock()) = reported;
+        *ignore_poison(known.lock()) = reported;
     }
     for sent in &work.sends {
         sent.entity.touch(moment.now);

@@ -2,7 +2,7 @@
 //! Fetching deferred messages by number (B-276 … B-287). One whose time is over stays until somebody asks for it, and is
 //! dropped or dead-lettered then (B-255).
 
-use oxbus_model::caps::DEFERRED_TAKE_MAX;
+use oxbus_model::caps::DEFERRED_RECEIVE_MAX;
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SequenceNumber, Timestamp};
@@ -71,7 +71,7 @@ impl Receiver {
         // The fetch is charged once the journal says so.
         let fetch_mode = if is_durable { REMOVAL_LOCK } else { claim_mode };
         cell.store(self.sub_queue)
-            .lock_deferred(&counters, fetch_mode, moment.now, moment.ticks, &mut claims)
+            .lock_deferred(&counters, fetch_mode, moment.now, &mut claims)
             .map_err(|counter| {
                 self.end_found_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))
@@ -122,7 +122,7 @@ impl Receiver {
                     "the number of deferred messages taken at once",
                     count as u64,
                     1,
-                    DEFERRED_TAKE_MAX as u64,
+                    DEFERRED_RECEIVE_MAX as u64,
                     "messages",
                 )?;
                 Ok(self.removal_mode())

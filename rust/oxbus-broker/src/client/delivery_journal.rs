@@ -9,7 +9,7 @@
 
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
 use oxbus_model::options::{Durability, LockPolicy, ReceiveMode};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, Moment, Result, SequenceNumber, Ticks, Timestamp};
 use oxbus_store::Wait;
 
@@ -204,7 +204,7 @@ impl Receiver {
         let Some(failure) = failure else { return Ok(()) };
         if brought {
             if self.removes_on_receive() && failure.has_unknown_effect() {
-                *whole(self.unreported.lock()) = Some(failure);
+                *ignore_poison(self.unreported.lock()) = Some(failure);
             }
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl Receiver {
         if !self.removes_on_receive() || !self.entity.core().is_durable() {
             return Ok(());
         }
-        let unreported = whole(self.unreported.lock()).take();
+        let unreported = ignore_poison(self.unreported.lock()).take();
         match unreported {
             Some(failure) if !self.all_serve(failure.cells) => Err(failure.into_error()),
             _ => Ok(()),

@@ -179,7 +179,7 @@ impl Receiver {
                 continue;
             }
             let claim_mode = self.mode_for_caller(moment.ticks);
-            if let Some(key) = store.hand_out(claimed.key, claim_mode) {
+            if let Some(key) = store.deliver_cached(claimed.key, claim_mode) {
                 claimed.key = key;
                 if let ClaimMode::Lock { deadline } = claim_mode {
                     claimed.deadline = deadline;

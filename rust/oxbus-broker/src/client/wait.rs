@@ -132,7 +132,7 @@ mod tests {
     use std::time::Duration;
 
     use oxbus_model::message::{Body, Fields};
-    use oxbus_model::sync::whole;
+    use oxbus_model::sync::ignore_poison;
     use oxbus_store::Wait;
 
     use super::{WaitOptions, WaitSource, WaitStep, step};
@@ -286,7 +286,7 @@ mod tests {
         let callback = {
             let called = Arc::clone(&called);
             Arc::new(move || {
-                *whole(called.0.lock()) = true;
+                *ignore_poison(called.0.lock()) = true;
                 called.1.notify_one();
             })
         };
@@ -297,7 +297,7 @@ mod tests {
         };
         assert!(waiting.sleep_max.is_some(), "a lock may end without a notification");
         send(&namespace);
-        let called = whole(called.1.wait_while(whole(called.0.lock()), |called| !*called));
+        let called = ignore_poison(called.1.wait_while(ignore_poison(called.0.lock()), |called| !*called));
         assert!(*called);
         let stepped = step(&receiver, Some(waiting), &FOREVER, None, look).expect("no fault");
         assert!(matches!(stepped, WaitStep::Found(_)));

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Clock, Moment, Ticks, Timestamp};
 
 /// A callback for each advance.
@@ -32,7 +32,7 @@ impl ManualClock {
     pub fn advance(&self, ms: u64) {
         self.elapsed_ms.fetch_add(ms, Ordering::SeqCst);
         let live: Vec<Arc<dyn Fn() + Send + Sync>> = {
-            let mut listeners = whole(self.listeners.lock());
+            let mut listeners = ignore_poison(self.listeners.lock());
             listeners.retain(|listener| listener.strong_count() > 0);
             listeners.iter().filter_map(Weak::upgrade).collect()
         };
@@ -43,7 +43,7 @@ impl ManualClock {
 
     /// Calls `wake` at each advance while the caller keeps it alive.
     pub fn on_advance(&self, wake: &Arc<dyn Fn() + Send + Sync>) {
-        whole(self.listeners.lock()).push(Arc::downgrade(wake));
+        ignore_poison(self.listeners.lock()).push(Arc::downgrade(wake));
     }
 }
 

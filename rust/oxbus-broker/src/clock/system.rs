@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, Source, Ticks, Timestamp};
+use oxbus_model::{Clock, Error, ErrorKind, Moment, Result, SharedError, Ticks, Timestamp};
 use oxbus_store::Wait;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
@@ -138,7 +138,7 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     getrandom::fill(&mut bytes).map_err(|error| {
         let detail = format!("the operating system returned no random bytes; try again: {error}");
         let source = error.raw_os_error().map(std::io::Error::from_raw_os_error);
-        Error::new(ErrorKind::ServerBusy, detail).with_shared_source(source.map(|it| Arc::new(it) as Source))
+        Error::new(ErrorKind::ServerBusy, detail).with_shared_source(source.map(|it| Arc::new(it) as SharedError))
     })?;
     Ok(bytes)
 }

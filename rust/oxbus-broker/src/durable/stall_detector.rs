@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_log::event;
-use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_SUSPECT_MS};
+use oxbus_model::caps::{CALL_MS_DEFAULT, STORE_ANSWER_MS_MAX, STORE_STALLED_MS};
 
 use super::upkeep::{CHECK_INTERVAL, UpkeepTarget};
 use crate::shard::{FaultReason, PartitionFault, Shard};
@@ -34,7 +34,7 @@ impl StallDetector {
         let Some(log) = target.log(shard) else { return };
         let (begun, ended) = log.disk_operations();
         if begun == ended || ended != self.ended {
-            if self.stalled_for(STORE_SUSPECT_MS) {
+            if self.stalled_for(STORE_STALLED_MS) {
                 let silent_ms = self.stalled_ms();
                 event!(DISK_ANSWERS, partition = shard.id().0, silent_ms);
             }
@@ -49,7 +49,7 @@ impl StallDetector {
         self.checks += 1;
         let has_just_reached =
             |ms| CHECK_INTERVAL * (self.checks - 1) < Duration::from_millis(ms) && self.stalled_for(ms);
-        if has_just_reached(STORE_SUSPECT_MS) {
+        if has_just_reached(STORE_STALLED_MS) {
             log.set_stalled(true);
             event!(DISK_STALLED, partition = shard.id().0, silent_ms = self.stalled_ms());
         }

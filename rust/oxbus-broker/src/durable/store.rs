@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use oxbus_model::options::Durability;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, IdentityKey, Result};
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{Catalog, FileLog, FileLogOptions, Flusher, Owner};
@@ -54,7 +54,7 @@ pub struct Stores {
 
 /// Locks a mutex of this file. Each guards a value that is replaced after the disk has it, so it is valid after a panic.
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    whole(mutex.lock())
+    ignore_poison(mutex.lock())
 }
 
 impl ShardStore {

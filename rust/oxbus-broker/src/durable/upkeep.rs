@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::file::FileLog;
 
 use super::compaction::{Compaction, snapshot_deadline};
@@ -156,7 +156,7 @@ impl Drop for Upkeep {
 
 impl UpkeepSignal {
     fn state(&self) -> MutexGuard<'_, UpkeepRequests> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     fn run<W: Copy>(
@@ -183,7 +183,7 @@ impl UpkeepSignal {
     fn pause(&self, is_notified: bool) -> bool {
         let goes_on = |requests: &mut UpkeepRequests| !(requests.stop || (is_notified && requests.check));
         let waited = self.changed.wait_timeout_while(self.state(), CHECK_INTERVAL, goes_on);
-        let (mut requests, _) = whole(waited);
+        let (mut requests, _) = ignore_poison(waited);
         if is_notified {
             requests.check = false;
         }

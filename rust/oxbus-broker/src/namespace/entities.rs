@@ -38,7 +38,7 @@ impl Namespace {
         inner.core.check_open()?;
         let plan = inner.core.plan();
         let kind = role.kind();
-        if kind.is_sent_to() {
+        if kind.accepts_sends() {
             plan.complete(&mut settings);
         }
         settings.check()?;
@@ -75,8 +75,8 @@ impl Namespace {
             );
             return Err(Error::new(ErrorKind::EntityAlreadyExists, detail));
         }
-        if kind.is_sent_to() {
-            let counted = entities.values().filter(|entity| entity.kind().is_sent_to());
+        if kind.accepts_sends() {
+            let counted = entities.values().filter(|entity| entity.kind().accepts_sends());
             let partitioned = counted.clone().filter(|entity| entity.is_partitioned()).count();
             plan.check_count(counted.count(), partitioned, settings.enable_partitioning)?;
         }
@@ -283,7 +283,7 @@ fn check_destinations(
     for (option, path) in options {
         let Some(path) = path else { continue };
         let key = EntityName::key_of(path);
-        let is_there = entities.get(&key).is_some_and(|entity| entity.kind().is_sent_to());
+        let is_there = entities.get(&key).is_some_and(|entity| entity.kind().accepts_sends());
         if is_there || made.is_some_and(|made| made.key() == key) {
             continue;
         }

@@ -9,7 +9,7 @@ use oxbus_model::caps::DURATION_MS_NEVER;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{EntityStatus, QueueSettings};
 use oxbus_model::rules::RuleSettings;
-use oxbus_model::tier::Plan;
+use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Result, Timestamp};
 
 use super::Namespace;
@@ -97,7 +97,13 @@ struct EntityDraft {
 }
 
 impl EntityDraft {
-    fn apply(&mut self, option: EntityOption, plan: Plan, now: Timestamp, randomness: &Randomness) -> Result<()> {
+    fn apply(
+        &mut self,
+        option: EntityOption,
+        plan: ServicePlan,
+        now: Timestamp,
+        randomness: &Randomness,
+    ) -> Result<()> {
         let it = &mut self.settings;
         let unless_never = |ms: u64| (ms < DURATION_MS_NEVER).then_some(ms);
         let unless_empty = |path: String| Some(path).filter(|path| !path.is_empty());

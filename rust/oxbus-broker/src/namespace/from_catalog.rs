@@ -5,9 +5,9 @@ use oxbus_store::Wait;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use oxbus_model::caps::TAKING_OVER_THREADS;
+use oxbus_model::caps::TAKE_OVER_THREADS;
 use oxbus_model::name::{EntityName, SubQueue};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use super::inner::Inner;
@@ -48,7 +48,7 @@ impl Inner {
         })?;
         let entity = Entity::new(
             &self.core,
-            EntityName::of_catalog(&entry.name)?,
+            EntityName::from_catalog(&entry.name)?,
             entry.settings.clone(),
             kind,
             self.shards_of(&entry.settings, entry.home),
@@ -101,13 +101,13 @@ impl Inner {
         let left = Mutex::new(BTreeMap::new());
         let take = |shard: &&Arc<Shard>, wait: &Wait<'_>| {
             let waiting = bulk_load::take_over(stores, shard.id(), entity, self.opened_at, wait);
-            let mut left = whole(left.lock());
+            let mut left = ignore_poison(left.lock());
             left.insert(shard.id(), waiting);
             Ok(())
         };
         // A failed take-over does not fail the open; the next open tries again.
-        let _ = parallel::for_each(&serving, TAKING_OVER_THREADS, &Wait::FOREVER, take);
-        let left = whole(left.into_inner());
+        let _ = parallel::for_each(&serving, TAKE_OVER_THREADS, &Wait::FOREVER, take);
+        let left = ignore_poison(left.into_inner());
         stores.set_waiting_loads(left.into_values().flatten().collect());
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_log::event;
-use oxbus_model::caps::STORE_SUSPECT_MS;
+use oxbus_model::caps::STORE_STALLED_MS;
 use oxbus_model::{Error, ErrorKind, PartitionId, Result};
 use oxbus_store::Wait;
 use oxbus_store::injected::DiskFault;
@@ -103,7 +103,7 @@ impl Namespace {
         if let Some(store) = self.stores().and_then(|stores| stores.shard(partition.0)) {
             store.injection().end();
             // A stalled disk call returns now. Until then the disk would still seem stalled.
-            let deadline = Deadline::after(Some(Duration::from_millis(STORE_SUSPECT_MS)));
+            let deadline = Deadline::after(Some(Duration::from_millis(STORE_STALLED_MS)));
             while store.log().is_disk_busy() && !deadline.is_over() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, PeekPolicy};
-use oxbus_model::tier::Plan;
+use oxbus_model::tier::ServicePlan;
 use oxbus_model::{Clock, Error, ErrorKind, Result, Timestamp};
 
 pub use self::entity_options::{AuthorizationRuleUpdate, EntityOption};
@@ -46,7 +46,7 @@ pub struct NamespaceOptions {
     /// Where a browse without a sequence number begins.
     pub peek_policy: PeekPolicy,
     /// Tier and profile.
-    pub plan: Plan,
+    pub plan: ServicePlan,
     /// Memory limit of the messages, in bytes; `None` for no limit.
     pub memory_limit_bytes: Option<u64>,
     /// Messages found at open stay on disk until they are read. Suits a process that reads each message once or never.
@@ -84,7 +84,7 @@ impl Namespace {
     }
 
     /// Tier and profile.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> ServicePlan {
         self.inner.core.plan()
     }
 

@@ -246,7 +246,7 @@ fn no_rule((topic, subscription): (&str, &str), name: &str) -> Error {
 /// Compiles a rule; the error names the invalid part.
 fn compile(rule: &RuleSettings) -> Result<CompiledRule> {
     if rule.name != DEFAULT_RULE {
-        EntityName::check_part(&rule.name)?;
+        EntityName::check_segment(&rule.name)?;
     }
     let compiled = CompiledRule::new(rule.clone());
     compiled.map_err(|error| Error::new(ErrorKind::InvalidRule, error.detail()))

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Counter, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::{MessagePhase, Record, Wait};
 
@@ -43,7 +43,7 @@ struct ActivationGuard<'a>(Option<&'a ActivationLock>);
 
 impl ActivationLock {
     fn guard(&self) -> MutexGuard<'_, ActivationLockState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     /// Takes the lock; `None` if another thread holds it, which then also activates what is due at `now`.
@@ -66,7 +66,7 @@ impl ActivationLock {
                 return Err(Error::new(ErrorKind::Timeout, detail));
             }
             let woken = self.released.wait_timeout(state, POLL_INTERVAL);
-            state = whole(woken).0;
+            state = ignore_poison(woken).0;
         }
         Ok(())
     }

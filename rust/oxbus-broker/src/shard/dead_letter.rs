@@ -73,8 +73,8 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.has_ready())
     }
 
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        self.with(|store| store.hand_out(key, hold))
+    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+        self.with(|store| store.deliver_cached(key, hold))
     }
 
     fn release_cached(&self, keys: &[LockKey]) -> usize {
@@ -110,10 +110,9 @@ impl MessageStore for DeadLetters {
         counters: &[Counter],
         hold: ClaimMode,
         _: Timestamp,
-        ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), ticks, out))
+        self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), out))
     }
 
     fn take_expired(&self, _: &[Counter], _: Timestamp, _: &mut Vec<RemovedMessage>) {}
@@ -134,7 +133,7 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.counts())
     }
 
-    fn count_left(&self) -> u64 {
+    fn approximate_count(&self) -> u64 {
         self.with(|store| store.len() as u64)
     }
 

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::ShardHealth;
 
@@ -52,7 +52,7 @@ impl<T> Guarded<T> {
     /// Locks the state of the shard with this health.
     #[inline]
     pub fn lock<'a>(&'a self, health: &'a ShardHealth) -> StateGuard<'a, T> {
-        self.guard(whole(self.0.lock()), health)
+        self.guard(ignore_poison(self.0.lock()), health)
     }
 
     /// Locks without waiting; `None` if another thread holds the lock.
@@ -77,7 +77,7 @@ impl<T> Guarded<T> {
 impl<T: Clone> Guarded<T> {
     /// A clone of the state. A panic in it does no harm, because nothing is changed.
     pub fn get_cloned(&self) -> T {
-        whole(self.0.lock()).clone()
+        ignore_poison(self.0.lock()).clone()
     }
 }
 
@@ -102,7 +102,7 @@ impl<T> StateGuard<'_, T> {
     #[must_use]
     pub fn wait_timeout(self, condition: &Condvar, longest: Duration) -> Self {
         let Self { state, watch } = self;
-        let (state, _) = whole(condition.wait_timeout(state, longest));
+        let (state, _) = ignore_poison(condition.wait_timeout(state, longest));
         Self { state, watch }
     }
 }
@@ -124,7 +124,7 @@ impl SnapshotBarrier {
     /// Begins a write to the shard with this health.
     pub fn enter<'a>(&'a self, health: &'a ShardHealth) -> BarrierGuard<'a> {
         BarrierGuard {
-            _shared: whole(self.0.read()),
+            _shared: ignore_poison(self.0.read()),
             health,
             was_panicking: std::thread::panicking(),
         }
@@ -132,7 +132,7 @@ impl SnapshotBarrier {
 
     /// Waits until no write is in progress and blocks new ones until the guard is dropped.
     pub fn wait_until_idle(&self) -> RwLockWriteGuard<'_, ()> {
-        whole(self.0.write())
+        ignore_poison(self.0.write())
     }
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use oxbus_log::event;
 use oxbus_model::caps::OPERATIONS_IN_FLIGHT_MAX;
-use oxbus_model::sync::whole;
-use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, Source};
+use oxbus_model::sync::ignore_poison;
+use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result, SharedError};
 use oxbus_store::Wait;
 
 use super::fault::PartitionFault;
@@ -47,12 +47,12 @@ pub struct FaultReason {
     /// Empty if the fault's default text is enough.
     text: String,
     /// The error that caused it.
-    source: Option<Source>,
+    source: Option<SharedError>,
 }
 
 impl FaultReason {
     /// A reason with the error that caused it, if any.
-    pub fn of(text: String, source: Option<Source>) -> Self {
+    pub fn of(text: String, source: Option<SharedError>) -> Self {
         Self { text, source }
     }
 }
@@ -218,7 +218,7 @@ impl ShardHealth {
     }
 
     fn lock_reason(&self) -> MutexGuard<'_, FaultReason> {
-        whole(self.reason.lock())
+        ignore_poison(self.reason.lock())
     }
 
     /// The current fault; does not count as an operation.
@@ -242,7 +242,7 @@ impl ShardHealth {
     }
 
     /// The error that caused the fault.
-    pub(crate) fn source(&self) -> Option<Source> {
+    pub(crate) fn source(&self) -> Option<SharedError> {
         self.lock_reason().source.clone()
     }
 
@@ -303,7 +303,7 @@ impl ShardHealth {
                 return Err(self.refuse_send(PartitionFault::Silent, partition));
             }
             let waited = self.ended.wait_timeout(guard, POLL_INTERVAL);
-            drop(whole(waited));
+            drop(ignore_poison(waited));
             // Without the guard: `is_over` may call Python.
             if wait.is_over() {
                 let detail = format!(

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use oxbus_model::Counter;
-use oxbus_model::caps::{NUMBERS_AHEAD, NUMBERS_LOW};
+use oxbus_model::caps::{RESERVED_NUMBERS, RESERVED_NUMBERS_LOW};
 use oxbus_store::shard_log::Lsn;
 
 /// What the journal knows about the numbers of a cell.
@@ -53,7 +53,7 @@ impl SequenceHighWaterMark {
         let recorded = self.recorded.load(Ordering::Relaxed);
         let (low, ahead) = match reserve {
             NumberReserve::Exact => (0, 0),
-            NumberReserve::Ahead => (NUMBERS_LOW, NUMBERS_AHEAD),
+            NumberReserve::Ahead => (RESERVED_NUMBERS_LOW, RESERVED_NUMBERS),
         };
         (recorded < end + low).then_some(Counter(end + ahead))
     }
@@ -92,7 +92,7 @@ mod tests {
         let next_mark = mark.next_mark(*next, NumberReserve::Ahead);
         mark.advance(*next, next_mark, Lsn(lsn));
         assert!(mark.recorded().0 >= *next, "the journal knows the numbers of the entry");
-        assert!(mark.recorded().0 <= *next + NUMBERS_AHEAD, "but not too many");
+        assert!(mark.recorded().0 <= *next + RESERVED_NUMBERS, "but not too many");
         next_mark.is_some()
     }
 
@@ -111,7 +111,7 @@ mod tests {
         assert!(use_numbers(&mark, &mut next, 10_000, 4));
         assert_eq!(mark.covered_at(), Lsn(3));
         // More numbers than the reserve.
-        assert!(use_numbers(&mark, &mut next, NUMBERS_AHEAD + 1, 5));
+        assert!(use_numbers(&mark, &mut next, RESERVED_NUMBERS + 1, 5));
         assert_eq!(mark.covered_at(), Lsn(5));
     }
 

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use oxbus_log::event;
 use oxbus_model::options::Durability;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, PartitionId, Result};
 use oxbus_store::shard_log::AppendError;
 use oxbus_store::{OrderedStore, Wait};
@@ -151,7 +151,7 @@ impl Shard {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
-            let _saved = whole(self.snapshot_mutex.lock());
+            let _saved = ignore_poison(self.snapshot_mutex.lock());
         }
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use oxbus_model::Timestamp;
-use oxbus_model::caps::SINK_MS;
+use oxbus_model::caps::SINK_RETENTION_MS;
 
 use super::Shard;
 use super::guarded::StateGuard;
@@ -47,7 +47,7 @@ impl Shard {
     /// Forgets sinks that have not committed for a long time.
     pub(crate) fn forget_sinks(&self, now: Timestamp) {
         self.sinks()
-            .retain(|_, intent| !intent.is_done || intent.at.plus_ms(SINK_MS) > now);
+            .retain(|_, intent| !intent.is_done || intent.at.plus_ms(SINK_RETENTION_MS) > now);
     }
 
     /// Replaces the intent of a sink.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Counter, Effect, Error, ErrorKind, Identity, Result, Timestamp};
 use oxbus_store::extent::CHECKSUM_BYTES;
 use oxbus_store::shard_log::{Chunk, Chunks, Level, Lsn, ShardLog};
@@ -57,7 +57,7 @@ impl Shard {
     /// no more numbers will be assigned, so the next open continues without a gap.
     pub fn write_snapshot<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        let _snapshot_guard = whole(self.snapshot_mutex.lock());
+        let _snapshot_guard = ignore_poison(self.snapshot_mutex.lock());
         if self.is_closed() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Shard {
         new_log: impl FnOnce(Chunks<'_>) -> io::Result<Arc<dyn ShardLog>>,
     ) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
-        let _snapshot_guard = whole(self.snapshot_mutex.lock());
+        let _snapshot_guard = ignore_poison(self.snapshot_mutex.lock());
         if self.is_closed() || !is_needed() {
             return Ok(());
         }

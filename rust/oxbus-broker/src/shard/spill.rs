@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use oxbus_model::options::Durability;
-use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, Source};
+use oxbus_model::{Counter, Effect, Error, ErrorKind, Result, SharedError};
 use oxbus_store::extent::ExtentLocation;
 use oxbus_store::{CoalescingReader, Record, StoredRecord, Wait};
 
@@ -57,7 +57,7 @@ impl Shard {
             io::ErrorKind::InvalidData => PartitionFault::Damaged,
             _ => PartitionFault::Failed,
         };
-        let source: Source = Arc::new(error);
+        let source: SharedError = Arc::new(error);
         self.health
             .fail(fault, FaultReason::of(reason.clone(), Some(Arc::clone(&source))));
         let detail = format!("{reason}; check the disk, then open the namespace again or salvage it: partition={id}");
@@ -109,7 +109,7 @@ impl CellState {
             ..
         } in synced
         {
-            self.dead_letters.leave_on_disk(counter, &record, location);
+            self.dead_letters.spill(counter, &record, location);
         }
         !self.unspilled.is_empty()
     }

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use oxbus_model::varint::{self, Reader};
-use oxbus_model::{Error, ErrorKind, Result, Source};
+use oxbus_model::varint::{self, VarintReader};
+use oxbus_model::{Error, ErrorKind, Result, SharedError};
 use oxbus_store::Record;
 use oxbus_store::disk::Disk;
 use oxbus_store::file::{StageError, StageFile, StageRun};
@@ -26,7 +26,7 @@ pub(super) enum StageContent {
         /// The reason, in words.
         why: String,
         /// The error.
-        source: Source,
+        source: SharedError,
         /// The number of the file.
         number: u64,
     },
@@ -129,7 +129,7 @@ pub(super) fn encode(row: &EncodedMessage, out: &mut Vec<u8>) {
 
 /// Decodes the rows of a payload into `out`; `None` when they are not messages.
 pub(crate) fn rows_of(rows: u32, payload: &[u8], out: &mut Vec<EncodedMessage>) -> Option<()> {
-    let mut rest = Reader(payload);
+    let mut rest = VarintReader(payload);
     out.reserve(rows as usize);
     for _ in 0..rows {
         out.push(EncodedMessage::of_record(Record::from_slice(rest.bytes()?)).ok()?);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use oxbus_model::caps::{ATTACHED_BYTES_MAX, PUBLISHING_THREADS, STORE_SUSPECT_MS};
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, PUBLISHING_THREADS, STORE_STALLED_MS};
 use oxbus_model::options::Durability;
 use oxbus_model::{Error, ErrorKind, Result};
 
@@ -230,7 +230,7 @@ impl StageRegistry {
     /// tried before the fault ended.
     pub(crate) fn resume_waiting(&self, wait: &Wait<'_>) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
-        with_timeout(STORE_SUSPECT_MS, wait, |wait| {
+        with_timeout(STORE_STALLED_MS, wait, |wait| {
             for sink in unpublished {
                 if let Ok(_guard) = self.lock_sink(&sink, wait) {
                     // A failure is retried by the next call.

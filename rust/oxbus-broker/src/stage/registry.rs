@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_MS};
+use oxbus_model::caps::{ATTACHED_BYTES_MAX, STAGE_ID_CHARS_MAX, STAGE_RETENTION_MS};
 use oxbus_model::hash::partition_of;
 use oxbus_model::options::Durability;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result, Timestamp};
 use oxbus_store::Wait;
 use oxbus_store::disk::Disk;
@@ -182,7 +182,7 @@ impl StageRegistry {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, StageTable> {
-        whole(self.table.lock())
+        ignore_poison(self.table.lock())
     }
 
     /// The last intent of each sink.
@@ -214,7 +214,7 @@ impl StageRegistry {
             }
             let table = self.table();
             let waited = self.sink_unlocked.wait_timeout(table, POLL_INTERVAL);
-            drop(whole(waited));
+            drop(ignore_poison(waited));
             // Without the guard: the wait's callback may call Python.
             if wait.is_over() {
                 let detail = format!(
@@ -291,7 +291,7 @@ impl StageRegistry {
         let now = self.core.clock().now();
         let over: Vec<String> = {
             let table = self.table();
-            let is_over = |stage: &Stage| stage.created_at.plus_ms(STAGE_MS) <= now && self.is_free(stage);
+            let is_over = |stage: &Stage| stage.created_at.plus_ms(STAGE_RETENTION_MS) <= now && self.is_free(stage);
             let over = table.stages.iter().filter(|(_, stage)| is_over(stage));
             over.map(|(id, _)| id.clone()).collect()
         };
@@ -455,7 +455,7 @@ impl Stage {
             id: id.to_owned(),
             entity: String::new(),
             created_at: self.created_at,
-            expires_at: self.created_at.plus_ms(STAGE_MS),
+            expires_at: self.created_at.plus_ms(STAGE_RETENTION_MS),
             rows,
             bytes,
             state,

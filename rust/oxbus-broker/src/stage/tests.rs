@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use oxbus_model::caps::ATTACHED_MS;
+use oxbus_model::caps::ATTACHED_RETENTION_MS;
 use oxbus_model::message::{Body, Fields};
 use oxbus_model::options::{Durability, QueueSettings};
 use oxbus_model::{ErrorKind, Timestamp};
@@ -297,7 +297,7 @@ fn a_batch_is_published_once_although_partitions_forget_earlier_loads() {
     let left = disk.after_kill();
     drop((stages, queue, namespace));
     // Names of attached loads of this age are forgotten.
-    let namespace = open_at(&left, Timestamp(START.0 + ATTACHED_MS + 1));
+    let namespace = open_at(&left, Timestamp(START.0 + ATTACHED_RETENTION_MS + 1));
     let mut found = numbers(&namespace);
     found.sort_unstable();
     assert_eq!(found, [0, 1, 2, 3]);

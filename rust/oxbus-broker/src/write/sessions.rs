@@ -103,7 +103,7 @@ impl Cell {
     /// Removes claimed messages from the store.
     fn remove_claimed(&self, messages: Vec<ClaimedMessage>) -> Vec<RemovedMessage> {
         let remove_claimed = |message: ClaimedMessage| {
-            self.main.hand_out(message.key, ClaimMode::Take)?;
+            self.main.deliver_cached(message.key, ClaimMode::Take)?;
             Some(RemovedMessage {
                 counter: message.key.counter,
                 record: message.record,
@@ -176,7 +176,7 @@ impl Cell {
                 break;
             };
             // A purge may have removed it.
-            let Some(key) = self.main.hand_out(message.key, take.hold) else {
+            let Some(key) = self.main.deliver_cached(message.key, take.hold) else {
                 continue;
             };
             message.key = key;

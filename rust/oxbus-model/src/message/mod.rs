@@ -28,7 +28,7 @@ pub use properties::{Properties, PropertiesBuilder, Raw, Value};
 pub use sections::BodyKind;
 
 use crate::caps::KEY_CHARS_MAX;
-use crate::varint::{self, Reader};
+use crate::varint::{self, VarintReader};
 use crate::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
 const FORMAT: u8 = 1;
@@ -317,7 +317,7 @@ impl<'a> Fields<'a> {
         }
         let (presence, rest) = rest.split_first_chunk::<2>()?;
         let presence = u16::from_le_bytes(*presence);
-        let mut reader = Reader(rest);
+        let mut reader = VarintReader(rest);
         let mut fields = Self::default();
         if presence & 1 != 0 {
             let id = reader.take(AssignedId::LEN as u64)?;
@@ -339,7 +339,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Everything that only some messages have.
-    fn read_details(&mut self, presence: u16, reader: &mut Reader<'a>) -> Option<()> {
+    fn read_details(&mut self, presence: u16, reader: &mut VarintReader<'a>) -> Option<()> {
         let has = |bit: u32| presence & (1 << bit) != 0;
         if has(1) {
             self.message_id = Some(MessageId::Given(reader.text()?));

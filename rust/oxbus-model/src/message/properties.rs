@@ -9,7 +9,7 @@
 //! Keys are unique; the order is that of insertion.
 
 use super::sections::nearest;
-use crate::varint::{self, Reader};
+use crate::varint::{self, VarintReader};
 
 /// A property value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +60,7 @@ pub struct Properties<'a>(&'a [u8]);
 impl<'a> Properties<'a> {
     /// Checks the bytes; `None` when they are not what [`PropertiesBuilder`] writes.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
+        let mut reader = VarintReader(bytes);
         while !reader.0.is_empty() {
             entry(&mut reader)?;
         }
@@ -79,7 +79,7 @@ impl<'a> Properties<'a> {
 
     /// Key and value as they are kept, in order of insertion.
     pub fn entries(self) -> impl Iterator<Item = (&'a str, Raw<'a>)> {
-        let mut reader = Reader(self.0);
+        let mut reader = VarintReader(self.0);
         std::iter::from_fn(move || entry(&mut reader))
     }
 
@@ -89,7 +89,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-fn entry<'a>(reader: &mut Reader<'a>) -> Option<(&'a str, Raw<'a>)> {
+fn entry<'a>(reader: &mut VarintReader<'a>) -> Option<(&'a str, Raw<'a>)> {
     let key = reader.text()?;
     let kind = reader.take(1)?[0];
     let mut eight = || reader.take(8)?.try_into().ok();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `send_arrow`: rows of a table as messages.
+//! `send_arrow`: sends the rows of a table as messages.
 
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
-use oxbus_arrow::{Columns, NotSent, Outgoing, Putting};
+use oxbus_arrow::{InputColumns, RowSendError, RowSender, StageBuilder};
 use oxbus_broker::{Sender, Stages};
 use oxbus_model::Result;
 use pyo3::exceptions::PyValueError;
@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use super::capsule::import;
-use crate::error::{OrRaise, named_with, raise};
+use crate::error::{OrRaise, exception_with, raise};
 use crate::ids;
 use crate::waiting;
 
-/// The columns of an Arrow object.
-pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<Columns>> {
+/// Reads the columns of an Arrow object.
+pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
     let Some(imported) = import(data)? else {
         let name = data.get_type().name()?;
         return Err(pyo3::exceptions::PyTypeError::new_err(format!(
@@ -31,17 +31,17 @@ pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<Columns>> {
     }
     let mut chunks = Vec::with_capacity(imported.chunks.len());
     for chunk in &imported.chunks {
-        chunks.push(Columns::read(chunk.as_struct()).or_raise()?);
+        chunks.push(InputColumns::read(chunk.as_struct()).or_raise()?);
     }
     Ok(chunks)
 }
 
-/// Stores the rows of an Arrow object. Partition id → rows stored.
+/// Sends the rows of an Arrow object. Returns the number of rows stored per partition id.
 pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = data.py();
     let chunks = read(data)?;
-    let sent = waiting::outside(py, |wait| {
-        encode(Outgoing::new(sender, ids::first_of)?, &chunks).map(|rows| rows.send(wait))
+    let sent = waiting::run_detached(py, |wait| {
+        encode(RowSender::new(sender, ids::first_of)?, &chunks).map(|rows| rows.send(wait))
     });
     sent?
         .or_raise()?
@@ -50,37 +50,37 @@ pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<B
 }
 
 /// The exception of a send that did not store all rows.
-pub(crate) fn not_sent(py: Python<'_>, failed: NotSent) -> PyErr {
+pub(crate) fn not_sent(py: Python<'_>, failed: RowSendError) -> PyErr {
     match failed {
-        NotSent::Nothing(error) => raise(&error),
-        NotSent::Part {
+        RowSendError::NothingStored(error) => raise(&error),
+        RowSendError::PartlyStored {
             detail,
             effect,
             rows,
             stored,
-        } => named_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
+        } => exception_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),
     }
 }
 
-fn encode<'a>(mut outgoing: Outgoing<&'a Sender>, chunks: &[Columns]) -> Result<Outgoing<&'a Sender>> {
+fn encode<'a>(mut rows: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
     for chunk in chunks {
-        outgoing.push(chunk)?;
+        rows.push(chunk)?;
     }
-    Ok(outgoing)
+    Ok(rows)
 }
 
-/// Puts the rows of an Arrow object aside under an id; how many.
+/// Stages the rows of an Arrow object under an id and returns their number.
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
-    let staged = waiting::outside(data.py(), |_| {
-        let mut putting = Putting::new(stages.begin(entity, id)?, ids::first_of);
+    let staged = waiting::run_detached(data.py(), |_| {
+        let mut stage = StageBuilder::new(stages.begin(entity, id)?, ids::first_of);
         for chunk in &chunks {
-            putting.push(chunk)?;
+            stage.push(chunk)?;
         }
-        putting.finish()
+        stage.finish()
     });
     staged?.or_raise()
 }

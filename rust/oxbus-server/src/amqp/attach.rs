@@ -4,9 +4,9 @@
 use oxbus_store::Wait;
 use std::sync::Arc;
 
-use oxbus_amqp::codec::{Map, Value};
-use oxbus_amqp::engine::{Accept, AttachRequest, LinkId};
-use oxbus_amqp::performative::{Attach, Fault, Role, SenderSettleMode, Source, Target, condition};
+use oxbus_amqp::codec::{AmqpValue, Map};
+use oxbus_amqp::engine::{AttachRequest, AttachResponse, LinkId};
+use oxbus_amqp::performative::{AmqpError, Attach, Role, SenderSettleMode, Source, Target, condition};
 use oxbus_broker::ReceiverOptions;
 use oxbus_broker::client::{SessionSelector, SettleKey};
 use oxbus_model::authorization::AccessRight;
@@ -26,8 +26,8 @@ use super::settle::settle_all;
 use crate::front::Context;
 use crate::sas::{AccessDenied, DenialReason, log_missing_entity};
 
-fn attach_fault(condition: &'static str, text: impl Into<String>) -> Fault {
-    Fault::new(condition, text.into())
+fn attach_fault(condition: &'static str, text: impl Into<String>) -> AmqpError {
+    AmqpError::new(condition, text.into())
 }
 
 impl AmqpConnection {
@@ -101,7 +101,7 @@ impl AmqpConnection {
     }
 
     /// The kind of the link, from its source and target.
-    fn kind(attach: &Attach) -> Result<LinkKind, Fault> {
+    fn kind(attach: &Attach) -> Result<LinkKind, AmqpError> {
         if let Some(Target::Coordinator(_)) = attach.target.as_deref() {
             return match attach.role {
                 Role::Sender => Ok(LinkKind::Coordinator),
@@ -140,7 +140,7 @@ impl AmqpConnection {
     }
 
     /// Answers the attach once its entity is open, or refuses it.
-    pub(super) fn opened(&mut self, id: LinkId, opened: Result<LinkEndpoint, Fault>) {
+    pub(super) fn opened(&mut self, id: LinkId, opened: Result<LinkEndpoint, AmqpError>) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
@@ -182,7 +182,7 @@ impl AmqpConnection {
 
     /// Accepts a link with the source and target that the client requested.
     pub(super) fn accept(&mut self, id: LinkId, attach: &Attach, properties: Map, max_message_size: u64) {
-        let Some(accept) = Accept::as_asked(attach) else {
+        let Some(accept) = AttachResponse::as_requested(attach) else {
             let fault = attach_fault(condition::INVALID_FIELD, "a link needs a source and a target");
             return self.refuse(id, fault);
         };
@@ -190,7 +190,7 @@ impl AmqpConnection {
             Some(LinkKind::Send(_)) => AMQP_LINK_CREDIT,
             _ => AMQP_REQUEST_CREDIT,
         };
-        let accept = Accept {
+        let accept = AttachResponse {
             max_message_size,
             // Existing clients treat a detached link as a lost connection, and retry.
             takes_larger: true,
@@ -208,7 +208,7 @@ impl AmqpConnection {
         let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return;
         };
-        let Some(mut accept) = Accept::as_asked(attach) else {
+        let Some(mut accept) = AttachResponse::as_requested(attach) else {
             let fault = attach_fault(condition::INVALID_FIELD, "a link needs a source and a target");
             self.remove(id);
             return self.engine.detach(id, Some(fault));
@@ -223,7 +223,7 @@ impl AmqpConnection {
     }
 
     /// Refuses a link: it is attached without source and target, and detached at once (B-422).
-    fn refuse(&mut self, id: LinkId, fault: Fault) {
+    fn refuse(&mut self, id: LinkId, fault: AmqpError) {
         self.remove(id);
         self.engine.detach(id, Some(fault));
         self.note_link_count();
@@ -293,13 +293,13 @@ impl AmqpConnection {
 
 /// The reason for refusing a link.
 struct AttachError {
-    fault: Fault,
+    fault: AmqpError,
     /// The entity does not exist.
     is_entity_missing: bool,
 }
 
-impl From<Fault> for AttachError {
-    fn from(fault: Fault) -> Self {
+impl From<AmqpError> for AttachError {
+    fn from(fault: AmqpError) -> Self {
         let is_entity_missing = false;
         Self {
             fault,
@@ -319,7 +319,7 @@ impl From<Error> for AttachError {
 
 impl AttachError {
     /// The fault. Logs it if the entity does not exist.
-    fn log_missing_entity(self, address: &EntityAddress, key_name: Option<&str>) -> Fault {
+    fn log_missing_entity(self, address: &EntityAddress, key_name: Option<&str>) -> AmqpError {
         if self.is_entity_missing {
             log_missing_entity(&address.path, key_name);
         }
@@ -371,14 +371,14 @@ fn open(
 }
 
 /// The session that the filter requests; some clients send a described value, others a plain one (B-424).
-fn requested_session(attach: &Attach) -> Result<Option<SessionSelector>, Fault> {
+fn requested_session(attach: &Attach) -> Result<Option<SessionSelector>, AmqpError> {
     let filter = attach.source.as_deref().and_then(|source| source.filter.as_ref());
     let Some(value) = filter.and_then(|filter| filter.get(SESSION_FILTER)) else {
         return Ok(None);
     };
     match value.undescribed() {
-        Value::Null => Ok(Some(SessionSelector::Next)),
-        Value::String(id) => Ok(Some(SessionSelector::Id(id.to_string()))),
+        AmqpValue::Null => Ok(Some(SessionSelector::Next)),
+        AmqpValue::String(id) => Ok(Some(SessionSelector::Id(id.to_string()))),
         _ => Err(attach_fault(
             "com.microsoft:argument-error",
             "the session filter must be a string, or null for the next session",

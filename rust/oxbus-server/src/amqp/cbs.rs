@@ -5,7 +5,7 @@
 //! token for an entity that does not exist is rejected, as the service does; one for a missing subscription of an
 //! existing topic is not.
 
-use oxbus_amqp::codec::Value;
+use oxbus_amqp::codec::AmqpValue;
 use oxbus_model::{Error, ErrorKind};
 
 use super::node::{AmqpNode, EntityAddress};
@@ -21,7 +21,7 @@ pub(super) fn answer(request: &AmqpRequest) -> Reply {
             status: 202,
             description: "Accepted".to_owned(),
             condition: None,
-            body: Value::Null,
+            body: AmqpValue::Null,
         },
         // Without a condition: given one, clients in use ignore the status and the description.
         Err(reply) => Reply {
@@ -37,7 +37,7 @@ fn invalid(detail: &str) -> Reply {
 
 fn put_token(request: &AmqpRequest) -> Result<(), Reply> {
     let properties = request.properties().map_err(|error| Reply::of(&error))?;
-    let text = |key: &str| properties.get(key).and_then(Value::as_text);
+    let text = |key: &str| properties.get(key).and_then(AmqpValue::as_text);
     if text("operation") != Some("put-token") {
         return Err(invalid("$cbs has one operation: put-token"));
     }
@@ -45,7 +45,7 @@ fn put_token(request: &AmqpRequest) -> Result<(), Reply> {
     let body = request.body();
     let token = body
         .as_ref()
-        .and_then(Value::as_text)
+        .and_then(AmqpValue::as_text)
         .ok_or_else(|| invalid("put-token needs the token as body, an amqp-value string"))?;
     let context = &request.context;
     let claims = context

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use oxbus_amqp::codec::Map;
-use oxbus_amqp::engine::{Engine, Event, Incoming, LinkId, Settings};
-use oxbus_amqp::performative::{Attach, Fault, condition};
+use oxbus_amqp::engine::{Engine, EngineEvent, EngineSettings, IncomingDelivery, LinkId};
+use oxbus_amqp::performative::{AmqpError, Attach, condition};
 use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_QUEUED_BYTES_MAX};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
@@ -63,11 +63,11 @@ pub(super) struct AmqpConnection {
 impl AmqpConnection {
     pub(super) fn new(context: Context, peer: PeerInfo) -> Self {
         let started = Instant::now();
-        let settings = Settings {
+        let settings = EngineSettings {
             properties: Map::new()
                 .with("product", "oxbus")
                 .with("version", env!("CARGO_PKG_VERSION")),
-            ..Settings::default()
+            ..EngineSettings::default()
         };
         Self {
             engine: Engine::new(settings, 0),
@@ -188,34 +188,34 @@ impl AmqpConnection {
         self.is_stopping && self.queued_bytes == 0 && self.dirty.is_empty()
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: EngineEvent) {
         match event {
-            Event::SaslInit(init) => self.authenticate(&init),
-            Event::Open(_) | Event::Begin { .. } => {}
-            Event::Attach(request) => self.attach(*request),
-            Event::Credit { link, credit, drain } => self.credit(link, credit, drain),
-            Event::Incoming(incoming) => self.incoming(*incoming),
-            Event::Settle(settle) => self.settle(*settle),
-            Event::Detach { link, .. } => self.detached(link),
-            Event::LinkLost { link, .. } => self.remove(link),
-            Event::End { session, .. } => {
+            EngineEvent::SaslInit(init) => self.authenticate(&init),
+            EngineEvent::Open(_) | EngineEvent::Begin { .. } => {}
+            EngineEvent::Attach(request) => self.attach(*request),
+            EngineEvent::Credit { link, credit, drain } => self.credit(link, credit, drain),
+            EngineEvent::Incoming(incoming) => self.incoming(*incoming),
+            EngineEvent::Disposition(settle) => self.settle(*settle),
+            EngineEvent::Detach { link, .. } => self.detached(link),
+            EngineEvent::LinkFailed { link, .. } => self.remove(link),
+            EngineEvent::End { session, .. } => {
                 self.remove_all_of(session);
                 self.engine.end(session, None);
             }
-            Event::SessionLost { session, .. } => self.remove_all_of(session),
-            Event::Close { .. } => {
+            EngineEvent::SessionFailed { session, .. } => self.remove_all_of(session),
+            EngineEvent::Close { .. } => {
                 self.remove_all();
                 let now = self.now();
                 self.engine.close(None, now);
             }
-            Event::Failed(fault) => {
+            EngineEvent::Failed(fault) => {
                 self.peer.log_failed(fault.condition.as_str());
                 self.remove_all();
             }
         }
     }
 
-    fn incoming(&mut self, incoming: Incoming) {
+    fn incoming(&mut self, incoming: IncomingDelivery) {
         let Some(link) = self.links.get_mut(&incoming.link) else {
             return;
         };
@@ -276,7 +276,7 @@ impl AmqpConnection {
                 let text = "the server panicked during a call; see its error output";
                 let now = self.now();
                 self.engine
-                    .close(Some(Fault::new(condition::INTERNAL_ERROR, text)), now);
+                    .close(Some(AmqpError::new(condition::INTERNAL_ERROR, text)), now);
             }
         }
     }
@@ -293,7 +293,7 @@ impl AmqpConnection {
     }
 
     /// Detaches a link with an error.
-    pub(super) fn detach(&mut self, link: LinkId, fault: Fault) {
+    pub(super) fn detach(&mut self, link: LinkId, fault: AmqpError) {
         self.remove(link);
         self.engine.detach(link, Some(fault));
     }

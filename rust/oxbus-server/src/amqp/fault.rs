@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Maps errors to AMQP conditions, and to statuses of management replies (B-434, B-437).
 
-use oxbus_amqp::performative::{Fault, condition as amqp_condition};
+use oxbus_amqp::performative::{AmqpError, condition as amqp_condition};
 use oxbus_model::{Error, ErrorKind};
 
 use crate::sas::AccessDenied;
@@ -60,14 +60,14 @@ pub(super) fn status(kind: ErrorKind) -> i32 {
 }
 
 /// The fault of a broker error.
-pub(super) fn of(error: &Error) -> Fault {
-    Fault::new(condition(error.kind()), error.detail().to_owned())
+pub(super) fn of(error: &Error) -> AmqpError {
+    AmqpError::new(condition(error.kind()), error.detail().to_owned())
 }
 
 /// The fault of a denied access; logs it.
-pub(super) fn access_denied(denied: &AccessDenied) -> Fault {
+pub(super) fn access_denied(denied: &AccessDenied) -> AmqpError {
     denied.log();
-    Fault::new(denied.condition(), denied.detail())
+    AmqpError::new(denied.condition(), denied.detail())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use oxbus_amqp::engine::{DeliveryId, IncomingId, LinkId};
-use oxbus_amqp::performative::{DeliveryState, Fault};
+use oxbus_amqp::performative::{AmqpError, DeliveryState};
 use oxbus_broker::client::{Acceptor, WaitStep};
 use oxbus_broker::{Receiver, Sender};
 use oxbus_model::Result;
@@ -22,7 +22,7 @@ use crate::pending::PendingDeliveries;
 /// The result of a call.
 pub(super) enum JobResult {
     /// The endpoint of a link, or the fault that refuses it.
-    Opened(LinkId, std::result::Result<LinkEndpoint, Fault>),
+    Opened(LinkId, std::result::Result<LinkEndpoint, AmqpError>),
     /// The outcomes of sent messages, and their bytes.
     Sent(LinkId, Vec<(IncomingId, DeliveryState)>, usize),
     /// One attempt to receive messages.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use oxbus_amqp::engine::{Incoming, Settle};
+use oxbus_amqp::engine::{DeliveryDisposition, IncomingDelivery};
 use oxbus_amqp::performative::Attach;
 use oxbus_broker::client::{Acceptor, Delivery, WaitRegistration};
 use oxbus_broker::clock::Deadline;
@@ -62,7 +62,7 @@ pub(super) struct WaitingForSession {
 pub(super) struct SendLink {
     pub(super) sender: Arc<Sender>,
     pub(super) address: EntityAddress,
-    pub(super) queued: Vec<Incoming>,
+    pub(super) queued: Vec<IncomingDelivery>,
     pub(super) is_busy: bool,
     /// The client has detached the link and waits for outcomes.
     pub(super) is_detaching: bool,
@@ -81,7 +81,7 @@ pub(super) struct ReceiveLink {
     pub(super) is_draining: bool,
     /// Received for the client and not sent yet.
     pub(super) unsent: VecDeque<Delivery>,
-    pub(super) settles: Vec<Settle>,
+    pub(super) settles: Vec<DeliveryDisposition>,
     pub(super) is_settling: bool,
     /// When the loss of the session was detected.
     pub(super) session_lost_at: Option<Instant>,

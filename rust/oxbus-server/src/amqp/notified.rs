@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use oxbus_amqp::engine::LinkId;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_store::wait_queue::NotifyCallback;
 use tokio::sync::Notify;
 
@@ -21,7 +21,7 @@ impl NotifiedLinks {
     pub(super) fn callback(self: &Arc<Self>, link: LinkId) -> NotifyCallback {
         let notified = Arc::clone(self);
         Arc::new(move || {
-            whole(notified.links.lock()).push(link);
+            ignore_poison(notified.links.lock()).push(link);
             notified.any.notify_one();
         })
     }
@@ -33,6 +33,6 @@ impl NotifiedLinks {
 
     /// Takes all notified links.
     pub(super) fn take(&self) -> Vec<LinkId> {
-        std::mem::take(&mut *whole(self.links.lock()))
+        std::mem::take(&mut *ignore_poison(self.links.lock()))
     }
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use oxbus_amqp::engine::{LinkId, Outgoing, SendRefused};
+use oxbus_amqp::engine::{LinkId, OutgoingDelivery, SendError};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Delivery, SettleKey, WaitOptions, WaitStep, step};
 use oxbus_broker::clock::Deadline;
 use oxbus_broker::entity::Entity;
-use oxbus_model::caps::AMQP_LOOK_MESSAGES;
+use oxbus_model::caps::AMQP_TAKE_MESSAGES;
 use oxbus_model::message::Fields;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{ErrorKind, Result};
@@ -66,7 +66,7 @@ impl AmqpConnection {
         }
         receive_link.is_attempting = true;
         receive_link.retry = false;
-        let max = credit.min(AMQP_LOOK_MESSAGES);
+        let max = credit.min(AMQP_TAKE_MESSAGES);
         let receiver = Arc::clone(&receive_link.receiver);
         let registration = receive_link.waiting.take();
         // A draining link does not wait.
@@ -137,7 +137,7 @@ impl AmqpConnection {
             }
         }
         let is_locked = receive_link.receiver.mode() == ReceiveMode::PeekLock;
-        if is_locked && matches!(send_error, Some(SendRefused::NoCredit | SendRefused::Gone)) {
+        if is_locked && matches!(send_error, Some(SendError::NoCredit | SendError::LinkNotFound)) {
             let keys: Vec<SettleKey> = receive_link.unsent.drain(..).map(|it| settle_key(&it)).collect();
             let receiver = Arc::clone(&receive_link.receiver);
             self.jobs.start(move |wait| {
@@ -162,12 +162,12 @@ fn send(
     id: LinkId,
     receiver: &Receiver,
     delivery: &Delivery,
-) -> std::result::Result<(), SendRefused> {
+) -> std::result::Result<(), SendError> {
     if engine.sendable(id) == 0 {
         return Err(if engine.credit(id) == 0 {
-            SendRefused::NoCredit
+            SendError::NoCredit
         } else {
-            SendRefused::NoWindow
+            SendError::NoWindow
         });
     }
     let claimed = &delivery.claimed;
@@ -188,7 +188,7 @@ fn send(
     let rest = message::write_head(head, &fields, &metadata);
     // Some clients reject a transfer without a tag. A settled transfer needs none, so its tag is empty.
     let tag = lock_token.map_or(oxbus_amqp::codec::Tag::EMPTY, token::tag);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingDelivery {
         tag: Some(&tag),
         message_format: 0,
         settled: lock_token.is_none(),

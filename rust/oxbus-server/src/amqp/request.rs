@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::{Field, Map, Reader, Symbol, Value};
+use oxbus_amqp::codec::{AmqpValue, Field, Map, Reader, Symbol};
 use oxbus_amqp::engine::SessionId;
 use oxbus_amqp::message::{
-    MessageId, Properties, Sections, put_application_properties, put_value_body, read_map, read_value_body,
+    AmqpMessageId, Properties, Sections, put_application_properties, put_value_body, read_map, read_value_body,
 };
 use oxbus_model::{Error, ErrorKind, Result};
 
@@ -38,7 +38,7 @@ pub(super) struct Reply {
     pub(super) status: i32,
     pub(super) description: String,
     pub(super) condition: Option<&'static str>,
-    pub(super) body: Value,
+    pub(super) body: AmqpValue,
 }
 
 /// The spelling of the keys of a reply (B-415).
@@ -57,7 +57,7 @@ impl AmqpRequest {
     }
 
     /// The value of the body; `None` when it is not an AMQP value.
-    pub(super) fn body(&self) -> Option<Value> {
+    pub(super) fn body(&self) -> Option<AmqpValue> {
         read_value_body(&self.message, &self.sections).ok()
     }
 
@@ -80,7 +80,7 @@ pub(super) fn malformed_request(error: oxbus_amqp::codec::DecodeError) -> Error 
 
 impl Reply {
     /// A successful reply with a body.
-    pub(super) fn ok(body: impl Into<Value>) -> Self {
+    pub(super) fn ok(body: impl Into<AmqpValue>) -> Self {
         Self {
             status: 200,
             description: "OK".to_owned(),
@@ -95,7 +95,7 @@ impl Reply {
             status: fault::status(error.kind()),
             description: error.detail().to_owned(),
             condition: Some(fault::condition(error.kind())),
-            body: Value::Null,
+            body: AmqpValue::Null,
         }
     }
 
@@ -106,12 +106,12 @@ impl Reply {
             status: denied.status().into(),
             description: denied.detail(),
             condition: Some(denied.condition()),
-            body: Value::Null,
+            body: AmqpValue::Null,
         }
     }
 
     /// The reply as an encoded message.
-    pub(super) fn message(self, keys: ReplyKeys, request_id: Option<MessageId>) -> Bytes {
+    pub(super) fn message(self, keys: ReplyKeys, request_id: Option<AmqpMessageId>) -> Bytes {
         let mut out = BytesMut::new();
         Properties {
             correlation_id: request_id,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use oxbus_amqp::codec::Value;
-use oxbus_amqp::engine::{Incoming, LinkId, Outgoing, SendRefused};
+use oxbus_amqp::codec::AmqpValue;
+use oxbus_amqp::engine::{IncomingDelivery, LinkId, OutgoingDelivery, SendError};
 use oxbus_amqp::message::Sections;
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_model::caps::AMQP_REPLIES_MAX;
@@ -18,8 +18,8 @@ use super::{cbs, management};
 
 impl AmqpConnection {
     /// Starts a request. Its transfer is accepted at once; the reply carries the result.
-    pub(super) fn request(&mut self, node: &AmqpNode, incoming: Incoming) {
-        let Incoming {
+    pub(super) fn request(&mut self, node: &AmqpNode, incoming: IncomingDelivery) {
+        let IncomingDelivery {
             link,
             id,
             message,
@@ -104,7 +104,7 @@ impl AmqpConnection {
             AmqpNode::Cbs => ReplyKeys::Cbs,
             _ => ReplyKeys::Management,
         };
-        let reply_to = request_properties.reply_to.as_ref().and_then(Value::as_text);
+        let reply_to = request_properties.reply_to.as_ref().and_then(AmqpValue::as_text);
         let Some(reply_link_id) = self.reply_link(link, node, reply_to) else {
             return;
         };
@@ -139,14 +139,14 @@ impl AmqpConnection {
             return;
         };
         while let Some(message) = unsent.front() {
-            let outgoing = Outgoing {
+            let outgoing = OutgoingDelivery {
                 tag: Some(&oxbus_amqp::codec::Tag::EMPTY),
                 message_format: 0,
                 settled: true,
                 parts: &[message],
             };
             match self.engine.send(id, &outgoing) {
-                Ok(_) | Err(SendRefused::Gone) => {
+                Ok(_) | Err(SendError::LinkNotFound) => {
                     unsent.pop_front();
                 }
                 Err(_) => break,
@@ -155,7 +155,7 @@ impl AmqpConnection {
     }
 
     /// Starts a request of a coordinator link.
-    pub(super) fn coordinate(&mut self, incoming: Incoming) {
+    pub(super) fn coordinate(&mut self, incoming: IncomingDelivery) {
         let Some(id) = incoming.id else { return };
         let bytes = incoming.message.len();
         self.queued_bytes += bytes;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use oxbus_amqp::engine::{Incoming, IncomingId, LinkId};
+use oxbus_amqp::engine::{IncomingDelivery, IncomingId, LinkId};
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
 
@@ -32,14 +32,14 @@ impl AmqpConnection {
     }
 
     /// Stores messages of a link, which may be detached before the call finishes.
-    pub(super) fn store_all(&mut self, id: LinkId, sender: Arc<Sender>, queued: Vec<Incoming>) {
+    pub(super) fn store_all(&mut self, id: LinkId, sender: Arc<Sender>, queued: Vec<IncomingDelivery>) {
         let coordinator = Arc::clone(&self.coordinator);
         self.jobs.start(move |wait| {
             let bytes = queued.iter().map(|it| it.message.len()).sum();
             let answers = if sender.entity().may_wait() {
                 send_groups::store(&sender, &coordinator, queued, wait)
             } else {
-                let answer = |it: Incoming| {
+                let answer = |it: IncomingDelivery| {
                     let state = transfer::store(&sender, &coordinator, &it, wait);
                     it.id.map(|id| (id, state))
                 };

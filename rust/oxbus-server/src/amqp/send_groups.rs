@@ -5,7 +5,7 @@
 //! Messages keep the order of the link within a partition. Each gets its own outcome: when a partition rejects a whole
 //! group and has stored none of it, its messages are tried one by one.
 
-use oxbus_amqp::engine::{Incoming, IncomingId};
+use oxbus_amqp::engine::{IncomingDelivery, IncomingId};
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
@@ -21,14 +21,14 @@ type SendOutcomes = Vec<(IncomingId, DeliveryState)>;
 #[derive(Default)]
 struct SendGroup<'a> {
     partitioner: Option<Partitioner<&'a Sender>>,
-    messages: Vec<Incoming>,
+    messages: Vec<IncomingDelivery>,
 }
 
 /// Stores messages. Returns the outcomes of those for which the client expects one.
 pub(super) fn store(
     sender: &Sender,
     coordinator: &Coordinator,
-    queued: Vec<Incoming>,
+    queued: Vec<IncomingDelivery>,
     wait: &Wait<'_>,
 ) -> SendOutcomes {
     let mut answers = SendOutcomes::with_capacity(queued.len());
@@ -58,7 +58,12 @@ fn answer(answers: &mut SendOutcomes, state: DeliveryState, id: Option<IncomingI
 }
 
 impl<'a> SendGroup<'a> {
-    fn push(&mut self, sender: &'a Sender, coordinator: &Coordinator, incoming: &Incoming) -> oxbus_model::Result<()> {
+    fn push(
+        &mut self,
+        sender: &'a Sender,
+        coordinator: &Coordinator,
+        incoming: &IncomingDelivery,
+    ) -> oxbus_model::Result<()> {
         let message = message::read_new(&incoming.message, coordinator.new_id(), |fields| {
             sender.entity().encode(fields)
         })?;

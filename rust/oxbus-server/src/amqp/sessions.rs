@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oxbus_amqp::codec::{Map, Value};
-use oxbus_amqp::engine::{Accept, LinkId};
+use oxbus_amqp::codec::{AmqpValue, Map};
+use oxbus_amqp::engine::{AttachResponse, LinkId};
 use oxbus_amqp::performative::Attach;
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Acceptor, WaitOptions, WaitSource, WaitStep, step};
@@ -34,12 +34,12 @@ fn dotnet_ticks(time: Timestamp) -> i64 {
 }
 
 /// Adds the session id and the end of its lock to the attach response.
-pub(super) fn describe_session(receiver: &Receiver, accept: &mut Accept) {
+pub(super) fn describe_session(receiver: &Receiver, accept: &mut AttachResponse) {
     let Some(id) = receiver.session_id() else { return };
     // In the form of the request: some clients accept only described values, others only strings.
     let requested = accept.source.filter.take();
     let id = match requested.as_ref().and_then(|filter| filter.get(SESSION_FILTER)) {
-        Some(Value::Described(pair)) => Value::described(pair.0.clone(), id.into()),
+        Some(AmqpValue::Described(pair)) => AmqpValue::described(pair.0.clone(), id.into()),
         _ => id.into(),
     };
     accept.source.filter = Some(Map::new().with(SESSION_FILTER, id));
@@ -55,7 +55,7 @@ fn wait_time(attach: &Attach) -> Duration {
         .properties
         .as_ref()
         .and_then(|map| map.get("com.microsoft:timeout"))
-        .and_then(Value::as_i64)
+        .and_then(AmqpValue::as_i64)
         .and_then(|ms| u64::try_from(ms).ok());
     Duration::from_millis(requested.unwrap_or(AMQP_ACCEPT_MS_DEFAULT).min(AMQP_ACCEPT_MS_MAX))
 }

@@ -6,9 +6,9 @@
 use oxbus_store::Wait;
 use std::sync::Arc;
 
-use oxbus_amqp::codec::{Map, Value as AmqpValue};
-use oxbus_amqp::engine::{DeliveryId, LinkId, SessionId, Settle};
-use oxbus_amqp::performative::{DeliveryState, Fault, Modified};
+use oxbus_amqp::codec::{AmqpValue, Map};
+use oxbus_amqp::engine::{DeliveryDisposition, DeliveryId, LinkId, SessionId};
+use oxbus_amqp::performative::{AmqpError, DeliveryState, Modified};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
 use oxbus_model::caps::AMQP_UNSETTLED_MAX;
@@ -27,7 +27,7 @@ const DESCRIPTION: &str = "DeadLetterErrorDescription";
 const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 
 impl AmqpConnection {
-    pub(super) fn settle(&mut self, settle: Settle) {
+    pub(super) fn settle(&mut self, settle: DeliveryDisposition) {
         let Some(link) = self.links.get_mut(&settle.link) else {
             return;
         };
@@ -82,7 +82,7 @@ impl AmqpConnection {
 pub(super) fn settle_all(
     receiver: &Receiver,
     coordinator: (&Coordinator, SessionId),
-    settles: Vec<Settle>,
+    settles: Vec<DeliveryDisposition>,
     wait: &Wait<'_>,
 ) -> Vec<(DeliveryId, DeliveryState)> {
     let mut answers = Vec::with_capacity(settles.len());
@@ -218,7 +218,7 @@ fn with_settlement(
 }
 
 fn dead_letter(
-    fault: Option<&Fault>,
+    fault: Option<&AmqpError>,
     settle: impl FnOnce(Settlement<'_>) -> oxbus_model::Result<()>,
 ) -> oxbus_model::Result<()> {
     let info = fault.and_then(|fault| fault.info.as_ref());

@@ -8,7 +8,7 @@ use oxbus_broker::Receiver;
 use oxbus_model::Timestamp;
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::AMQP_CLAIMS_MAX;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::front::Context;
 use crate::sas::{AccessDenied, Claims, DenialReason};
@@ -24,7 +24,7 @@ pub(super) struct ConnectionState {
 
 /// Locks either mutex. Both are whole after a panic: an entry is either in the collection or not.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    whole(mutex.lock())
+    ignore_poison(mutex.lock())
 }
 
 impl ConnectionState {

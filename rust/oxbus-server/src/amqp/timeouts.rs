@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use oxbus_amqp::engine::LinkId;
-use oxbus_amqp::performative::{Fault, condition};
+use oxbus_amqp::performative::{AmqpError, condition};
 use oxbus_model::caps::{AMQP_FIRST_LINK_MS_MAX, AMQP_LINK_IDLE_MS_MAX, AMQP_TOKEN_MS_MAX, AMQP_WITHOUT_LINK_MS_MAX};
 use tokio::time::Instant;
 
@@ -87,7 +87,7 @@ impl AmqpConnection {
         }
         let now = self.now();
         self.engine
-            .close(Some(Fault::new(condition::CONNECTION_FORCED, text)), now);
+            .close(Some(AmqpError::new(condition::CONNECTION_FORCED, text)), now);
     }
 
     fn on_link_timer(&mut self, id: LinkId, now: Instant) {
@@ -113,7 +113,7 @@ impl AmqpConnection {
     }
 
     /// The fault of a session whose lock ended longer than the grace period ago.
-    fn session_lock_fault(&self, id: LinkId) -> Option<Fault> {
+    fn session_lock_fault(&self, id: LinkId) -> Option<AmqpError> {
         let Some(LinkKind::Receive(receive_link)) = self.links.get(&id).map(|link| &link.kind) else {
             return None;
         };
@@ -122,7 +122,7 @@ impl AmqpConnection {
         let clock = self.context.namespace().clock();
         let is_over = clock.is_real_time() && until.0 + oxbus_model::caps::AMQP_SESSION_LOST_MS <= clock.now().0;
         is_over.then(|| {
-            Fault::new(
+            AmqpError::new(
                 "com.microsoft:session-lock-lost",
                 "The session lock has expired on the MessageSession. Accept a new MessageSession.",
             )
@@ -140,7 +140,7 @@ impl AmqpConnection {
             .collect();
         for id in unused {
             let text = "The link is force detached. Code: publisher(link). Details: Idle timeout: 00:10:00.";
-            self.detach(id, Fault::new(condition::DETACH_FORCED, text));
+            self.detach(id, AmqpError::new(condition::DETACH_FORCED, text));
         }
     }
 

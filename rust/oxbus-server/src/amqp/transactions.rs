@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use oxbus_amqp::engine::{LinkId, SessionId};
 use oxbus_amqp::message::{Sections, value_body};
-use oxbus_amqp::performative::{DeliveryState, Fault, TransactionRequest, condition};
+use oxbus_amqp::performative::{AmqpError, DeliveryState, TransactionRequest, condition};
 use oxbus_broker::client::Transaction;
 use oxbus_model::caps::AMQP_TRANSACTIONS_MAX;
 use oxbus_model::message::NewId;
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Result};
 
 use super::fault;
@@ -58,7 +58,7 @@ impl Coordinator {
     }
 
     fn open(&self) -> MutexGuard<'_, OpenTransactions> {
-        whole(self.open.lock())
+        ignore_poison(self.open.lock())
     }
 
     /// Handles a request on a coordinator link. May wait for a store.
@@ -117,7 +117,11 @@ impl Coordinator {
     }
 
     /// As [`Self::find`], with the error as a fault.
-    pub(super) fn transaction(&self, id: &Bytes, session: SessionId) -> std::result::Result<Arc<Transaction>, Fault> {
+    pub(super) fn transaction(
+        &self,
+        id: &Bytes,
+        session: SessionId,
+    ) -> std::result::Result<Arc<Transaction>, AmqpError> {
         self.find(id, session).map_err(|error| fault::of(&error))
     }
 
@@ -152,11 +156,11 @@ fn unknown_transaction() -> Error {
     Error::new(ErrorKind::TransactionOver, detail)
 }
 
-fn decode_request(message: &Bytes) -> std::result::Result<TransactionRequest, Fault> {
+fn decode_request(message: &Bytes) -> std::result::Result<TransactionRequest, AmqpError> {
     let request =
         Sections::scan(message).and_then(|sections| TransactionRequest::read(&mut value_body(message, &sections)?));
     request.map_err(|error| {
-        Fault::new(
+        AmqpError::new(
             condition::DECODE_ERROR,
             format!("a message to the coordinator must be declare or discharge: {error}"),
         )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stores one transfer of a client: a message or a batch.
 
-use oxbus_amqp::engine::Incoming;
+use oxbus_amqp::engine::IncomingDelivery;
 use oxbus_amqp::message::MESSAGE_FORMAT_BATCH;
 use oxbus_amqp::performative::DeliveryState;
 use oxbus_broker::Sender;
@@ -15,7 +15,12 @@ use super::transactions::Coordinator;
 use super::{fault, message};
 
 /// Stores a message or a batch. Returns the outcome for the client.
-pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incoming, wait: &Wait<'_>) -> DeliveryState {
+pub(super) fn store(
+    sender: &Sender,
+    coordinator: &Coordinator,
+    incoming: &IncomingDelivery,
+    wait: &Wait<'_>,
+) -> DeliveryState {
     if let Some(DeliveryState::Transactional { transaction_id, .. }) = &incoming.state {
         let transaction = match coordinator.transaction(transaction_id, incoming.link.session()) {
             Ok(transaction) => transaction,
@@ -44,7 +49,7 @@ pub(super) fn store(sender: &Sender, coordinator: &Coordinator, incoming: &Incom
 }
 
 /// The messages of a transfer, one or many.
-fn batch(incoming: &Incoming, new_id: NewId) -> Result<Batch> {
+fn batch(incoming: &IncomingDelivery, new_id: NewId) -> Result<Batch> {
     let mut batch = Batch::new(MESSAGE_SIZE_BYTES_MAX);
     if incoming.message_format == MESSAGE_FORMAT_BATCH {
         message::each_of_batch(&incoming.message, |one| {

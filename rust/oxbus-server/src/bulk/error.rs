@@ -4,17 +4,17 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use oxbus_model::{Error, ErrorKind};
-use oxbus_wire::{Fault, FaultKind};
+use oxbus_wire::{ServerError, ServerErrorKind};
 
 use crate::sas::{AccessDenied, DenialReason};
 
 /// An error response.
 #[derive(Debug)]
-pub(crate) struct BulkError(pub(crate) Fault);
+pub(crate) struct BulkError(pub(crate) ServerError);
 
 impl From<Error> for BulkError {
     fn from(error: Error) -> Self {
-        Self(Fault::from(error))
+        Self(ServerError::from(error))
     }
 }
 
@@ -22,10 +22,10 @@ impl From<AccessDenied> for BulkError {
     fn from(denied: AccessDenied) -> Self {
         denied.log();
         let kind = match denied.reason {
-            DenialReason::MissingRight(_) | DenialReason::WrongAudience(_) => FaultKind::Unauthorized,
-            _ => FaultKind::Unauthenticated,
+            DenialReason::MissingRight(_) | DenialReason::WrongAudience(_) => ServerErrorKind::Unauthorized,
+            _ => ServerErrorKind::Unauthenticated,
         };
-        Self(Fault::new(kind, denied.detail()))
+        Self(ServerError::new(kind, denied.detail()))
     }
 }
 
@@ -39,10 +39,10 @@ pub(crate) fn bad_request(detail: impl Into<String>) -> BulkError {
 }
 
 /// The status of an error kind.
-pub(crate) fn status(kind: &FaultKind) -> StatusCode {
-    let FaultKind::Broker(kind) = kind else {
+pub(crate) fn status(kind: &ServerErrorKind) -> StatusCode {
+    let ServerErrorKind::Broker(kind) = kind else {
         return match kind {
-            FaultKind::Unauthenticated | FaultKind::Unauthorized => StatusCode::UNAUTHORIZED,
+            ServerErrorKind::Unauthenticated | ServerErrorKind::Unauthorized => StatusCode::UNAUTHORIZED,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
     };
@@ -74,7 +74,7 @@ impl IntoResponse for BulkError {
         let status = status(&self.0.kind);
         let json = [(header::CONTENT_TYPE, "application/json")];
         let mut response = (status, json, self.0.to_json()).into_response();
-        if matches!(self.0.kind, FaultKind::Broker(ErrorKind::EntityNotFound)) {
+        if matches!(self.0.kind, ServerErrorKind::Broker(ErrorKind::EntityNotFound)) {
             response.extensions_mut().insert(MissingEntity);
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -89,21 +89,21 @@ impl IntoResponse for BulkError {
 mod tests {
     use axum::http::StatusCode;
     use oxbus_model::ErrorKind;
-    use oxbus_wire::FaultKind;
+    use oxbus_wire::ServerErrorKind;
 
     use super::status;
 
     #[test]
     fn every_kind_has_an_error_status() {
         for kind in ErrorKind::ALL {
-            let status = status(&FaultKind::Broker(kind));
+            let status = status(&ServerErrorKind::Broker(kind));
             assert!(status.is_client_error() || status.is_server_error(), "{kind:?}");
         }
     }
 
     #[test]
     fn only_storage_failures_are_internal_errors() {
-        let internal = |kind: &ErrorKind| status(&FaultKind::Broker(*kind)) == StatusCode::INTERNAL_SERVER_ERROR;
+        let internal = |kind: &ErrorKind| status(&ServerErrorKind::Broker(*kind)) == StatusCode::INTERNAL_SERVER_ERROR;
         let found: Vec<ErrorKind> = ErrorKind::ALL.into_iter().filter(internal).collect();
         assert_eq!(found, [ErrorKind::Corrupt, ErrorKind::Storage, ErrorKind::Forked]);
     }
@@ -112,7 +112,7 @@ mod tests {
     fn transient_errors_have_server_statuses() {
         let transient = ErrorKind::ALL.into_iter().filter(|kind| kind.is_transient());
         for kind in transient.filter(|kind| *kind != ErrorKind::SessionCannotBeLocked) {
-            assert!(status(&FaultKind::Broker(kind)).is_server_error(), "{kind:?}");
+            assert!(status(&ServerErrorKind::Broker(kind)).is_server_error(), "{kind:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use oxbus_arrow::{PropertiesAs, TableBuilder};
+use oxbus_arrow::{PropertiesFormat, TableBuilder};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::BrowseItem;
 use oxbus_broker::entity::Entity;
@@ -33,7 +33,7 @@ pub(super) struct PeekParameters {
     max_bytes: u64,
     include_body: bool,
     #[serde(default)]
-    application_properties: PropertiesAs,
+    application_properties: PropertiesFormat,
 }
 
 pub(super) async fn peek(

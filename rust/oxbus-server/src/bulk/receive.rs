@@ -18,10 +18,10 @@ use oxbus_arrow::stream::Encoder;
 use oxbus_broker::client::Deliveries;
 use oxbus_broker::clock::Deadline;
 use oxbus_model::authorization::AccessRight;
-use oxbus_model::caps::{BULK_PIECE_BYTES, BULK_WAIT_MS_MAX};
+use oxbus_model::caps::{BULK_CHUNK_BYTES, BULK_WAIT_MS_MAX};
 use oxbus_model::options::{ReceiveMode, in_range};
 use oxbus_model::{Error, ErrorKind, Result};
-use oxbus_wire::pieces;
+use oxbus_wire::coalesce;
 use serde::Deserialize;
 
 use super::error::BulkError;
@@ -60,7 +60,7 @@ impl ReceiveResponse {
     fn encode_next(mut self) -> Result<(Self, Vec<Bytes>)> {
         let rest = &self.pending.deliveries()[self.next..];
         let (mut count, mut bytes) = (0, 0);
-        while count < rest.len() && bytes < BULK_PIECE_BYTES {
+        while count < rest.len() && bytes < BULK_CHUNK_BYTES {
             bytes += rest[count].claimed.record.len();
             count += 1;
         }
@@ -80,7 +80,7 @@ impl ReceiveResponse {
         } else {
             self.encoder = Some(encoder);
         }
-        Ok((self, pieces(buffers)))
+        Ok((self, coalesce(buffers)))
     }
 
     fn is_fully_encoded(&self) -> bool {

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use oxbus_arrow::{PropertiesAs, TableBuilder};
+use oxbus_arrow::{PropertiesFormat, TableBuilder};
 use oxbus_broker::client::{
     ReservationInfo, ReservationPlan, ReservationStatus, Reservations, ReserveOptions, StartPosition,
 };
@@ -185,7 +185,7 @@ struct ReadParameters {
     max_bytes: u64,
     include_body: bool,
     #[serde(default)]
-    application_properties: PropertiesAs,
+    application_properties: PropertiesFormat,
 }
 
 async fn read(

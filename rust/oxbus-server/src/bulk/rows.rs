@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use oxbus_arrow::stream::Encoder;
 use oxbus_model::Result;
-use oxbus_wire::{ARROW_STREAM, NEXT_HEADER, pieces};
+use oxbus_wire::{ARROW_STREAM, NEXT_HEADER, coalesce};
 
 /// A response with an Arrow stream.
 pub(super) fn response(body: Body) -> Response {
@@ -29,7 +29,7 @@ pub(super) fn page(batch: &RecordBatch, next: Option<u64>) -> Result<Response> {
     let mut encoder = Encoder::new(&batch.schema())?;
     let mut buffers = encoder.batch(batch)?;
     buffers.extend(encoder.finish()?);
-    let pieces = pieces(buffers);
+    let pieces = coalesce(buffers);
     let bytes: usize = pieces.iter().map(Bytes::len).sum();
     let mut response = response(body(pieces));
     // With the length, a client reads the body into one buffer.

@@ -15,12 +15,12 @@ use axum::{Extension, Json};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use oxbus_arrow::stream::Decoder;
-use oxbus_arrow::{Columns, NotSent, Outgoing};
+use oxbus_arrow::{InputColumns, RowSendError, RowSender};
 use oxbus_broker::Sender;
 use oxbus_model::authorization::AccessRight;
-use oxbus_model::caps::{BULK_DRAIN_MS_MAX, BULK_PIECE_BYTES};
+use oxbus_model::caps::{BULK_CHUNK_BYTES, BULK_DRAIN_MS_MAX};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
-use oxbus_wire::{Fault, FaultKind};
+use oxbus_wire::{ServerError, ServerErrorKind};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub(super) struct SendParameters {
 
 /// The checked rows, and the decoder's state.
 struct SendUpload {
-    outgoing: Outgoing<Sender>,
+    outgoing: RowSender<Sender>,
     decoder: Decoder,
 }
 
@@ -45,7 +45,7 @@ impl SendUpload {
     fn push(mut self, chunk: BodyChunk) -> Result<Self> {
         for bytes in chunk.0 {
             for batch in self.decoder.push(Buffer::from(bytes))? {
-                let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
+                let columns = InputColumns::read_with_partitions(&StructArray::from(batch))?;
                 self.outgoing.push(&columns)?;
             }
         }
@@ -65,7 +65,7 @@ pub(super) async fn send(
         run_blocking(move |_| {
             let sender = state.namespace().sender(&parameters.entity)?;
             Ok(SendUpload {
-                outgoing: Outgoing::new(sender, state.new_id())?,
+                outgoing: RowSender::new(sender, state.new_id())?,
                 decoder: Decoder::default(),
             })
         })
@@ -100,19 +100,19 @@ pub(super) async fn send(
     }
 }
 
-fn send_fault(failed: NotSent) -> Fault {
+fn send_fault(failed: RowSendError) -> ServerError {
     match failed {
-        NotSent::Nothing(error) => Fault::from(error),
-        NotSent::Part {
+        RowSendError::NothingStored(error) => ServerError::from(error),
+        RowSendError::PartlyStored {
             detail,
             effect,
             rows,
             stored,
-        } => Fault {
+        } => ServerError {
             rows,
             stored,
             effect: Some(effect),
-            ..Fault::new(FaultKind::PartialSend, detail)
+            ..ServerError::new(ServerErrorKind::PartialSend, detail)
         },
     }
 }
@@ -167,7 +167,7 @@ impl BodyChunks {
     /// The next chunk; `None` at the end. A body that ends early or stalls is an error.
     async fn next(&mut self) -> Result<Option<BodyChunk>> {
         let mut chunk = BodyChunk(Vec::new());
-        while chunk.len() < BULK_PIECE_BYTES / 2 {
+        while chunk.len() < BULK_CHUNK_BYTES / 2 {
             match self.next_frame().await? {
                 Some(bytes) => chunk.0.push(bytes),
                 None => break,

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use oxbus_arrow::stream::Decoder;
-use oxbus_arrow::{Columns, Putting};
+use oxbus_arrow::{InputColumns, StageBuilder};
 use oxbus_broker::{StageInfo, StageState};
 use oxbus_model::Result;
 use oxbus_model::authorization::AccessRight;
@@ -40,7 +40,7 @@ struct StageParameters {
 
 /// A stage that is being written, and the decoder's state.
 struct StageUpload {
-    builder: Putting,
+    builder: StageBuilder,
     decoder: Decoder,
 }
 
@@ -48,7 +48,7 @@ impl StageUpload {
     fn push(mut self, chunk: BodyChunk) -> Result<Self> {
         for bytes in chunk.0 {
             for batch in self.decoder.push(Buffer::from(bytes))? {
-                let columns = Columns::read_with_partitions(&StructArray::from(batch))?;
+                let columns = InputColumns::read_with_partitions(&StructArray::from(batch))?;
                 self.builder.push(&columns)?;
             }
         }
@@ -67,7 +67,7 @@ async fn stage(
     let upload = run_blocking(move |_| {
         let staging = state.namespace().stages().begin(&parameters.entity, &parameters.id)?;
         Ok(StageUpload {
-            builder: Putting::new(staging, state.new_id()),
+            builder: StageBuilder::new(staging, state.new_id()),
             decoder: Decoder::default(),
         })
     });

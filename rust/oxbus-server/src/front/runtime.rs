@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -63,7 +63,7 @@ impl ServerRuntime {
     /// Stops the server: connections get `close_timeout` to finish by themselves. A second call does nothing.
     pub(super) fn close(&self) {
         self.stop.send_replace(true);
-        let running = whole(self.running.lock()).take();
+        let running = ignore_poison(self.running.lock()).take();
         let Some((runtime, serving)) = running else { return };
         // Connections that are still open are aborted; stored messages stay.
         let _ = runtime.block_on(async { tokio::time::timeout(self.close_timeout, serving).await });

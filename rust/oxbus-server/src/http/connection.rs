@@ -15,7 +15,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use oxbus_model::authorization::AccessRight;
 use oxbus_model::caps::{HTTP_HEAD_BYTES_MAX, HTTP_HEAD_MS_MAX, HTTP_HEADERS_MAX, HTTP_REQUESTS_MAX};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Error, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
@@ -68,7 +68,7 @@ pub(crate) async fn serve_http(
     }
     connection.context.close();
     // The WebSocket counts as this connection until it closes.
-    let websocket = whole(connection.websocket.lock()).take();
+    let websocket = ignore_poison(connection.websocket.lock()).take();
     if let Some(task) = websocket {
         let _ = task.await;
     }
@@ -92,7 +92,7 @@ impl HttpConnection {
         let response = if is_websocket(&request) {
             let websocket = switch(request, &self.context.server, self.context.peer);
             let response = websocket.map(|(response, task)| {
-                *whole(self.websocket.lock()) = Some(task);
+                *ignore_poison(self.websocket.lock()) = Some(task);
                 response
             });
             response.ok_or_else(|| {

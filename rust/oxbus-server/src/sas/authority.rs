@@ -4,7 +4,7 @@
 use std::sync::{Arc, RwLock};
 
 use oxbus_model::authorization::{AccessRight, AuthorizationRule};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Result, Timestamp};
 
 use super::denied::{AccessDenied, DenialReason};
@@ -94,13 +94,13 @@ impl Authority {
     /// Replaces the rules of the namespace: keys rotate while clients continue.
     pub fn replace_rules(&self, rules: Vec<AuthorizationRule>) -> Result<()> {
         AuthorizationRule::check_all(&rules)?;
-        *whole(self.rules.write()) = rules.into();
+        *ignore_poison(self.rules.write()) = rules.into();
         Ok(())
     }
 
     /// The rules of the namespace.
     pub fn rules(&self) -> Arc<[AuthorizationRule]> {
-        whole(self.rules.read()).clone()
+        ignore_poison(self.rules.read()).clone()
     }
 
     /// Checks a token and returns its claims if they cover the audience: an address such as `sb://host/entity`, or a

@@ -54,7 +54,7 @@ impl World {
         if !it.alive {
             refusals.push(ErrorKind::EntityNotFound);
         }
-        if !it.settings.status.receives() {
+        if !it.settings.status.allows_receive() {
             refusals.push(ErrorKind::EntityDisabled);
         }
         let forwards = match sub_queue {

@@ -38,7 +38,7 @@ impl World {
         };
         let Some(path) = path else { return false };
         // An entity with disabled receives keeps its messages (B-339).
-        if !settings.status.receives() {
+        if !settings.status.allows_receive() {
             return false;
         }
         let mut moved = false;
@@ -103,7 +103,7 @@ impl World {
             return ForwardResult::DeadLettered("MaxTransferHopCountExceeded");
         }
         let settings = &self.entities[to].settings;
-        if !settings.status.sends() {
+        if !settings.status.allows_send() {
             return ForwardResult::DeadLettered("MessagingEntityDisabledException");
         }
         if settings.requires_session && content.session.is_none() {

@@ -109,7 +109,7 @@ impl World {
     /// The errors of resubmitting dead letters: those of a purge and of a send.
     pub fn resubmit_refusals(&self, entity: usize) -> Refusals {
         let mut refusals = self.purge_refusals(entity, SubQueue::DeadLetter);
-        if !self.entities[entity].settings.status.sends() {
+        if !self.entities[entity].settings.status.allows_send() {
             refusals.push(ErrorKind::EntityDisabled);
         }
         refusals

@@ -27,7 +27,7 @@ impl World {
         if !target.alive {
             refusals.push(ErrorKind::EntityNotFound);
         }
-        if !settings.status.sends() {
+        if !settings.status.allows_send() {
             refusals.push(ErrorKind::EntityDisabled);
         }
         if matches!(target.kind, Kind::Subscription(_)) {
@@ -167,7 +167,7 @@ impl World {
         if !target.alive {
             refusals.push(ErrorKind::EntityNotFound);
         }
-        if !target.settings.status.sends() {
+        if !target.settings.status.allows_send() {
             refusals.push(ErrorKind::EntityDisabled);
         }
         let partition = |number: &u64| Entity::partition_of_number(*number);

@@ -188,7 +188,7 @@ impl World {
             if !it.alive {
                 refusals.push(ErrorKind::EntityNotFound);
             }
-            if !it.settings.status.sends() {
+            if !it.settings.status.allows_send() {
                 refusals.push(ErrorKind::EntityDisabled);
             }
         }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 /// Limits of the committer threads.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +114,7 @@ impl Committers {
 
 impl Drop for Committers {
     fn drop(&mut self) {
-        let mut state = whole(self.0.state.lock());
+        let mut state = ignore_poison(self.0.state.lock());
         state.stop = true;
         let threads = std::mem::take(&mut state.threads);
         drop(state);
@@ -123,7 +123,7 @@ impl Drop for Committers {
             // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
-        let left = std::mem::take(&mut whole(self.0.state.lock()).queue);
+        let left = std::mem::take(&mut ignore_poison(self.0.state.lock()).queue);
         for log in left.iter().filter_map(Weak::upgrade) {
             // Callers that relied on the threads do the work themselves.
             log.sync_request().reset();
@@ -144,7 +144,7 @@ impl SyncRequest {
     /// Requests that a thread commits the log.
     pub(super) fn request(&self) {
         let Some((shared, log)) = self.to.get() else { return };
-        let mut slot = whole(self.slot.lock());
+        let mut slot = ignore_poison(self.slot.lock());
         *slot = match *slot {
             CommitSlot::Idle if shared.push(Weak::clone(log)) => CommitSlot::Queued,
             CommitSlot::Served => CommitSlot::ServedAndRequested,
@@ -155,7 +155,7 @@ impl SyncRequest {
     /// True while a thread commits the log or is going to. Callers check it under the mutex of the log's buffer; a
     /// thread that makes it false wakes them afterwards.
     pub(super) fn is_pending(&self) -> bool {
-        *whole(self.slot.lock()) != CommitSlot::Idle
+        *ignore_poison(self.slot.lock()) != CommitSlot::Idle
     }
 
     /// Ends the work of a thread. Returns true when another request arrived and no thread will serve it.
@@ -163,7 +163,7 @@ impl SyncRequest {
         let Some((shared, log)) = self.to.get() else {
             return false;
         };
-        let mut slot = whole(self.slot.lock());
+        let mut slot = ignore_poison(self.slot.lock());
         let requested = *slot == CommitSlot::ServedAndRequested;
         let queued = requested && shared.push(Weak::clone(log));
         *slot = if queued { CommitSlot::Queued } else { CommitSlot::Idle };
@@ -172,7 +172,7 @@ impl SyncRequest {
 
     /// Withdraws the request: no thread will serve it.
     fn reset(&self) {
-        *whole(self.slot.lock()) = CommitSlot::Idle;
+        *ignore_poison(self.slot.lock()) = CommitSlot::Idle;
     }
 }
 
@@ -182,7 +182,7 @@ struct CommitSlotGuard<'a>(&'a dyn CommitTarget);
 impl<'a> CommitSlotGuard<'a> {
     fn begin(log: &'a dyn CommitTarget) -> Self {
         // Before the commit: an entry appended from here on needs a new request.
-        *whole(log.sync_request().slot.lock()) = CommitSlot::Served;
+        *ignore_poison(log.sync_request().slot.lock()) = CommitSlot::Served;
         Self(log)
     }
 }
@@ -214,7 +214,7 @@ impl Drop for SyncWaiter<'_> {
 impl CommittersShared {
     /// Queues a log; returns false when there is no thread for it.
     fn push(self: &Arc<Self>, log: Weak<dyn CommitTarget>) -> bool {
-        let mut state = whole(self.state.lock());
+        let mut state = ignore_poison(self.state.lock());
         if state.stop {
             return false;
         }
@@ -244,7 +244,7 @@ impl CommittersShared {
 
     /// Waits for the next log; returns `None` after a stop.
     fn next(&self) -> Option<Weak<dyn CommitTarget>> {
-        let mut state = whole(self.state.lock());
+        let mut state = ignore_poison(self.state.lock());
         loop {
             if state.stop {
                 return None;
@@ -253,7 +253,7 @@ impl CommittersShared {
                 return Some(log);
             }
             state.idle += 1;
-            state = whole(self.changed.wait(state));
+            state = ignore_poison(self.changed.wait(state));
             state.idle -= 1;
         }
     }

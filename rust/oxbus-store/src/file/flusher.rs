@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::FileLog;
 use super::committers::{CommitterLimits, Committers};
@@ -84,7 +84,7 @@ impl Drop for Flusher {
 
 impl FlusherShared {
     fn state(&self) -> MutexGuard<'_, FlusherState> {
-        whole(self.state.lock())
+        ignore_poison(self.state.lock())
     }
 
     fn run(&self, index: usize, interval: Duration) {
@@ -99,7 +99,7 @@ impl FlusherShared {
             drop(logs);
             state = self.state();
             if !state.stop {
-                (state, _) = whole(self.stopped.wait_timeout(state, interval));
+                (state, _) = ignore_poison(self.stopped.wait_timeout(state, interval));
             }
         }
     }

@@ -9,7 +9,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use crate::shard_log::Level;
 
@@ -62,7 +62,7 @@ impl Standby {
 
     /// Requests a level and a spare file of `spare_bytes` bytes; returns true when the caller must start the thread.
     pub(super) fn request(&self, level: Option<Level>, spare_bytes: u64) -> bool {
-        let mut task = whole(self.task.lock());
+        let mut task = ignore_poison(self.task.lock());
         task.level = task.level.max(level);
         task.spare_bytes = task.spare_bytes.max(spare_bytes);
         !std::mem::replace(&mut task.running, true)
@@ -70,7 +70,7 @@ impl Standby {
 
     /// Takes the next work; `None` ends the thread because nothing is requested.
     pub(super) fn next(&self) -> Option<(Option<Level>, u64)> {
-        let mut task = whole(self.task.lock());
+        let mut task = ignore_poison(self.task.lock());
         let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));
         task.running = level.is_some() || spare_bytes > 0;
         task.running.then_some((level, spare_bytes))
@@ -78,6 +78,6 @@ impl Standby {
 
     /// Records that the thread could not be started.
     pub(super) fn start_failed(&self) {
-        whole(self.task.lock()).running = false;
+        ignore_poison(self.task.lock()).running = false;
     }
 }

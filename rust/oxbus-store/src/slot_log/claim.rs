@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking ready messages.
+//! Claiming ready messages, lowest numbers first.
 //!
-//! A claim clears up to 64 ready bits with one read-modify-write. A cleared bit is the right to write the slot,
-//! so the slots themselves take plain stores. The lowest numbers go first.
+//! A claim clears up to 64 ready bits with one read-modify-write. The thread that cleared a bit owns the slot, so it
+//! writes the slot with plain stores.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -18,7 +18,7 @@ impl SlotLog {
     pub(super) fn claim_ready(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -39,7 +39,7 @@ impl SlotLog {
             }
             let segment = self.directory.get(number, &guard);
             if let Some(segment) = segment {
-                taken += self.claim_in(segment, visible, max - taken, hold, now, out, expired, &guard);
+                taken += self.claim_in(segment, visible, max - taken, mode, now, out, expired, &guard);
             }
             number += 1;
             if drained == number - 1 && first + len <= visible && segment.is_none_or(|segment| !segment.has_ready()) {
@@ -52,13 +52,13 @@ impl SlotLog {
         taken
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a claim's arguments and where it stands")]
+    #[expect(clippy::too_many_arguments, reason = "a claim's arguments and its position")]
     fn claim_in(
         &self,
         segment: &SlotSegment,
         visible: u64,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -67,7 +67,7 @@ impl SlotLog {
         let mut taken = 0;
         let (out_before, expired_before) = (out.len(), expired.len());
         for word in 0..segment.ready().len() {
-            // A slot below those we took may become ready while we look: it is for the next claim.
+            // A slot below those already claimed may become ready during the scan. The next claim takes it.
             let mut ahead = u64::MAX;
             while taken < max {
                 let bits = segment.ready_below(word, visible) & ahead;
@@ -76,18 +76,18 @@ impl SlotLog {
                 }
                 let wanted = lowest(bits, max - taken);
                 ahead = above(wanted);
-                taken += take_bits(segment, word, wanted, hold, now, out, expired);
+                taken += claim_bits(segment, word, wanted, mode, now, out, expired);
             }
         }
-        self.note_claimed(segment, hold, &out[out_before..], &expired[expired_before..], guard);
+        self.note_claimed(segment, mode, &out[out_before..], &expired[expired_before..], guard);
         taken
     }
 
-    /// Takes the messages with these numbers that are ready.
+    /// Claims the messages of `counters` that are ready.
     pub(super) fn claim_numbers(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -104,46 +104,46 @@ impl SlotLog {
                 continue;
             }
             let (out_before, expired_before) = (out.len(), expired.len());
-            take_bits(segment, word, bit, hold, now, out, expired);
-            self.note_claimed(segment, hold, &out[out_before..], &expired[expired_before..], &guard);
+            claim_bits(segment, word, bit, mode, now, out, expired);
+            self.note_claimed(segment, mode, &out[out_before..], &expired[expired_before..], &guard);
         }
         out.len() - before
     }
 
-    /// Notes what was taken from a segment, and what left it because its time is over.
+    /// Updates the segment's deadline and finished slots after a claim.
     fn note_claimed(
         &self,
         segment: &SlotSegment,
-        hold: ClaimMode,
+        mode: ClaimMode,
         taken: &[ClaimedMessage],
         expired: &[RemovedMessage],
         guard: &EpochGuard,
     ) {
-        if let ClaimMode::Lock { deadline } = hold
+        if let ClaimMode::Lock { deadline } = mode
             && !taken.is_empty()
         {
-            self.note_deadline(segment, deadline);
+            self.lower_earliest(segment, deadline);
         }
-        let taken_out = if hold == ClaimMode::Take { taken } else { &[] };
+        let taken_out = if mode == ClaimMode::Take { taken } else { &[] };
         let left = taken_out.len() + expired.len();
         if left > 0 {
             let records = taken_out.iter().map(|claimed| &claimed.record);
-            self.browsers.left(
+            self.browsers.retain_if_browsed(
                 records.chain(expired.iter().map(|removed| &removed.record)),
                 BodyRemoval::Stored,
             );
-            self.count_gone(segment, left, guard);
+            self.count_finished(segment, left, guard);
         }
     }
 }
 
-/// Takes those of the `wanted` messages of a word that are ready; how many are not over.
+/// Claims the `wanted` messages of a word that are ready. Returns how many were not expired.
 #[inline]
-fn take_bits(
+fn claim_bits(
     segment: &SlotSegment,
     word: usize,
     wanted: u64,
-    hold: ClaimMode,
+    mode: ClaimMode,
     now: Timestamp,
     out: &mut Vec<ClaimedMessage>,
     expired: &mut Vec<RemovedMessage>,
@@ -156,11 +156,11 @@ fn take_bits(
         let slot = &segment.slots[offset];
         let counter = Counter(segment.first + offset as u64 + 1);
         if slot.expires_at() <= now {
-            // SAFETY: we cleared the ready bit, so the slot is ours until we store its state.
-            expired.push(unsafe { leave(slot, counter) });
+            // SAFETY: this thread cleared the ready bit, so it owns the slot until it stores the state.
+            expired.push(unsafe { remove_expired(slot, counter) });
         } else {
             // SAFETY: as above.
-            out.push(unsafe { take(slot, counter, hold) });
+            out.push(unsafe { claim_slot(slot, counter, mode) });
             taken += 1;
         }
     }
@@ -180,37 +180,37 @@ fn lowest(bits: u64, n: usize) -> u64 {
     bits & !rest
 }
 
-/// The bits above the highest one of `bits`, which is not 0.
+/// All bits above the highest set bit of `bits`, which is not 0.
 #[inline]
 fn above(bits: u64) -> u64 {
     !(u64::MAX >> bits.leading_zeros())
 }
 
-/// Gives a ready message to a receiver.
+/// Claims a ready message.
 ///
 /// # Safety
 /// The caller cleared the slot's ready bit.
 #[inline]
-unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage {
+unsafe fn claim_slot(slot: &Slot, counter: Counter, mode: ClaimMode) -> ClaimedMessage {
     let state = slot.state();
-    let (phase, deadline) = match hold {
+    let (phase, deadline) = match mode {
         ClaimMode::Lock { deadline } => (LOCKED, deadline),
         ClaimMode::Cache => (CACHED, Ticks::NEVER),
         ClaimMode::Take => (DONE, Ticks::NEVER),
     };
-    let held = state.held(phase, deadline);
+    let claimed_state = state.claimed(phase, deadline);
     let raw = slot.body();
     let record = if phase == DONE {
-        // SAFETY: a ready slot owns its body, and a slot that is done does not: the reference moves to the receiver.
+        // SAFETY: a ready slot owns its body and a done slot does not: the reference moves to the receiver.
         unsafe { StoredRecord::from_raw(raw) }
     } else {
-        // SAFETY: a ready slot owns its body, and nobody else may take it while the slot is ours.
+        // SAFETY: a ready slot owns its body, and only this thread may take it.
         unsafe { StoredRecord::clone_raw(raw) }
     };
     let claimed = ClaimedMessage {
         key: LockKey {
             counter,
-            generation: held.generation(),
+            generation: claimed_state.generation(),
         },
         record,
         delivery_count: slot.delivery_count(state),
@@ -219,19 +219,19 @@ unsafe fn take(slot: &Slot, counter: Counter, hold: ClaimMode) -> ClaimedMessage
         deadline,
         deferred: false,
     };
-    slot.publish(held);
+    slot.publish(claimed_state);
     claimed
 }
 
-/// Takes a ready message out of the log because its time is over.
+/// Removes a ready message that is expired.
 ///
 /// # Safety
 /// The caller cleared the slot's ready bit.
-unsafe fn leave(slot: &Slot, counter: Counter) -> RemovedMessage {
+unsafe fn remove_expired(slot: &Slot, counter: Counter) -> RemovedMessage {
     let state = slot.state();
     let removed = RemovedMessage {
         counter,
-        // SAFETY: a ready slot owns its body, and a dead one does not: the reference moves to the caller.
+        // SAFETY: a ready slot owns its body and a dead slot does not: the reference moves to the caller.
         record: unsafe { StoredRecord::from_raw(slot.body()) },
         delivery_count: slot.delivery_count(state),
         enqueued_at: slot.enqueued_at(),

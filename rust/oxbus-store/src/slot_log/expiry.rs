@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ending locks whose time is over.
+//! Ending expired locks.
 //!
-//! Each segment knows a tick before which none of its locks ends, and so does the log. A claim stores its slots, then
-//! lowers both. A sweep swaps the log's value to never, then each due segment's, reads the slots, and puts the
-//! minimum of what is left back. A claim's slot is therefore seen by the sweep, or its tick is put in after the swap;
-//! the fence between a claim's slots and its reads, and the order segment before log on both sides, leave no third case.
+//! Each segment has an earliest deadline, before which none of its locks expires, and so does the log. A claim stores its
+//! slots, then lowers both. A sweep sets the log's value to never, then that of each due segment, reads the slots, and
+//! lowers both values to the minimum of the remaining deadlines. So the sweep sees the slot of a concurrent claim, or the
+//! claim lowers the values after the sweep set them to never. There is no third case, because a fence stands between a
+//! claim's slots and its reads, and both lower the segment's value before the log's.
 //!
-//! A deadline in a slot is read as the one nearest to a tick (`slot`), so a long jump of the clock is walked in strides.
+//! A deadline decodes as the one nearest to a reference tick (`slot`), so `expire` walks a long jump of the clock in steps.
 
 use oxbus_model::{Counter, Ticks};
 
 use super::epoch::{self, EpochGuard};
 use super::segment::SlotSegment;
-use super::settle::ExpiredLock;
-use super::slot::NEAR_MS;
+use super::settle::RequeueResult;
+use super::slot::DECODE_RANGE_MS;
 use super::{RemovedMessage, SlotLog};
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
-    /// Makes a sweep at `deadline` look at the segment. Its slots are stored.
+    /// Lowers the earliest deadlines of the segment and the log to `deadline`. The caller stored the slots before.
     #[inline]
-    pub(super) fn note_deadline(&self, segment: &SlotSegment, deadline: Ticks) {
-        // Slots before the reads below.
+    pub(super) fn lower_earliest(&self, segment: &SlotSegment, deadline: Ticks) {
+        // Orders the slots before the reads below.
         fence(Ordering::SeqCst);
-        self.note_deadline_swapped(segment, deadline);
+        self.lower_earliest_after_cas(segment, deadline);
     }
 
-    /// The same when the slot was changed by a sequentially consistent compare-and-swap.
+    /// As `lower_earliest`, after a sequentially consistent compare-and-swap of the slot, which needs no fence.
     #[inline]
-    pub(super) fn note_deadline_swapped(&self, segment: &SlotSegment, deadline: Ticks) {
+    pub(super) fn lower_earliest_after_cas(&self, segment: &SlotSegment, deadline: Ticks) {
         if self.locked_up_to.load(Ordering::SeqCst) < segment.number {
             self.locked_up_to.fetch_max(segment.number, Ordering::SeqCst);
         }
         fence_after_rmw();
-        if segment.earliest.load(Ordering::SeqCst) > deadline.0 {
-            segment.earliest.fetch_min(deadline.0, Ordering::SeqCst);
+        if segment.earliest_deadline.load(Ordering::SeqCst) > deadline.0 {
+            segment.earliest_deadline.fetch_min(deadline.0, Ordering::SeqCst);
             fence_after_rmw();
         }
-        if self.earliest.load(Ordering::SeqCst) > deadline.0 {
-            self.earliest.fetch_min(deadline.0, Ordering::SeqCst);
+        if self.earliest_deadline.load(Ordering::SeqCst) > deadline.0 {
+            self.earliest_deadline.fetch_min(deadline.0, Ordering::SeqCst);
         }
     }
 
@@ -49,12 +50,15 @@ impl SlotLog {
         exhausted: &mut Vec<RemovedMessage>,
     ) -> usize {
         let mut ready = 0;
-        let mut due = self.earliest.load(Ordering::Acquire);
+        let mut due = self.earliest_deadline.load(Ordering::Acquire);
         if due <= ticks.0 {
             let guard = epoch::pin();
-            while due.saturating_add(NEAR_MS) < ticks.0 {
-                ready += self.sweep(Ticks(due + NEAR_MS), max_delivery_count, exhausted, &guard);
-                due = self.earliest.load(Ordering::Acquire).max(due + NEAR_MS);
+            while due.saturating_add(DECODE_RANGE_MS) < ticks.0 {
+                ready += self.sweep(Ticks(due + DECODE_RANGE_MS), max_delivery_count, exhausted, &guard);
+                due = self
+                    .earliest_deadline
+                    .load(Ordering::Acquire)
+                    .max(due + DECODE_RANGE_MS);
             }
             ready += self.sweep(ticks, max_delivery_count, exhausted, &guard);
         }
@@ -69,7 +73,7 @@ impl SlotLog {
         guard: &EpochGuard,
     ) -> usize {
         self.sweeps_begun.fetch_add(1, Ordering::SeqCst);
-        self.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
+        self.earliest_deadline.swap(Ticks::NEVER.0, Ordering::SeqCst);
         fence_after_rmw();
         let mut ready = 0;
         let mut earliest = Ticks::NEVER.0;
@@ -77,36 +81,36 @@ impl SlotLog {
             let Some(segment) = self.directory.get(number, guard) else {
                 continue;
             };
-            let due = segment.earliest.load(Ordering::SeqCst);
+            let due = segment.earliest_deadline.load(Ordering::SeqCst);
             if due > ticks.0 {
                 earliest = earliest.min(due);
                 continue;
             }
-            segment.earliest.swap(Ticks::NEVER.0, Ordering::SeqCst);
+            segment.earliest_deadline.swap(Ticks::NEVER.0, Ordering::SeqCst);
             fence_after_rmw();
             let left = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
             if left < Ticks::OPEN_END {
-                segment.earliest.fetch_min(left.0, Ordering::SeqCst);
+                segment.earliest_deadline.fetch_min(left.0, Ordering::SeqCst);
                 earliest = earliest.min(left.0);
             }
         }
         if earliest < Ticks::OPEN_END.0 {
-            self.earliest.fetch_min(earliest, Ordering::SeqCst);
+            self.earliest_deadline.fetch_min(earliest, Ordering::SeqCst);
         }
         self.sweeps_ended.fetch_add(1, Ordering::SeqCst);
         ready
     }
 
-    /// No lock in a slot ends before this tick; 0 while a sweep is under way.
+    /// No lock in a slot expires before this tick; 0 during a sweep.
     pub(super) fn earliest_deadline(&self) -> Ticks {
         let ended = self.sweeps_ended.load(Ordering::SeqCst);
-        let earliest = self.earliest.load(Ordering::SeqCst);
-        // A sweep that began before `earliest` was read shows here, unless it had ended before all this.
+        let earliest = self.earliest_deadline.load(Ordering::SeqCst);
+        // Differs from `ended` when a sweep began before `earliest` was read and had not ended when `ended` was read.
         let begun = self.sweeps_begun.load(Ordering::SeqCst);
         Ticks(if begun == ended { earliest } else { 0 })
     }
 
-    /// Ends the locks of one segment that are over and returns the earliest deadline of the others.
+    /// Ends the expired locks of one segment and returns the earliest deadline of the others.
     fn sweep_segment(
         &self,
         segment: &SlotSegment,
@@ -122,7 +126,7 @@ impl SlotLog {
             let mut bits = 0;
             for (bit, slot) in slots.iter().enumerate() {
                 loop {
-                    let state = slot.state_ordered();
+                    let state = slot.state_seq_cst();
                     if !state.is_locked() {
                         break;
                     }
@@ -133,10 +137,10 @@ impl SlotLog {
                     }
                     let counter = Counter(segment.first + (word * 64 + bit) as u64 + 1);
                     match self.requeue(segment, slot, counter, state, max_delivery_count, None, guard) {
-                        ExpiredLock::Beaten => continue,
-                        ExpiredLock::Ready => bits |= 1 << bit,
-                        ExpiredLock::Exhausted(removed) => exhausted.push(removed),
-                        ExpiredLock::Deferred => {}
+                        RequeueResult::LostRace => continue,
+                        RequeueResult::Ready => bits |= 1 << bit,
+                        RequeueResult::Exhausted(removed) => exhausted.push(removed),
+                        RequeueResult::Deferred => {}
                     }
                     break;
                 }

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages of one cell without a lock around them.
+//! The messages of one cell, without a mutex around them.
 //!
-//! Messages sit in slots, slots in segments, and a directory finds a segment by number. A slot's place follows
-//! from its counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `overflow`.
+//! A segment is an array of slots with one message each. A directory finds a segment by number. Segment and offset
+//! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
+//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`,
+//! `overflow`.
 //!
 //! Holds always
-//! - counters are given out without gaps: whatever can refuse a message did so before;
-//! - every slot below `visible` is published, and a claim takes nothing at or above it;
+//! - counters have no gaps: every check that can reject a message comes before its reservation;
+//! - every slot below `visible` is published, and a claim takes only slots below `visible`;
 //! - a message in phase ready has its bit set, or one thread is about to set it and then to lower the hint;
-//! - every set bit below `visible` is in the hint's segment or behind it, or one thread is about to lower the hint;
-//! - a body is freed by whoever took the slot out of its phase, never under a browser (`browse`);
-//! - no lock ends before `earliest`, except between a sweep's swap and the value it puts back (`expiry`).
+//! - every set bit below `visible` is in the hint's segment or a later one, or one thread is about to lower the hint;
+//! - the thread that takes a slot out of its phase frees the body, but not while a browser may read it (`browse`);
+//! - no lock expires before `earliest_deadline`, except while a sweep has set it to never (`expiry`).
 //!
-//! No call waits for another thread, except for the mutex around the directory (once per 256 messages), around the
-//! overflow (messages deferred or scheduled for long) and around the list of bodies kept for a browser.
+//! A call waits for another thread only at three mutexes: the directory's (once per 256 messages), the overflow map's
+//! (messages that are deferred or scheduled for long), and the one around the bodies retained for browsers.
 //!
-//! There is no ring of expiring locks: a claim lowers its segment's earliest deadline, and a sweep reads only
-//! the segments where something is due. So a claim writes no list, and a lock costs no memory.
+//! There is no queue of deadlines: a claim lowers its segment's earliest deadline, and a sweep reads only the segments
+//! where a lock is due. So a claim writes no list, and a lock needs no memory.
 //!
-//! Lock deadlines are within 37 h of the clock, and `expire` runs at least that often while locks are out.
+//! Lock deadlines are within 37 h of the clock, and `expire` runs at least that often while there are locks.
 
 #![allow(
     unsafe_code,
@@ -62,29 +63,29 @@ use overflow::OverflowMap;
 use segment::SlotSegment;
 use slot::Slot;
 
-/// Where messages come in and go out: an append moves the first two, a claim reads the last two.
-/// They share a line of the cache, which a thread fetches once for both; what a log rarely writes is kept off it.
+/// Positions of appends and claims: an append moves the first two, a claim reads the last two.
+/// They have a cache line of their own, which a thread fetches once for both operations.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Cursors {
-    /// Index the next message gets.
+    /// Index of the next message.
     tail: AtomicU64,
     /// Index below which every slot is published.
     visible: AtomicU64,
-    /// Where a claim starts to look; see `ready`.
+    /// Segment at which a claim starts, with a version; see `ready`.
     hint: AtomicU64,
 }
 
-/// Messages of one cell, lock-free.
+/// A lock-free store of the messages of one cell.
 #[derive(Debug)]
 pub struct SlotLog {
-    ends: Cursors,
-    /// No lock ends before this tick.
-    earliest: AtomicU64,
-    /// Sweeps begun and sweeps ended; while they differ, `earliest` says nothing.
+    cursors: Cursors,
+    /// No lock expires before this tick.
+    earliest_deadline: AtomicU64,
+    /// Number of sweeps begun. While it differs from `sweeps_ended`, `earliest_deadline` is not valid.
     sweeps_begun: AtomicU64,
     sweeps_ended: AtomicU64,
-    /// Highest number of a segment that ever held a lock.
+    /// Highest number of a segment that ever contained a lock.
     locked_up_to: AtomicU64,
     directory: Directory,
     browsers: Browsers,
@@ -92,15 +93,15 @@ pub struct SlotLog {
 }
 
 impl SlotLog {
-    /// An empty log; the first message gets counter 1. It holds no segment until then.
+    /// An empty log without segments; the first message gets counter 1.
     pub fn new() -> Self {
         Self {
-            ends: Cursors {
+            cursors: Cursors {
                 tail: AtomicU64::new(0),
                 visible: AtomicU64::new(0),
                 hint: AtomicU64::new(0),
             },
-            earliest: AtomicU64::new(Ticks::NEVER.0),
+            earliest_deadline: AtomicU64::new(Ticks::NEVER.0),
             sweeps_begun: AtomicU64::new(0),
             sweeps_ended: AtomicU64::new(0),
             locked_up_to: AtomicU64::new(0),
@@ -110,18 +111,18 @@ impl SlotLog {
         }
     }
 
-    /// The slot of a counter, unless its segment is gone or was never reserved.
+    /// The segment, slot and offset of a counter, unless its segment was unlinked or never added.
     #[inline]
     fn find<'g>(&self, counter: Counter, guard: &'g EpochGuard) -> Option<(&'g SlotSegment, &'g Slot, usize)> {
         let index = counter.0.checked_sub(1)?;
-        let (number, offset) = segment::place(index);
+        let (number, offset) = segment::locate(index);
         let segment = self.directory.get(number, guard)?;
         Some((segment, &segment.slots[offset], offset))
     }
 
     #[inline]
     fn visible(&self) -> u64 {
-        self.ends.visible.load(Ordering::Acquire)
+        self.cursors.visible.load(Ordering::Acquire)
     }
 }
 
@@ -152,39 +153,39 @@ impl MessageStore for SlotLog {
     fn claim(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.claim_ready(max, hold, now, out, expired)
+        self.claim_ready(max, mode, now, out, expired)
     }
 
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.claim_numbers(counters, hold, now, out, expired)
+        self.claim_numbers(counters, mode, now, out, expired)
     }
 
     fn has_ready(&self) -> bool {
         self.any_ready()
     }
 
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        self.hand_out_cached(key, hold)
+    fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
+        self.claim_cached(key, mode)
     }
 
     fn release_cached(&self, keys: &[LockKey]) -> usize {
-        self.put_back_cached(keys)
+        self.release_cached_slots(keys)
     }
 
     fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
-        self.end_hold(key, outcome, ticks)
+        self.settle_slot(key, outcome, ticks)
     }
 
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
@@ -192,15 +193,15 @@ impl MessageStore for SlotLog {
     }
 
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        self.move_deadline(key, deadline, ticks)
+        self.renew_lock(key, deadline, ticks)
     }
 
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost> {
-        self.charge_hold(key, max_delivery_count, ticks)
+        self.charge_lock(key, max_delivery_count, ticks)
     }
 
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
-        self.change_key(key, generation, deadline, ticks)
+        self.rekey_lock(key, generation, deadline, ticks)
     }
 
     fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
@@ -210,12 +211,11 @@ impl MessageStore for SlotLog {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
-        ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        self.fetch_deferred(counters, hold, now, ticks, out)
+        self.lock_or_take_deferred(counters, mode, now, out)
     }
 
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
@@ -238,8 +238,8 @@ impl MessageStore for SlotLog {
         self.count_all()
     }
 
-    fn count_left(&self) -> u64 {
-        SlotLog::count_left(self)
+    fn approximate_count(&self) -> u64 {
+        SlotLog::approximate_count(self)
     }
 
     fn overhead_bytes(&self) -> usize {
@@ -249,11 +249,11 @@ impl MessageStore for SlotLog {
 
 impl NumberedStore for SlotLog {
     fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
-        Self::begin_with(next, messages)
+        Self::restore_from(next, messages)
     }
 
     fn next(&self) -> Counter {
-        Counter(self.ends.tail.load(Ordering::SeqCst) + 1)
+        Counter(self.cursors.tail.load(Ordering::SeqCst) + 1)
     }
 
     fn is_decided(&self, before: Counter) -> bool {
@@ -273,6 +273,6 @@ impl NumberedStore for SlotLog {
     }
 
     fn give_up(&self, first: Counter, count: usize) {
-        self.publish_nothing(first.0 - 1, count as u64);
+        self.publish_empty(first.0 - 1, count as u64);
     }
 }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Append: reserve, write, show.
+//! Append: reserve slots, fill them, advance `visible`.
 //!
-//! One fetch-and-add reserves a range of indexes. The sender fills its slots, sets their ready bits and stores
+//! One fetch-and-add reserves a range of indexes. The appender fills its slots, sets their ready bits and stores
 //! their states last: a state other than free says that the slot is complete, its bit included. `visible` then moves
-//! over every complete slot; whoever closes a gap moves it for those behind the gap too, so that a slow sender holds back
-//! only later numbers, and nobody waits for it.
+//! over the complete slots. The thread that closes a gap also moves it over the complete slots after the gap. So a slow
+//! appender delays only the messages with higher numbers, and no thread waits for it.
 //!
-//! The bits come before the states on purpose. Were the state first, a closer could move `visible` over a slot
-//! without its bit, a claimer could raise the hint past it, and the bit, set later, would never be looked at.
+//! The bits must come before the states. With the state first, another appender could move `visible` over a slot
+//! without its bit, and a claim could raise the hint past the slot. No claim would then read the bit, set later.
 
 use oxbus_model::{Counter, Timestamp};
 
 use super::epoch::{self, EpochGuard};
-use super::segment::place;
+use super::segment::locate;
 use super::slot::{DEAD, FREE, READY, SlotState};
 use super::{SlotLog, SlotSegment};
 use crate::message_store::NewMessage;
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
-    /// Sets `count` consecutive indexes aside and returns the first.
+    /// Reserves `count` consecutive indexes and returns the first.
     #[inline]
     pub(super) fn reserve_indexes(&self, count: u64) -> u64 {
-        self.ends.tail.fetch_add(count, Ordering::SeqCst)
+        self.cursors.tail.fetch_add(count, Ordering::SeqCst)
     }
 
     #[inline]
@@ -35,15 +35,15 @@ impl SlotLog {
     #[inline]
     pub(super) fn publish_single(&self, index: u64, message: NewMessage, enqueued_at: Timestamp, phase: u64) {
         let guard = epoch::pin();
-        let (number, offset) = place(index);
+        let (number, offset) = locate(index);
         let segment = self.directory.get_or_add(number, &guard);
         let slot = &segment.slots[offset];
         slot.fill(message.record, enqueued_at, message.expires_at);
         if phase == READY {
             segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
         }
-        slot.publish(SlotState::fresh(phase));
-        self.show(index, index + 1, &guard);
+        slot.publish(SlotState::new(phase));
+        self.advance_visible(index, index + 1, &guard);
     }
 
     pub(super) fn append_batch(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter {
@@ -60,7 +60,7 @@ impl SlotLog {
         let mut index = first;
         let mut messages = batch.drain(..);
         while index < first + len {
-            let (number, offset) = place(index);
+            let (number, offset) = locate(index);
             let segment = self.directory.get_or_add(number, &guard);
             let end = (offset as u64 + first + len - index).min(segment.slots.len() as u64) as usize;
             for (slot, message) in segment.slots[offset..end].iter().zip(&mut messages) {
@@ -68,74 +68,75 @@ impl SlotLog {
             }
             segment.set_ready_range(offset, end);
             for slot in &segment.slots[offset..end] {
-                slot.publish(SlotState::fresh(READY));
+                slot.publish(SlotState::new(READY));
             }
             index += (end - offset) as u64;
         }
-        self.show(first, first + len, &guard);
+        self.advance_visible(first, first + len, &guard);
     }
 
-    /// Publishes reserved slots that will never hold a message.
-    pub(super) fn publish_nothing(&self, first: u64, count: u64) {
+    /// Publishes reserved slots without messages.
+    pub(super) fn publish_empty(&self, first: u64, count: u64) {
         let guard = epoch::pin();
         for index in first..first + count {
-            let (number, offset) = place(index);
+            let (number, offset) = locate(index);
             let segment = self.directory.get_or_add(number, &guard);
-            segment.slots[offset].publish(SlotState::fresh(DEAD));
-            self.count_gone(segment, 1, &guard);
+            segment.slots[offset].publish(SlotState::new(DEAD));
+            self.count_finished(segment, 1, &guard);
         }
-        self.show(first, first + count, &guard);
+        self.advance_visible(first, first + count, &guard);
     }
 
-    /// Moves `visible` over the caller's published range `start .. end` and over what is published behind it.
-    fn show(&self, start: u64, end: u64, guard: &EpochGuard) {
+    /// Moves `visible` over the caller's published range `start .. end` and over the published slots after it.
+    fn advance_visible(&self, start: u64, end: u64, guard: &EpochGuard) {
         let mut seen = start;
         loop {
             let swapped = self
-                .ends
+                .cursors
                 .visible
                 .compare_exchange(seen, end, Ordering::SeqCst, Ordering::SeqCst);
             if swapped.is_ok() {
                 break;
             }
-            // Our states before this read; the closer's `visible` before its read of our states.
+            // Orders our states before this read. The thread that closes a gap before us stores `visible` before it reads our
+            // states, so either we see its `visible` or it sees our states.
             fence(Ordering::SeqCst);
-            seen = self.ends.visible.load(Ordering::SeqCst);
+            seen = self.cursors.visible.load(Ordering::SeqCst);
             if seen < start || seen >= end {
-                // A gap before us: its closer takes us along. Or a closer already did.
+                // There is a gap before us, and the thread that closes it moves `visible` over our slots. Or it did already.
                 return;
             }
         }
-        self.shown(seen, end, guard);
-        self.show_further(end, guard);
+        self.reclaim_passed(seen, end, guard);
+        self.advance_visible_further(end, guard);
     }
 
-    /// Moves `visible` on from `from` while somebody else's slots there are published.
-    fn show_further(&self, mut from: u64, guard: &EpochGuard) {
+    /// Moves `visible` on from `from` over slots that other threads published.
+    fn advance_visible_further(&self, mut from: u64, guard: &EpochGuard) {
         fence_after_rmw();
-        while self.ends.tail.load(Ordering::SeqCst) > from {
-            let to = self.published_from(from, guard);
+        while self.cursors.tail.load(Ordering::SeqCst) > from {
+            let to = self.published_end(from, guard);
             if to == from
                 || self
-                    .ends
+                    .cursors
                     .visible
                     .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
                     .is_err()
             {
-                // Either the owner of the slot at `from` has still to read `visible`, or another closer goes on.
+                // Either the owner of the slot at `from` has yet to read `visible`, or another thread moved it.
                 return;
             }
-            self.shown(from, to, guard);
+            self.reclaim_passed(from, to, guard);
             from = to;
             fence_after_rmw();
         }
     }
 
-    /// End of the run of published slots that begins at `from`.
-    fn published_from(&self, from: u64, guard: &EpochGuard) -> u64 {
+    /// Index after the consecutive published slots from `from` on.
+    fn published_end(&self, from: u64, guard: &EpochGuard) -> u64 {
         let mut index = from;
         loop {
-            let (number, offset) = place(index);
+            let (number, offset) = locate(index);
             let Some(segment) = self.directory.get(number, guard) else {
                 return index;
             };
@@ -150,14 +151,14 @@ impl SlotLog {
         }
     }
 
-    /// Segments that lie wholly below `visible` since it moved may be ready to go.
+    /// Reclaims the segments that came wholly below `visible` when it moved `from .. to`, where possible.
     #[inline]
-    fn shown(&self, from: u64, to: u64, guard: &EpochGuard) {
-        let (first, after) = (place(from).0, place(to).0);
+    fn reclaim_passed(&self, from: u64, to: u64, guard: &EpochGuard) {
+        let (first, after) = (locate(from).0, locate(to).0);
         fence_after_rmw();
         for number in first..after {
             if let Some(segment) = self.directory.get(number, guard) {
-                self.tidy(segment, segment.left(), guard);
+                self.reclaim(segment, segment.unfinished(), guard);
             }
         }
     }
@@ -176,9 +177,9 @@ impl SlotSegment {
 }
 
 impl super::Slot {
-    /// True once its appender is done with it.
+    /// True once its appender stored its state.
     #[inline]
     fn is_published(&self) -> bool {
-        self.state_ordered().phase() != FREE
+        self.state_seq_cst().phase() != FREE
     }
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A log that begins with messages: what recovery found, under the numbers they have.
+//! Building a log from the messages that recovery found, under their numbers.
 //!
-//! Ready messages get slots; the other slots of their segments are final without ever having held anything, and a
-//! segment without a ready message is never made. Deferred and scheduled messages go to the map of overflow, where
-//! they would end up anyway.
+//! Ready messages get slots. The other slots of their segments are final from the start. Segments without ready messages
+//! are not added. Deferred and scheduled messages go to the overflow map, where they would move later anyway.
 
 use oxbus_model::Counter;
 
 use super::directory::Directory;
 use super::epoch::{self, EpochGuard};
 use super::overflow::OverflowMap;
-use super::segment::place;
+use super::segment::locate;
 use super::slot::{FREE, MOVED, READY, Slot, SlotState};
 use super::{Cursors, SlotLog};
 use crate::message_store::{MessagePhase, RestoredMessage};
@@ -18,27 +17,27 @@ use crate::sync::{AtomicU64, Ordering};
 
 impl SlotLog {
     /// See [`NumberedStore::restore`](crate::NumberedStore::restore).
-    pub(super) fn begin_with(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
+    pub(super) fn restore_from(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         let tail = next.0 - 1;
-        let (ready, waiting): (Vec<RestoredMessage>, Vec<RestoredMessage>) =
+        let (ready, inactive): (Vec<RestoredMessage>, Vec<RestoredMessage>) =
             messages.partition(|restored| restored.phase == MessagePhase::Ready);
         let first = ready.first().map_or(tail, |restored| restored.message.counter.0 - 1);
-        let first_segment = place(first).0;
+        let first_segment = locate(first).0;
         let log = Self {
-            ends: Cursors {
+            cursors: Cursors {
                 tail: AtomicU64::new(tail),
                 visible: AtomicU64::new(tail),
-                // A hint is a segment's number, under a version that begins at 0.
+                // A hint is a segment number with a version, here 0.
                 hint: AtomicU64::new(first_segment),
             },
             directory: Directory::starting_at(first_segment),
-            overflow: OverflowMap::with(waiting),
+            overflow: OverflowMap::with(inactive),
             ..Self::new()
         };
         let guard = epoch::pin();
         let mut filled = None;
         for restored in ready {
-            let (number, offset) = place(restored.message.counter.0 - 1);
+            let (number, offset) = locate(restored.message.counter.0 - 1);
             if filled.is_some_and(|filled| filled != number) {
                 log.finish_segment(filled, tail, &guard);
             }
@@ -48,39 +47,39 @@ impl SlotLog {
             segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::Relaxed);
         }
         log.finish_segment(filled, tail, &guard);
-        let (last, used) = place(tail);
+        let (last, used) = locate(tail);
         if used > 0 && filled != Some(last) {
-            // The next message comes into the middle of it.
+            // The next message goes into the middle of this segment.
             log.directory.get_or_add(last, &guard);
             log.finish_segment(Some(last), tail, &guard);
         }
         log
     }
 
-    /// Makes the slots below `tail` that hold no message final.
+    /// Makes the slots below `tail` without a message final.
     fn finish_segment(&self, number: Option<u64>, tail: u64, guard: &EpochGuard) {
         let Some(segment) = number.and_then(|number| self.directory.get(number, guard)) else {
             return;
         };
-        let mut gone = 0;
+        let mut finished = 0;
         for (index, slot) in (segment.first..tail).zip(&segment.slots) {
             debug_assert!(index < segment.end(), "the slots end first");
             if slot.state().phase() == FREE {
-                // Who looks for a deferred or scheduled message here goes on to the map.
-                slot.publish(SlotState::fresh(MOVED));
-                gone += 1;
+                // Its message, if deferred or scheduled, is in the overflow map.
+                slot.publish(SlotState::new(MOVED));
+                finished += 1;
             }
         }
-        segment.add_gone(gone);
+        segment.add_finished(finished);
     }
 }
 
 impl Slot {
-    /// Fills a slot that nobody else knows yet, ready.
+    /// Fills a slot that no other thread can reach yet. The message is ready.
     fn restore(&self, restored: RestoredMessage) {
         let message = restored.message;
         self.fill(message.record, message.enqueued_at, message.expires_at);
         self.set_high_count(message.delivery_count);
-        self.publish(SlotState::restored(READY, restored.generation).counting(message.delivery_count));
+        self.publish(SlotState::restored(READY, restored.generation).with_delivery_count(message.delivery_count));
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run of consecutive slots with one ready bit each.
+//! A segment: consecutive slots with one ready bit each.
 //!
 //! Holds always
-//! - a segment covers the same indexes for its whole life and knows its number;
-//! - `gone` counts the slots whose phase is final, each once; a segment whose slots are all gone owns nothing;
-//! - no lock in the segment ends before `earliest`, except between a sweep's swap and the value it puts back.
+//! - the number of a segment and the indexes that it covers do not change;
+//! - `finished` counts the slots whose phase is final, each once; a segment whose slots are all finished owns no body;
+//! - no lock in the segment expires before `earliest_deadline`, except while a sweep has set it to never.
 //!
-//! The first segments are small, so that an entity with a handful of messages costs little.
+//! The first segments are small, so that an entity with few messages needs little memory.
 
 use oxbus_model::Ticks;
 
@@ -15,22 +15,22 @@ use crate::StoredRecord;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
-const FIRST: u64 = 16;
+const FIRST_LEN: u64 = 16;
 #[cfg(not(loom))]
-const SECOND: u64 = 64;
+const SECOND_LEN: u64 = 64;
 #[cfg(not(loom))]
-const LATER: u64 = 256;
+const LATER_LEN: u64 = 256;
 #[cfg(loom)]
-const FIRST: u64 = 2;
+const FIRST_LEN: u64 = 2;
 #[cfg(loom)]
-const SECOND: u64 = 2;
+const SECOND_LEN: u64 = 2;
 #[cfg(loom)]
-const LATER: u64 = 2;
+const LATER_LEN: u64 = 2;
 
-/// Ready words of a segment.
-pub(super) const WORDS: usize = LATER.div_ceil(64) as usize;
+/// Words of ready bits in a segment.
+pub(super) const WORDS: usize = LATER_LEN.div_ceil(64) as usize;
 
-/// Slots of one segment. What every thread reads is on one line of the cache, what each claim changes on the next.
+/// The slots of one segment. The fields that every thread reads are in one cache line, those that claims change in the next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct SlotSegment {
@@ -38,15 +38,15 @@ pub(super) struct SlotSegment {
     /// Index of the first slot.
     pub(super) first: u64,
     pub(super) slots: Box<[Slot]>,
-    pub(super) earliest: AtomicU64,
-    changing: ClaimFields,
+    pub(super) earliest_deadline: AtomicU64,
+    claim_fields: ClaimFields,
 }
 
 #[derive(Debug)]
 #[repr(align(64))]
 struct ClaimFields {
     ready: [AtomicU64; WORDS],
-    gone: AtomicU32,
+    finished: AtomicU32,
 }
 
 impl SlotSegment {
@@ -55,11 +55,11 @@ impl SlotSegment {
         Self {
             number,
             first,
-            slots: (0..len).map(|_| Slot::free()).collect(),
-            earliest: AtomicU64::new(Ticks::NEVER.0),
-            changing: ClaimFields {
+            slots: (0..len).map(|_| Slot::new()).collect(),
+            earliest_deadline: AtomicU64::new(Ticks::NEVER.0),
+            claim_fields: ClaimFields {
                 ready: std::array::from_fn(|_| AtomicU64::new(0)),
-                gone: AtomicU32::new(0),
+                finished: AtomicU32::new(0),
             },
         }
     }
@@ -67,29 +67,29 @@ impl SlotSegment {
     /// Ready bits, one per slot.
     #[inline]
     pub(super) fn ready(&self) -> &[AtomicU64; WORDS] {
-        &self.changing.ready
+        &self.claim_fields.ready
     }
 
-    /// Index after the last slot.
+    /// Index after that of the last slot.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.first + self.slots.len() as u64
     }
 
-    /// Slots that still hold, or will hold, a message.
+    /// Slots that contain, or will contain, a message.
     #[inline]
-    pub(super) fn left(&self) -> usize {
-        self.slots.len() - self.changing.gone.load(Ordering::SeqCst) as usize
+    pub(super) fn unfinished(&self) -> usize {
+        self.slots.len() - self.claim_fields.finished.load(Ordering::SeqCst) as usize
     }
 
-    /// Counts `n` more slots whose phase is final; returns how many are left.
+    /// Counts `n` more slots whose phase is final; returns how many are unfinished.
     #[inline]
-    pub(super) fn add_gone(&self, n: usize) -> usize {
-        let before = self.changing.gone.fetch_add(n as u32, Ordering::SeqCst) as usize;
+    pub(super) fn add_finished(&self, n: usize) -> usize {
+        let before = self.claim_fields.finished.fetch_add(n as u32, Ordering::SeqCst) as usize;
         self.slots.len() - before - n
     }
 
-    /// True when some ready bit is set.
+    /// True when any ready bit is set.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
         self.ready().iter().any(|word| word.load(Ordering::Acquire) != 0)
@@ -102,12 +102,12 @@ impl SlotSegment {
 
 impl Drop for SlotSegment {
     fn drop(&mut self) {
-        if self.left() == 0 {
+        if self.unfinished() == 0 {
             return;
         }
         for slot in &self.slots {
             if slot.state().has_body() {
-                // SAFETY: the phase says that the slot owns a body, and nobody else can reach the segment any more.
+                // SAFETY: the slot owns a body in this phase, and no other thread can reach the segment any more.
                 drop(unsafe { StoredRecord::from_raw(slot.body()) });
             }
         }
@@ -116,12 +116,12 @@ impl Drop for SlotSegment {
 
 /// Segment number and offset of a slot's index.
 #[inline]
-pub(super) fn place(index: u64) -> (u64, usize) {
-    if index >= FIRST + SECOND {
-        let rest = index - (FIRST + SECOND);
-        (2 + rest / LATER, (rest % LATER) as usize)
-    } else if index >= FIRST {
-        (1, (index - FIRST) as usize)
+pub(super) fn locate(index: u64) -> (u64, usize) {
+    if index >= FIRST_LEN + SECOND_LEN {
+        let rest = index - (FIRST_LEN + SECOND_LEN);
+        (2 + rest / LATER_LEN, (rest % LATER_LEN) as usize)
+    } else if index >= FIRST_LEN {
+        (1, (index - FIRST_LEN) as usize)
     } else {
         (0, index as usize)
     }
@@ -131,8 +131,8 @@ pub(super) fn place(index: u64) -> (u64, usize) {
 #[inline]
 pub(super) fn span(number: u64) -> (u64, u64) {
     match number {
-        0 => (0, FIRST),
-        1 => (FIRST, SECOND),
-        _ => (FIRST + SECOND + (number - 2) * LATER, LATER),
+        0 => (0, FIRST_LEN),
+        1 => (FIRST_LEN, SECOND_LEN),
+        _ => (FIRST_LEN + SECOND_LEN + (number - 2) * LATER_LEN, LATER_LEN),
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ending, renewing and handing out holds.
+//! Settling and renewing locks, and delivering cached messages.
 //!
-//! Every exit from a hold is one compare-and-swap that names the phase and the generation. Exactly one of a complete,
-//! an abandon, a renewal and an expiry wins; the others find their key stale. The winner owns the slot: nobody else
-//! touches a ready slot without its bit, nor a busy one.
+//! Every end of a claim is one compare-and-swap on the phase and the generation. Exactly one of a complete, an abandon and
+//! an expiry wins; the others find a stale key. A renewal keeps the generation, so the others retry after it. The winner
+//! owns the slot: no other thread writes a ready slot without its bit, or a busy one.
 
 use oxbus_model::{Counter, Ticks};
 
@@ -17,19 +17,19 @@ use super::{ClaimMode, LockKey, LockLost, Outcome, RemovedMessage, SettleResult,
 use crate::StoredRecord;
 use crate::sync::{Ordering, fence};
 
-/// What became of a lock whose deliveries may be used up.
+/// Result of ending a lock with a charge.
 #[derive(Debug)]
-pub(super) enum ExpiredLock {
-    /// Ready, but without its bit: the caller sets it.
+pub(super) enum RequeueResult {
+    /// The message is ready; the caller sets its ready bit.
     Ready,
     Deferred,
     Exhausted(RemovedMessage),
-    /// Somebody else ended or renewed the lock.
-    Beaten,
+    /// Another thread changed the slot first.
+    LostRace,
 }
 
 impl SlotLog {
-    pub(super) fn end_hold(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
+    pub(super) fn settle_slot(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, offset)) = self.find(key.counter, &guard) else {
             return self.overflow.settle(key, outcome, ticks);
@@ -39,21 +39,21 @@ impl SlotLog {
             if state.phase() == MOVED {
                 return self.overflow.settle(key, outcome, ticks);
             }
-            if !is_alive(segment, state, key, ticks) {
+            if !is_locked_by(segment, state, key, ticks) {
                 return Err(LockLost);
             }
             let deferred = state.phase() == DEFERRED_LOCKED;
             match &outcome {
                 Outcome::Complete => {
-                    if slot.advance(state, state.into_phase(DONE)) {
+                    if slot.compare_exchange(state, state.into_phase(DONE)) {
                         self.drop_body(slot);
-                        self.count_gone(segment, 1, &guard);
+                        self.count_finished(segment, 1, &guard);
                         return Ok(SettleResult::Completed);
                     }
                 }
                 Outcome::Remove => {
-                    if slot.advance(state, state.into_phase(DEAD)) {
-                        return Ok(SettleResult::Removed(self.leave(
+                    if slot.compare_exchange(state, state.into_phase(DEAD)) {
+                        return Ok(SettleResult::Removed(self.finish_slot(
                             segment,
                             slot,
                             key.counter,
@@ -63,25 +63,25 @@ impl SlotLog {
                     }
                 }
                 Outcome::Release if !deferred => {
-                    if slot.advance(state, state.into_phase(READY)) {
+                    if slot.compare_exchange(state, state.into_phase(READY)) {
                         self.set_ready(segment, offset);
                         return Ok(SettleResult::Ready);
                     }
                 }
                 Outcome::Release | Outcome::Defer { replacement: None } => {
-                    if slot.advance(state, state.into_phase(DEFERRED)) {
-                        self.tidy_sparse(segment, &guard);
+                    if slot.compare_exchange(state, state.into_phase(DEFERRED)) {
+                        self.reclaim_if_sparse(segment, &guard);
                         return Ok(SettleResult::Deferred);
                     }
                 }
                 Outcome::Defer { replacement: Some(_) } => {
-                    if slot.advance(state, state.into_phase(BUSY)) {
+                    if slot.compare_exchange(state, state.into_phase(BUSY)) {
                         let Outcome::Defer { replacement } = outcome else {
                             unreachable!("matched above")
                         };
                         self.replace(slot, replacement);
                         slot.publish(state.into_phase(DEFERRED));
-                        self.tidy_sparse(segment, &guard);
+                        self.reclaim_if_sparse(segment, &guard);
                         return Ok(SettleResult::Deferred);
                     }
                 }
@@ -98,10 +98,10 @@ impl SlotLog {
                         replacement.as_ref(),
                         &guard,
                     ) {
-                        ExpiredLock::Beaten => {}
-                        ExpiredLock::Deferred => return Ok(SettleResult::Deferred),
-                        ExpiredLock::Exhausted(removed) => return Ok(SettleResult::Exhausted(removed)),
-                        ExpiredLock::Ready => {
+                        RequeueResult::LostRace => {}
+                        RequeueResult::Deferred => return Ok(SettleResult::Deferred),
+                        RequeueResult::Exhausted(removed) => return Ok(SettleResult::Exhausted(removed)),
+                        RequeueResult::Ready => {
                             self.set_ready(segment, offset);
                             return Ok(SettleResult::Ready);
                         }
@@ -120,7 +120,7 @@ impl SlotLog {
                 Some((segment, gone)) if (segment.first..segment.end()).contains(&place) => Some((segment, gone)),
                 _ => {
                     if let Some((segment, gone)) = at.take() {
-                        self.count_gone(segment, gone, &guard);
+                        self.count_finished(segment, gone, &guard);
                     }
                     self.find(key.counter, &guard).map(|(segment, _, _)| (segment, 0))
                 }
@@ -141,11 +141,12 @@ impl SlotLog {
             }
         }
         if let Some((segment, gone)) = at {
-            self.count_gone(segment, gone, &guard);
+            self.count_finished(segment, gone, &guard);
         }
     }
 
-    /// Completes without counting the slot as gone. `None` when the message is a straggler.
+    /// Completes without counting the slot as finished. Returns false when the lock is lost, and `None` when the message moved
+    /// to the overflow map.
     #[inline]
     fn complete_in(&self, segment: &SlotSegment, key: LockKey, ticks: Ticks) -> Option<bool> {
         let slot = &segment.slots[(key.counter.0 - 1 - segment.first) as usize];
@@ -154,17 +155,17 @@ impl SlotLog {
             if state.phase() == MOVED {
                 return None;
             }
-            if !is_alive(segment, state, key, ticks) {
+            if !is_locked_by(segment, state, key, ticks) {
                 return Some(false);
             }
-            if slot.advance(state, state.into_phase(DONE)) {
+            if slot.compare_exchange(state, state.into_phase(DONE)) {
                 self.drop_body(slot);
                 return Some(true);
             }
         }
     }
 
-    pub(super) fn move_deadline(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
+    pub(super) fn renew_lock(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
             return self.overflow.renew(key, deadline, ticks);
@@ -174,18 +175,18 @@ impl SlotLog {
             if state.phase() == MOVED {
                 return self.overflow.renew(key, deadline, ticks);
             }
-            if !is_alive(segment, state, key, ticks) {
+            if !is_locked_by(segment, state, key, ticks) {
                 return Err(LockLost);
             }
-            if slot.advance(state, state.until(deadline)) {
-                self.note_deadline_swapped(segment, deadline);
-                // Alive now, so its end is near enough to be read.
+            if slot.compare_exchange(state, state.with_deadline(deadline)) {
+                self.lower_earliest_after_cas(segment, deadline);
+                // The lock is live at `ticks`, so its deadline decodes correctly.
                 return Ok(state.deadline(ticks));
             }
         }
     }
 
-    pub(super) fn change_key(
+    pub(super) fn rekey_lock(
         &self,
         key: LockKey,
         generation: u32,
@@ -201,18 +202,18 @@ impl SlotLog {
             if state.phase() == MOVED {
                 return self.overflow.rekey(key, generation, deadline, ticks);
             }
-            if !is_alive(segment, state, key, ticks) {
+            if !is_locked_by(segment, state, key, ticks) {
                 return Err(LockLost);
             }
-            if slot.advance(state, state.of_generation(generation).until(deadline)) {
-                self.note_deadline_swapped(segment, deadline);
-                // Alive now, so its end is near enough to be read.
+            if slot.compare_exchange(state, state.with_generation(generation).with_deadline(deadline)) {
+                self.lower_earliest_after_cas(segment, deadline);
+                // The lock is live at `ticks`, so its deadline decodes correctly.
                 return Ok(state.deadline(ticks));
             }
         }
     }
 
-    pub(super) fn charge_hold(
+    pub(super) fn charge_lock(
         &self,
         key: LockKey,
         max_delivery_count: u32,
@@ -227,23 +228,23 @@ impl SlotLog {
             if state.phase() == MOVED {
                 return self.overflow.charge(key, max_delivery_count, ticks);
             }
-            if !is_alive(segment, state, key, ticks) {
+            if !is_locked_by(segment, state, key, ticks) {
                 return Err(LockLost);
             }
             let before = slot.delivery_count(state);
-            let after = slot::charged(before);
-            let charged = state.counting(after);
+            let after = slot::add_delivery(before);
+            let charged = state.with_delivery_count(after);
             if after >= max_delivery_count {
-                if slot.advance(state, charged.into_phase(DEAD)) {
-                    let removed = self.leave(segment, slot, key.counter, state, &guard);
+                if slot.compare_exchange(state, charged.into_phase(DEAD)) {
+                    let removed = self.finish_slot(segment, slot, key.counter, state, &guard);
                     return Ok(Some(RemovedMessage {
                         delivery_count: after,
                         ..removed
                     }));
                 }
-            } else if slot.advance(state, charged) {
-                if slot::carries(before, after) {
-                    // The lock is the caller's, who does nothing else with it meanwhile.
+            } else if slot.compare_exchange(state, charged) {
+                if slot::high_bits_differ(before, after) {
+                    // The caller has the lock and makes no other call with it.
                     slot.set_high_count(after);
                 }
                 return Ok(None);
@@ -260,32 +261,32 @@ impl SlotLog {
         match state.phase() {
             MOVED => self.overflow.holds(key, ticks),
             CACHED => state.generation() == key.generation,
-            _ => is_alive(segment, state, key, ticks),
+            _ => is_locked_by(segment, state, key, ticks),
         }
     }
 
-    pub(super) fn hand_out_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+    pub(super) fn claim_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
         let guard = epoch::pin();
         let (segment, slot, _) = self.find(key.counter, &guard)?;
         let state = slot.state();
         if state.phase() != CACHED || state.generation() != key.generation {
             return None;
         }
-        let (phase, deadline) = match hold {
+        let (phase, deadline) = match mode {
             ClaimMode::Lock { deadline } => (LOCKED, deadline),
             ClaimMode::Cache => (CACHED, Ticks::NEVER),
             ClaimMode::Take => (DONE, Ticks::NEVER),
         };
-        let held = state.held(phase, deadline);
-        // A cached slot has no deadline to renew: losing means that it was released or handed out.
-        if !slot.advance(state, held) {
+        let held = state.claimed(phase, deadline);
+        // A cached slot cannot be renewed, so a failure means that it was released or delivered.
+        if !slot.compare_exchange(state, held) {
             return None;
         }
         match phase {
-            LOCKED => self.note_deadline_swapped(segment, deadline),
+            LOCKED => self.lower_earliest_after_cas(segment, deadline),
             DONE => {
                 self.drop_body(slot);
-                self.count_gone(segment, 1, &guard);
+                self.count_finished(segment, 1, &guard);
             }
             _ => {}
         }
@@ -295,7 +296,7 @@ impl SlotLog {
         })
     }
 
-    pub(super) fn put_back_cached(&self, keys: &[LockKey]) -> usize {
+    pub(super) fn release_cached_slots(&self, keys: &[LockKey]) -> usize {
         let guard = epoch::pin();
         let mut released = 0;
         for key in keys {
@@ -304,7 +305,7 @@ impl SlotLog {
             };
             let state = slot.state();
             let cached = state.phase() == CACHED && state.generation() == key.generation;
-            if cached && slot.advance(state, state.into_phase(READY)) {
+            if cached && slot.compare_exchange(state, state.into_phase(READY)) {
                 self.set_ready(segment, offset);
                 released += 1;
             }
@@ -320,17 +321,17 @@ impl SlotLog {
         let state = slot.state();
         match state.phase() {
             MOVED => self.overflow.take_scheduled(counter),
-            SCHEDULED if slot.advance(state, state.into_phase(DEAD)) => {
-                Some(self.leave(segment, slot, counter, state, &guard))
+            SCHEDULED if slot.compare_exchange(state, state.into_phase(DEAD)) => {
+                Some(self.finish_slot(segment, slot, counter, state, &guard))
             }
-            // Lost to another taker, or to the move into the map.
+            // Lost to another thread, or to the move into the overflow map.
             SCHEDULED if slot.state().phase() == MOVED => self.overflow.take_scheduled(counter),
             _ => None,
         }
     }
 
-    /// Ends the lock that `state` names with a charge, except that a deferred message was charged at its fetch.
-    #[expect(clippy::too_many_arguments, reason = "one message and how it ends")]
+    /// Ends the lock in `state` and charges a delivery, except that a deferred message was charged at its fetch.
+    #[expect(clippy::too_many_arguments, reason = "one message and how its lock ends")]
     pub(super) fn requeue(
         &self,
         segment: &SlotSegment,
@@ -340,46 +341,46 @@ impl SlotLog {
         max_delivery_count: u32,
         replacement: Option<&StoredRecord>,
         guard: &EpochGuard,
-    ) -> ExpiredLock {
+    ) -> RequeueResult {
         let deferred = state.phase() == DEFERRED_LOCKED;
         let before = slot.delivery_count(state);
-        let after = if deferred { before } else { slot::charged(before) };
-        let charged = state.counting(after);
+        let after = if deferred { before } else { slot::add_delivery(before) };
+        let charged = state.with_delivery_count(after);
         if after >= max_delivery_count {
-            if !slot.advance(state, charged.into_phase(DEAD)) {
-                return ExpiredLock::Beaten;
+            if !slot.compare_exchange(state, charged.into_phase(DEAD)) {
+                return RequeueResult::LostRace;
             }
-            let mut removed = self.leave(segment, slot, counter, state, guard);
+            let mut removed = self.finish_slot(segment, slot, counter, state, guard);
             removed.delivery_count = after;
             if let Some(record) = replacement {
                 removed.record = record.clone();
             }
-            return ExpiredLock::Exhausted(removed);
+            return RequeueResult::Exhausted(removed);
         }
         if deferred {
             let owned = if replacement.is_some() { BUSY } else { DEFERRED };
-            if !slot.advance(state, state.into_phase(owned)) {
-                return ExpiredLock::Beaten;
+            if !slot.compare_exchange(state, state.into_phase(owned)) {
+                return RequeueResult::LostRace;
             }
             if replacement.is_some() {
                 self.replace(slot, replacement.cloned());
                 slot.publish(state.into_phase(DEFERRED));
             }
-            self.tidy_sparse(segment, guard);
-            return ExpiredLock::Deferred;
+            self.reclaim_if_sparse(segment, guard);
+            return RequeueResult::Deferred;
         }
-        if !slot.advance(state, charged.into_phase(READY)) {
-            return ExpiredLock::Beaten;
+        if !slot.compare_exchange(state, charged.into_phase(READY)) {
+            return RequeueResult::LostRace;
         }
-        if slot::carries(before, after) {
+        if slot::high_bits_differ(before, after) {
             slot.set_high_count(after);
         }
         self.replace(slot, replacement.cloned());
-        ExpiredLock::Ready
+        RequeueResult::Ready
     }
 
-    /// The message of a slot that the caller just took out of `state` for good.
-    pub(super) fn leave(
+    /// Takes the message of a slot that the caller moved from `state` to a final phase, and counts the slot as finished.
+    pub(super) fn finish_slot(
         &self,
         segment: &SlotSegment,
         slot: &Slot,
@@ -388,15 +389,16 @@ impl SlotLog {
         guard: &EpochGuard,
     ) -> RemovedMessage {
         let removed = self.take_body(slot, counter, state);
-        self.count_gone(segment, 1, guard);
+        self.count_finished(segment, 1, guard);
         removed
     }
 
-    /// The same without counting the slot as gone.
+    /// As `finish_slot`, without counting the slot as finished.
     pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
-        // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to us.
+        // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to this thread.
         let record = unsafe { StoredRecord::from_raw(slot.body()) };
-        self.browsers.left(std::iter::once(&record), BodyRemoval::Swapped);
+        self.browsers
+            .retain_if_browsed(std::iter::once(&record), BodyRemoval::Swapped);
         RemovedMessage {
             counter,
             record,
@@ -406,42 +408,45 @@ impl SlotLog {
         }
     }
 
-    /// The same for a busy slot whose state the caller just stored.
-    pub(super) fn take_body_stored(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
+    /// As `take_body`, for a busy slot whose state the caller stored.
+    pub(super) fn take_body_after_store(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
         fence(Ordering::SeqCst);
         self.take_body(slot, counter, state)
     }
 
-    /// Drops the body of a slot that the caller just completed.
+    /// Drops the body of a slot that the caller completed.
     #[inline]
     fn drop_body(&self, slot: &Slot) {
-        // SAFETY: the compare-and-swap that ended the hold gave the slot's reference to us.
+        // SAFETY: the compare-and-swap that ended the claim gave the slot's reference to this thread.
         let record = unsafe { StoredRecord::from_raw(slot.body()) };
-        self.browsers.left(std::iter::once(&record), BodyRemoval::Swapped);
+        self.browsers
+            .retain_if_browsed(std::iter::once(&record), BodyRemoval::Swapped);
     }
 
-    /// Puts `replacement`, if any, in place of the body of a slot the caller owns.
+    /// Replaces the body of a slot that the caller owns, if there is a replacement.
     fn replace(&self, slot: &Slot, replacement: Option<StoredRecord>) {
         let Some(record) = replacement else { return };
-        // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to us.
+        // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to this thread.
         let old = unsafe { StoredRecord::from_raw(slot.replace_body(record)) };
-        self.browsers.left(std::iter::once(&old), BodyRemoval::Stored);
+        self.browsers
+            .retain_if_browsed(std::iter::once(&old), BodyRemoval::Stored);
     }
 }
 
-/// True when `state` is the lock that `key` names and it is not over at `ticks`.
+/// True when `state` is the lock of `key` and is not over at `ticks`.
 #[inline]
-pub(super) fn is_alive(segment: &SlotSegment, state: SlotState, key: LockKey, ticks: Ticks) -> bool {
+pub(super) fn is_locked_by(segment: &SlotSegment, state: SlotState, key: LockKey, ticks: Ticks) -> bool {
     state.is_locked() && state.generation() == key.generation && !is_over(segment, state, ticks)
 }
 
 /// True when the lock is over at `ticks`.
 #[inline]
 fn is_over(segment: &SlotSegment, state: SlotState, ticks: Ticks) -> bool {
-    // Read near the segment's earliest deadline when that is long past: a lock there may be too old to be read near now.
-    let earliest = segment.earliest.load(Ordering::Acquire);
-    let near = if earliest.saturating_add(slot::NEAR_MS) <= ticks.0 {
-        Ticks(earliest.saturating_add(slot::NEAR_MS))
+    // When the segment's earliest deadline is long past, a lock of it may be too old to decode near `ticks`: decode near that
+    // deadline.
+    let earliest = segment.earliest_deadline.load(Ordering::Acquire);
+    let near = if earliest.saturating_add(slot::DECODE_RANGE_MS) <= ticks.0 {
+        Ticks(earliest.saturating_add(slot::DECODE_RANGE_MS))
     } else {
         ticks
     };

@@ -152,7 +152,7 @@ impl Model {
         (locked && message.hold == key.hold && message.deadline > Some(ticks)).then_some(at)
     }
 
-    pub(crate) fn hand_out(&mut self, key: Key, hold: ClaimMode) -> Option<Key> {
+    pub(crate) fn deliver_cached(&mut self, key: Key, hold: ClaimMode) -> Option<Key> {
         let at = self.cached(key)?;
         match hold {
             ClaimMode::Take => {

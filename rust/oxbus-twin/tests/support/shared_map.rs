@@ -79,8 +79,8 @@ impl MessageStore for SharedMap {
     fn has_ready(&self) -> bool {
         self.lock().0.has_ready()
     }
-    fn hand_out(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        self.lock().0.hand_out(key, hold)
+    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+        self.lock().0.deliver_cached(key, hold)
     }
     fn release_cached(&self, keys: &[LockKey]) -> usize {
         self.lock().0.release_cached(keys)
@@ -108,10 +108,9 @@ impl MessageStore for SharedMap {
         counters: &[Counter],
         hold: ClaimMode,
         now: Timestamp,
-        ticks: Ticks,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        self.lock().0.lock_deferred(counters, hold, now, ticks, out)
+        self.lock().0.lock_deferred(counters, hold, now, out)
     }
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
         self.lock().0.take_expired(counters, now, expired);

@@ -14,69 +14,69 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::{Response, StatusCode};
 use oxbus_model::Result;
-use oxbus_model::caps::BULK_PIECE_BYTES;
+use oxbus_model::caps::BULK_CHUNK_BYTES;
 use tokio::sync::Notify;
 
-use super::lane::{Driver, Lane, Outgoing, Patience};
+use super::connection::{Connection, Driver, NetworkWaitOptions, RequestBody};
 use super::request::Request;
-use super::{Answer, Client, Failure};
-use crate::pieces::pieces;
+use super::{BulkResponse, Client, ClientError};
+use crate::coalesce::coalesce;
 
 /// A call that failed.
-pub(super) struct Failed {
-    pub(super) failure: Failure,
+pub(super) struct ExchangeError {
+    pub(super) failure: ClientError,
     /// The connection of an earlier call broke, and to make the call again does no harm.
     pub(super) may_be_repeated: bool,
 }
 
 /// An answer, and what takes the next request.
-type Received = (hyper::Result<Response<Incoming>>, SendRequest<Outgoing>);
+type Received = (hyper::Result<Response<Incoming>>, SendRequest<RequestBody>);
 
 /// What a server says to a stream before it has it.
-enum Said {
-    Answer(Received),
+enum ServerReply {
+    Response(Received),
     /// It wants the rows.
-    GoOn,
+    Continue,
 }
 
 impl Client {
     pub(super) fn exchange<B: AsRef<[u8]> + Send + 'static>(
         &self,
-        lane: Lane,
+        connection: Connection,
         request: &Request,
-        patience: &Patience<'_>,
+        wait: &NetworkWaitOptions<'_>,
         next: &mut impl FnMut() -> Result<Option<Vec<B>>>,
-    ) -> std::result::Result<Answer<'_>, Failed> {
-        let (feeding, stream) = match request.is_stream().then(|| Channel::new(1)) {
-            Some((feeding, stream)) => (Some(feeding), Some(stream)),
+    ) -> std::result::Result<BulkResponse<'_>, ExchangeError> {
+        let (body, stream) = match request.is_stream().then(|| Channel::new(1)) {
+            Some((body, stream)) => (Some(body), Some(stream)),
             None => (None, None),
         };
         let mut sent = request
             .with_body(&self.authority, &self.token(request), stream)
-            .map_err(|error| Failed {
+            .map_err(|error| ExchangeError {
                 failure: error.into(),
                 may_be_repeated: false,
             })?;
-        let asked = Arc::new(Notify::new());
+        let continued = Arc::new(Notify::new());
         if request.is_stream() {
-            let asked = Arc::clone(&asked);
+            let continued = Arc::clone(&continued);
             hyper::ext::on_informational(&mut sent, move |informed| {
                 if informed.status() == StatusCode::CONTINUE {
-                    asked.notify_one();
+                    continued.notify_one();
                 }
             });
         }
-        let Lane {
+        let Connection {
             mut sender,
             driver,
             was_used,
-        } = lane;
+        } = connection;
         // Sent by the first poll: within the runtime, that wakes its connection without a system call.
-        let mut answering = pin!(async move { (sender.send_request(sent).await, sender) });
+        let mut response = pin!(async move { (sender.send_request(sent).await, sender) });
         // Before the server asks for a stream it did nothing.
-        let failed = |failure: Failure, has_begun: bool| {
-            let is_broken = matches!(failure, Failure::Connection(..)) && was_used;
-            Failed {
+        let failed = |failure: ClientError, has_begun: bool| {
+            let is_broken = matches!(failure, ClientError::Connection(..)) && was_used;
+            ExchangeError {
                 may_be_repeated: is_broken && (!has_begun || request.is_repeatable()),
                 failure: if has_begun {
                     failure.with_effect(request.effect())
@@ -91,71 +91,77 @@ impl Client {
             let has_begun = has_begun && !error.is_canceled();
             failed(self.broken(error), has_begun)
         };
-        let said = async {
+        let reply = async {
             tokio::select! {
                 biased;
-                received = answering.as_mut() => Said::Answer(received),
-                () = asked.notified() => Said::GoOn,
+                received = response.as_mut() => ServerReply::Response(received),
+                () = continued.notified() => ServerReply::Continue,
             }
         };
-        let said = driver.wait(patience, said).map_err(|failure| failed(failure, begins))?;
-        let ((received, sender), unfinished) = match (said, feeding) {
-            (Said::GoOn, Some(feeding)) => {
-                let fed = feed(feeding, answering, &driver, patience, next);
-                fed.map_err(|failure| failed(failure, true))?
+        let reply = driver.wait(wait, reply).map_err(|failure| failed(failure, begins))?;
+        let ((received, sender), unfinished) = match (reply, body) {
+            (ServerReply::Continue, Some(body)) => {
+                let sent_body = send_body(body, response, &driver, wait, next);
+                sent_body.map_err(|failure| failed(failure, true))?
             }
-            (Said::Answer((Err(error), _)), _) => return Err(broken(error, begins)),
-            (Said::Answer(received), feeding) => (received, feeding),
-            (Said::GoOn, None) => unreachable!("only a stream is asked for"),
+            (ServerReply::Response((Err(error), _)), _) => return Err(broken(error, begins)),
+            (ServerReply::Response(received), body) => (received, body),
+            (ServerReply::Continue, None) => unreachable!("only a stream is continued for"),
         };
         let response = received.map_err(|error| broken(error, true))?;
-        let lane = Lane {
+        let connection = Connection {
             sender,
             driver,
             was_used,
         };
-        Ok(Answer::new(self, lane, response, unfinished, request.effect()))
+        Ok(BulkResponse::new(
+            self,
+            connection,
+            response,
+            unfinished,
+            request.effect(),
+        ))
     }
 }
 
 /// Hands pieces to the connection as it takes them, then the end. Returns the answer, and what is left to feed if it came
 /// before that.
-fn feed<B: AsRef<[u8]> + Send + 'static>(
-    mut feeding: Sender<Bytes>,
-    mut answering: Pin<&mut impl Future<Output = Received>>,
+fn send_body<B: AsRef<[u8]> + Send + 'static>(
+    mut body: Sender<Bytes>,
+    mut response: Pin<&mut impl Future<Output = Received>>,
     driver: &Driver,
-    patience: &Patience<'_>,
+    wait: &NetworkWaitOptions<'_>,
     next: &mut impl FnMut() -> Result<Option<Vec<B>>>,
-) -> std::result::Result<(Received, Option<Sender<Bytes>>), Failure> {
+) -> std::result::Result<(Received, Option<Sender<Bytes>>), ClientError> {
     let mut ready: VecDeque<Bytes> = VecDeque::new();
     loop {
-        let Some(mut piece) = ready.pop_front() else {
-            // When this fails the connection is dropped with the lane, and the server does nothing with a body without its end.
+        let Some(mut chunk) = ready.pop_front() else {
+            // When this fails the connection is dropped with the connection, and the server does nothing with a body without its end.
             match next()? {
-                Some(buffers) => ready.extend(pieces(buffers)),
+                Some(buffers) => ready.extend(coalesce(buffers)),
                 None => break,
             }
             continue;
         };
         // No more at once than is worth a wait of its own.
-        if piece.len() > BULK_PIECE_BYTES {
-            ready.push_front(piece.split_off(BULK_PIECE_BYTES));
+        if chunk.len() > BULK_CHUNK_BYTES {
+            ready.push_front(chunk.split_off(BULK_CHUNK_BYTES));
         }
         let handed = async {
             tokio::select! {
                 biased;
-                received = answering.as_mut() => Some(received),
-                taken = feeding.send_data(piece) => match taken {
+                received = response.as_mut() => Some(received),
+                taken = body.send_data(chunk) => match taken {
                     Ok(()) => None,
                     // Nobody takes the rest: the answer says why.
-                    Err(_) => Some(answering.as_mut().await),
+                    Err(_) => Some(response.as_mut().await),
                 },
             }
         };
-        if let Some(early) = driver.wait(patience, handed)? {
-            return Ok((early, Some(feeding)));
+        if let Some(early) = driver.wait(wait, handed)? {
+            return Ok((early, Some(body)));
         }
     }
-    drop(feeding);
-    Ok((driver.wait(patience, answering)?, None))
+    drop(body);
+    Ok((driver.wait(wait, response)?, None))
 }

@@ -4,50 +4,50 @@
 //! What is ours is what a caller needs beside it: it leaves every wait for the network when a signal comes, it works in forked
 //! processes, since it holds no lock and needs no thread while it talks, and its errors say what the call did.
 
-mod answer;
+mod connection;
 mod exchange;
-mod lane;
 mod request;
+mod response;
 mod tls;
 
 use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-pub use self::answer::Answer;
-pub use self::lane::Patience;
-use self::lane::{Connector, Lane};
+pub use self::connection::NetworkWaitOptions;
+use self::connection::{Connection, Connector};
 pub use self::request::Request;
+pub use self::response::BulkResponse;
 use crate::connection_string::ConnectionString;
-use crate::fault::Fault;
+use crate::server_error::ServerError;
 use hyper::Uri;
 use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
-use oxbus_model::sync::whole;
-use oxbus_model::{Effect, Error, ErrorKind, Result, Source, Timestamp};
+use oxbus_model::sync::ignore_poison;
+use oxbus_model::{Effect, Error, ErrorKind, Result, SharedError, Timestamp};
 
 /// Why a call brought nothing.
 #[derive(Debug)]
-pub enum Failure {
+pub enum ClientError {
     /// The server refused it.
-    Fault(Fault),
+    Server(ServerError),
     /// It did not come to the server.
-    Here(Error),
+    Local(Error),
     /// The server cannot be reached, or the connection broke; what the call did, and what made it so.
-    Connection(String, Option<Effect>, Option<Source>),
+    Connection(String, Option<Effect>, Option<SharedError>),
     /// The server did not answer in time; what the call did.
     Timeout(String, Option<Effect>),
     /// The caller wanted to leave.
-    Left,
+    Cancelled,
 }
 
-impl Failure {
+impl ClientError {
     /// The server cannot be reached, or the connection broke, before the call did anything.
     pub fn connection(text: impl Into<String>) -> Self {
         Self::Connection(text.into(), None, None)
     }
 
     /// The same because of another error.
-    pub fn connection_by(text: String, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub fn connection_with_source(text: String, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Connection(text, None, Some(Arc::new(source)))
     }
 
@@ -61,34 +61,34 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ClientError {
     fn from(error: Error) -> Self {
-        Self::Here(error)
+        Self::Local(error)
     }
 }
 
 /// A client of one server. May be shared by threads; a forked child makes its own.
 pub struct Client {
-    place: ConnectionString,
+    connection_string: ConnectionString,
     /// Host and port.
     authority: String,
     server: Uri,
     connector: Connector,
     clock: fn() -> Timestamp,
-    /// Whole after a panic: a lane is in it or dropped.
-    idle: Mutex<Vec<Lane>>,
+    /// Whole after a panic: a connection is in it or dropped.
+    idle: Mutex<Vec<Connection>>,
 }
 
 impl Client {
     /// A client; nothing is connected yet. `ca_file` has the certificates to trust, those of the system when missing.
-    pub fn new(place: ConnectionString, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
-        let tls = if place.tls {
+    pub fn new(connection_string: ConnectionString, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
+        let tls = if connection_string.tls {
             tls::config(ca_file)?
         } else {
-            tls::nobody()
+            tls::without_roots()
         };
-        let scheme = if place.tls { "https" } else { "http" };
-        let authority = place.authority();
+        let scheme = if connection_string.tls { "https" } else { "http" };
+        let authority = connection_string.authority();
         let server = format!("{scheme}://{authority}/").parse::<Uri>().map_err(|error| {
             let detail = format!("the Endpoint is not an address; correct the connection string: {error}");
             Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
@@ -96,49 +96,53 @@ impl Client {
         Ok(Self {
             authority,
             server,
-            connector: lane::connector(&tls),
-            place,
+            connector: connection::connector(&tls),
+            connection_string,
             clock,
             idle: Mutex::default(),
         })
     }
 
     /// Makes a call with a JSON body or none.
-    pub fn call(&self, request: &Request, patience: &Patience<'_>) -> std::result::Result<Answer<'_>, Failure> {
-        self.stream(request, patience, || Ok(None::<Vec<Vec<u8>>>))
+    pub fn call(
+        &self,
+        request: &Request,
+        wait: &NetworkWaitOptions<'_>,
+    ) -> std::result::Result<BulkResponse<'_>, ClientError> {
+        self.stream(request, wait, || Ok(None::<Vec<Vec<u8>>>))
     }
 
     /// Makes a call whose body is a stream: what `next` returns, until it returns nothing.
     pub fn stream<B: AsRef<[u8]> + Send + 'static>(
         &self,
         request: &Request,
-        patience: &Patience<'_>,
+        wait: &NetworkWaitOptions<'_>,
         mut next: impl FnMut() -> Result<Option<Vec<B>>>,
-    ) -> std::result::Result<Answer<'_>, Failure> {
-        let tried = match self.exchange(self.lane(patience)?, request, patience, &mut next) {
+    ) -> std::result::Result<BulkResponse<'_>, ClientError> {
+        let tried = match self.exchange(self.connection(wait)?, request, wait, &mut next) {
             // The server ended the connection just then; the others are probably gone too.
             Err(failed) if failed.may_be_repeated => {
                 self.close_idle();
-                self.exchange(self.lane(patience)?, request, patience, &mut next)
+                self.exchange(self.connection(wait)?, request, wait, &mut next)
             }
             tried => tried,
         };
-        tried.map_err(|failed| failed.failure)?.or_fault(patience)
+        tried.map_err(|failed| failed.failure)?.into_result(wait)
     }
 
     /// A token for a call.
     fn token(&self, request: &Request) -> String {
-        self.place
+        self.connection_string
             .token(request.entity(), (self.clock)().plus_ms(BULK_TOKEN_MS))
     }
 
     /// An open connection that no call uses, or a new one.
-    fn lane(&self, patience: &Patience<'_>) -> std::result::Result<Lane, Failure> {
-        let idle = || whole(self.idle.lock()).pop();
-        let open = std::iter::from_fn(idle).find_map(|mut lane| lane.is_open().then_some(lane));
+    fn connection(&self, wait: &NetworkWaitOptions<'_>) -> std::result::Result<Connection, ClientError> {
+        let idle = || ignore_poison(self.idle.lock()).pop();
+        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.is_open().then_some(connection));
         open.map_or_else(
             || {
-                Lane::open(self.connector.clone(), self.server.clone(), patience, |error| {
+                Connection::open(self.connector.clone(), self.server.clone(), wait, |error| {
                     self.unreachable(error)
                 })
             },
@@ -146,30 +150,30 @@ impl Client {
         )
     }
 
-    fn give_back(&self, mut lane: Lane) {
-        lane.was_used = true;
-        let mut idle = whole(self.idle.lock());
+    fn return_connection(&self, mut connection: Connection) {
+        connection.was_used = true;
+        let mut idle = ignore_poison(self.idle.lock());
         if idle.len() < BULK_IDLE_CONNECTIONS_MAX {
-            idle.push(lane);
+            idle.push(connection);
         }
     }
 
     /// Ends the connections that nobody uses.
     pub fn close_idle(&self) {
-        let idle = std::mem::take(&mut *whole(self.idle.lock()));
+        let idle = std::mem::take(&mut *ignore_poison(self.idle.lock()));
         drop(idle);
     }
 
     /// The failure of a connection that could not be made.
-    fn unreachable(&self, error: Box<dyn StdError + Send + Sync>) -> Failure {
-        let (endpoint, why) = (self.place.endpoint(), root(&*error));
+    fn unreachable(&self, error: Box<dyn StdError + Send + Sync>) -> ClientError {
+        let (endpoint, why) = (self.connection_string.endpoint(), root(&*error));
         let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
         caused(text, error)
     }
 
     /// The failure of a connection that was open.
-    fn broken(&self, error: hyper::Error) -> Failure {
-        let (endpoint, why) = (self.place.endpoint(), root(&error));
+    fn broken(&self, error: hyper::Error) -> ClientError {
+        let (endpoint, why) = (self.connection_string.endpoint(), root(&error));
         let text = if error.is_parse() {
             format!("the server at the Endpoint is not an oxbus server; correct the Endpoint: {endpoint}: {why}")
         } else {
@@ -190,11 +194,11 @@ fn root(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// A failure with the system's own error as its source where there is one: the errors around it say nothing more.
-fn caused(text: String, error: Box<dyn StdError + Send + Sync>) -> Failure {
+fn caused(text: String, error: Box<dyn StdError + Send + Sync>) -> ClientError {
     let number = causes(&*error).find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
     let source = match number {
-        Some(number) => Arc::new(io::Error::from_raw_os_error(number)) as Source,
+        Some(number) => Arc::new(io::Error::from_raw_os_error(number)) as SharedError,
         None => error.into(),
     };
-    Failure::Connection(text, None, Some(source))
+    ClientError::Connection(text, None, Some(source))
 }

@@ -10,7 +10,7 @@ use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HOST};
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 
-use super::lane::Outgoing;
+use super::connection::RequestBody;
 use crate::{ARROW_STREAM, BULK_ROOT, BULK_VERSION};
 
 /// A request of a bulk client.
@@ -115,7 +115,7 @@ impl Request {
         authority: &str,
         token: &str,
         stream: Option<Channel<Bytes>>,
-    ) -> Result<hyper::Request<Outgoing>> {
+    ) -> Result<hyper::Request<RequestBody>> {
         let mut request = hyper::Request::builder()
             .method(self.method.clone())
             .uri(&self.target)

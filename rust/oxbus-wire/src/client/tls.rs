@@ -32,15 +32,15 @@ pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
         };
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
-    Ok(trusting(roots))
+    Ok(with_roots(roots))
 }
 
 /// For a server without TLS.
-pub(super) fn nobody() -> Arc<ClientConfig> {
-    trusting(RootCertStore::empty())
+pub(super) fn without_roots() -> Arc<ClientConfig> {
+    with_roots(RootCertStore::empty())
 }
 
-fn trusting(roots: RootCertStore) -> Arc<ClientConfig> {
+fn with_roots(roots: RootCertStore) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

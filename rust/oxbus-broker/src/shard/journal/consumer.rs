@@ -11,7 +11,7 @@
 //! ```
 
 use oxbus_model::Counter;
-use oxbus_model::varint::{self, Reader};
+use oxbus_model::varint::{self, VarintReader};
 
 use super::ranges::Ranges;
 
@@ -69,7 +69,7 @@ impl ConsumerRecord {
         }
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn decode(from: &mut VarintReader<'_>) -> Option<Self> {
         Some(Self {
             epoch: from.varint()?,
             done: from.varint()?,
@@ -81,7 +81,7 @@ impl ConsumerRecord {
 }
 
 impl ReservationRecord {
-    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+    fn decode(from: &mut VarintReader<'_>) -> Option<Self> {
         Some(Self {
             n: from.varint()?,
             stamp: from.varint()?,

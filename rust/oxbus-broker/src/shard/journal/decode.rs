@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use oxbus_model::name::SubQueue;
-use oxbus_model::varint::Reader;
+use oxbus_model::varint::VarintReader;
 use oxbus_model::{Counter, Identity, Timestamp};
 use oxbus_store::extent::CHECKSUM_BYTES;
 
@@ -19,7 +19,7 @@ use super::record_change::RecordChange;
 /// Iterates over the events of an entry. Ends after the first error.
 #[derive(Debug, Clone)]
 pub struct EventReader<'a> {
-    rest: Reader<'a>,
+    rest: VarintReader<'a>,
 }
 
 /// The bytes of an entry are not valid events.
@@ -29,7 +29,9 @@ pub struct MalformedEntry;
 impl<'a> EventReader<'a> {
     /// A reader of an entry.
     pub fn of(entry: &'a [u8]) -> Self {
-        Self { rest: Reader(entry) }
+        Self {
+            rest: VarintReader(entry),
+        }
     }
 }
 
@@ -42,13 +44,13 @@ impl<'a> Iterator for EventReader<'a> {
         }
         let event = decode(&mut self.rest);
         if event.is_none() {
-            self.rest = Reader(&[]);
+            self.rest = VarintReader(&[]);
         }
         Some(event.ok_or(MalformedEntry))
     }
 }
 
-fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, JournalEvent<'a>)> {
+fn decode<'a>(from: &mut VarintReader<'a>) -> Option<(EntityId, JournalEvent<'a>)> {
     let kind = byte(from)?;
     let entity = EntityId(from.varint()?);
     let event = match kind {
@@ -140,7 +142,7 @@ fn decode<'a>(from: &mut Reader<'a>) -> Option<(EntityId, JournalEvent<'a>)> {
     Some((entity, event))
 }
 
-fn keep<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
+fn keep<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
     Some(JournalEvent::Keep {
         sub_queue: sub_queue(from)?,
         counter: counter(from)?,
@@ -160,7 +162,7 @@ fn keep<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
     })
 }
 
-fn fan_out<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
+fn fan_out<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
     Some(JournalEvent::FanOut {
         enqueued_at: time(from)?,
         bytes: record(from)?,
@@ -174,7 +176,7 @@ fn fan_out<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
     })
 }
 
-fn identities(from: &mut Reader<'_>) -> Option<Vec<(Timestamp, Identity)>> {
+fn identities(from: &mut VarintReader<'_>) -> Option<Vec<(Timestamp, Identity)>> {
     many(from, |from| {
         let at = time(from)?;
         let bytes = from.take(size_of::<Identity>() as u64)?;
@@ -182,7 +184,7 @@ fn identities(from: &mut Reader<'_>) -> Option<Vec<(Timestamp, Identity)>> {
     })
 }
 
-fn arrived<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
+fn arrived<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
     Some(JournalEvent::Arrived {
         is_over: flag(from)?,
         origins: many(from, |from| {
@@ -197,17 +199,17 @@ fn arrived<'a>(from: &mut Reader<'a>) -> Option<JournalEvent<'a>> {
 }
 
 /// The bytes of a message. Their checksum is skipped: the frame around them has been checked.
-fn record<'a>(from: &mut Reader<'a>) -> Option<&'a [u8]> {
+fn record<'a>(from: &mut VarintReader<'a>) -> Option<&'a [u8]> {
     let bytes = from.bytes()?;
     from.take(CHECKSUM_BYTES as u64)?;
     Some(bytes)
 }
 
-fn byte(from: &mut Reader<'_>) -> Option<u8> {
+fn byte(from: &mut VarintReader<'_>) -> Option<u8> {
     from.take(1).map(|bytes| bytes[0])
 }
 
-pub(super) fn flag(from: &mut Reader<'_>) -> Option<bool> {
+pub(super) fn flag(from: &mut VarintReader<'_>) -> Option<bool> {
     match byte(from)? {
         0 => Some(false),
         1 => Some(true),
@@ -215,24 +217,27 @@ pub(super) fn flag(from: &mut Reader<'_>) -> Option<bool> {
     }
 }
 
-fn sub_queue(from: &mut Reader<'_>) -> Option<SubQueue> {
+fn sub_queue(from: &mut VarintReader<'_>) -> Option<SubQueue> {
     flag(from).map(|dead| if dead { SubQueue::DeadLetter } else { SubQueue::Main })
 }
 
-fn small(from: &mut Reader<'_>) -> Option<u32> {
+fn small(from: &mut VarintReader<'_>) -> Option<u32> {
     u32::try_from(from.varint()?).ok()
 }
 
-fn counter(from: &mut Reader<'_>) -> Option<Counter> {
+fn counter(from: &mut VarintReader<'_>) -> Option<Counter> {
     from.varint().map(Counter)
 }
 
-fn time(from: &mut Reader<'_>) -> Option<Timestamp> {
+fn time(from: &mut VarintReader<'_>) -> Option<Timestamp> {
     from.varint().map(Timestamp)
 }
 
 /// Reads a count and that many items. The count is untrusted, so no memory is reserved for it.
-pub(super) fn many<'a, T>(from: &mut Reader<'a>, mut one: impl FnMut(&mut Reader<'a>) -> Option<T>) -> Option<Vec<T>> {
+pub(super) fn many<'a, T>(
+    from: &mut VarintReader<'a>,
+    mut one: impl FnMut(&mut VarintReader<'a>) -> Option<T>,
+) -> Option<Vec<T>> {
     let count = from.varint()?;
     let mut found = Vec::new();
     for _ in 0..count {

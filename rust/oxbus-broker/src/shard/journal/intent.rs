@@ -2,7 +2,7 @@
 //! Intents: the record that decides a batch of staged sends, and then says that it is published.
 
 use oxbus_model::Timestamp;
-use oxbus_model::varint::{self, Reader};
+use oxbus_model::varint::{self, VarintReader};
 
 use super::event::{EntityId, JournalEvent};
 
@@ -57,7 +57,7 @@ impl Intent {
     }
 
     /// Reads the bytes after the name of the sink.
-    pub(super) fn take(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn take(from: &mut VarintReader<'_>) -> Option<Self> {
         let query = from.text()?.to_owned();
         let (batch, at) = (from.varint()?, Timestamp(from.varint()?));
         let is_done = match from.take(1)? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compressed events: a fold leaves dead letters whose events are very similar.
 
-use oxbus_model::varint::{self, Reader};
+use oxbus_model::varint::{self, VarintReader};
 
 /// Upper limit of the uncompressed bytes. The length is untrusted, so memory for it is limited.
 const LEN_MAX: u64 = 64 << 20;
@@ -21,7 +21,7 @@ impl<'a> PackedEvents<'a> {
         varint::push_bytes(out, self.block);
     }
 
-    pub(super) fn take(from: &mut Reader<'a>) -> Option<Self> {
+    pub(super) fn take(from: &mut VarintReader<'a>) -> Option<Self> {
         let len = from.varint().filter(|len| *len <= LEN_MAX)?;
         if from.take(1)? != [LZ4] {
             return None;

@@ -2,7 +2,7 @@
 //! Message numbers of one partition as runs without gaps. The numbers of a reservation are usually consecutive.
 
 use oxbus_model::Counter;
-use oxbus_model::varint::{self, Reader};
+use oxbus_model::varint::{self, VarintReader};
 
 /// Rising numbers, as runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Ranges {
     }
 
     /// Reads ranges; `None` if the bytes are invalid.
-    pub(super) fn decode(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn decode(from: &mut VarintReader<'_>) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let mut next = 0u64;
         for _ in 0..from.varint()? {

@@ -10,7 +10,7 @@
 use std::io;
 
 use oxbus_model::message::Fields;
-use oxbus_model::varint::{self, Reader};
+use oxbus_model::varint::{self, VarintReader};
 use oxbus_store::{Record, StoredRecord};
 
 use super::encode::push_record;
@@ -90,8 +90,8 @@ impl<'a> RecordChange<'a> {
 
     /// Reads a change; `record` reads a whole record. `None` if the bytes are invalid.
     pub(super) fn decode(
-        from: &mut Reader<'a>,
-        record: impl FnOnce(&mut Reader<'a>) -> Option<&'a [u8]>,
+        from: &mut VarintReader<'a>,
+        record: impl FnOnce(&mut VarintReader<'a>) -> Option<&'a [u8]>,
     ) -> Option<Self> {
         match from.take(1)?[0] {
             WHOLE => record(from).map(Self::Whole),
@@ -158,7 +158,7 @@ mod tests {
             let changed = RecordChange::of(&now, Some(&between));
             let mut entry = Vec::new();
             changed.encode(&mut entry);
-            prop_assert_eq!(RecordChange::decode(&mut Reader(&entry), |_| None).or(Some(changed)), Some(changed));
+            prop_assert_eq!(RecordChange::decode(&mut VarintReader(&entry), |_| None).or(Some(changed)), Some(changed));
             for before in [before, between] {
                 let found = changed.apply(&before.into()).expect("in memory").expect("long enough");
                 prop_assert_eq!(&found[..], &now[..]);

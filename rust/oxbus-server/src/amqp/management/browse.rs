@@ -2,7 +2,7 @@
 //! `peek-message`: browses messages without locking them (B-290 … B-305).
 
 use bytes::BytesMut;
-use oxbus_amqp::codec::{Map, Value};
+use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::BrowseItem;
 use oxbus_broker::entity::Entity;
@@ -32,7 +32,7 @@ pub(super) fn peek(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
         Some(id) => of_session(&receiver, id, from, max, wait)?,
         None => receiver.browse(max, Some(from), wait)?,
     };
-    let entries: Vec<Value> = found.iter().map(to_entry).collect::<Result<_>>()?;
+    let entries: Vec<AmqpValue> = found.iter().map(to_entry).collect::<Result<_>>()?;
     if entries.is_empty() {
         return Ok(OperationOutcome::Nothing);
     }
@@ -84,7 +84,7 @@ fn of_session(
     }
 }
 
-fn to_entry(browsed: &BrowseItem) -> Result<Value> {
+fn to_entry(browsed: &BrowseItem) -> Result<AmqpValue> {
     let metadata = AmqpMessageMetadata {
         number: number(browsed),
         enqueued_at: browsed.message.enqueued_at,

@@ -2,7 +2,7 @@
 //! `receive-by-sequence-number`: receives deferred messages (B-276 … B-287).
 
 use bytes::BytesMut;
-use oxbus_amqp::codec::{Map, Value};
+use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Delivery, SettleKey};
 use oxbus_broker::entity::Entity;
@@ -30,7 +30,7 @@ pub(super) fn receive(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resul
     }
     let receiver = request.receiver(mode)?;
     let deliveries = receiver.receive_deferred(&numbers, wait)?;
-    let entries: Result<Vec<Value>> = deliveries
+    let entries: Result<Vec<AmqpValue>> = deliveries
         .iter()
         .map(|delivery| to_entry(&receiver, delivery))
         .collect();
@@ -52,7 +52,7 @@ fn settle_key(delivery: &Delivery) -> SettleKey {
     }
 }
 
-fn to_entry(receiver: &Receiver, delivery: &Delivery) -> Result<Value> {
+fn to_entry(receiver: &Receiver, delivery: &Delivery) -> Result<AmqpValue> {
     let claimed = &delivery.claimed;
     let record = claimed.record.in_memory().ok_or_else(|| {
         let detail = "a message is not in memory; receive it again";

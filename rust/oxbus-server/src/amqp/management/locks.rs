@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `renew-lock` (B-154).
 
-use oxbus_amqp::codec::{Timestamp, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue};
 use oxbus_model::Result;
 use oxbus_model::options::ReceiveMode;
 use oxbus_store::Wait;
@@ -15,7 +15,7 @@ pub(super) fn renew(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<
     let mut expirations = Vec::new();
     for settle_key in request.settle_keys(&receiver)? {
         let until = receiver.renew(settle_key, wait)?;
-        expirations.push(Value::from(Timestamp(until.0.cast_signed())));
+        expirations.push(AmqpValue::from(AmqpTimestamp(until.0.cast_signed())));
     }
     Ok(OperationOutcome::of("expirations", array(expirations)))
 }

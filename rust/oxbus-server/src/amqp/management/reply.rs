@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The results of operations as replies.
 
-use oxbus_amqp::codec::{Array, Map, Value};
+use oxbus_amqp::codec::{AmqpValue, Array, Map};
 use oxbus_model::Result;
 
 use crate::amqp::request::Reply;
@@ -22,12 +22,12 @@ impl OperationOutcome {
     }
 
     /// A body with one entry.
-    pub(super) fn of(key: &'static str, value: impl Into<Value>) -> Self {
+    pub(super) fn of(key: &'static str, value: impl Into<AmqpValue>) -> Self {
         Self::done().with(key, value)
     }
 
     /// Adds an entry. Keys of bodies are strings.
-    pub(super) fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+    pub(super) fn with(mut self, key: &'static str, value: impl Into<AmqpValue>) -> Self {
         if let Self::Body(body) = &mut self {
             body.push(key, value);
         }
@@ -36,7 +36,7 @@ impl OperationOutcome {
 }
 
 /// An array of values of one type.
-pub(super) fn array(items: Vec<Value>) -> Value {
+pub(super) fn array(items: Vec<AmqpValue>) -> AmqpValue {
     Array::new(items).expect("all items have the same type").into()
 }
 

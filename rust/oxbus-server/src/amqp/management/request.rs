@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use oxbus_amqp::codec::{Map, Timestamp as WireTimestamp, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Map};
 use oxbus_broker::client::{SettleKey, Transaction};
 use oxbus_broker::entity::Entity;
 use oxbus_broker::{Receiver, ReceiverOptions};
@@ -37,10 +37,10 @@ impl<'a> ManagementRequest<'a> {
             Error::new(ErrorKind::InvalidArgument, detail)
         })?;
         let properties = amqp.properties()?;
-        let text = |key: &str| properties.get(key).and_then(Value::as_text).map(str::to_owned);
+        let text = |key: &str| properties.get(key).and_then(AmqpValue::as_text).map(str::to_owned);
         let body = match amqp.body() {
-            Some(Value::Map(body)) => body,
-            None | Some(Value::Null) => Map::new(),
+            Some(AmqpValue::Map(body)) => body,
+            None | Some(AmqpValue::Null) => Map::new(),
             Some(_) => return Err(wrong_type("the body", "an amqp-value with a map")),
         };
         Ok(Self {
@@ -57,8 +57,8 @@ impl<'a> ManagementRequest<'a> {
     }
 
     /// The value under a key; null counts as absent.
-    pub(super) fn find(&self, key: &str) -> Option<&Value> {
-        self.body.get(key).filter(|value| **value != Value::Null)
+    pub(super) fn find(&self, key: &str) -> Option<&AmqpValue> {
+        self.body.get(key).filter(|value| **value != AmqpValue::Null)
     }
 
     /// The string under a key.
@@ -68,10 +68,10 @@ impl<'a> ManagementRequest<'a> {
 
     /// The string under a key, if present.
     pub(super) fn optional_text(&self, key: &str) -> Result<Option<&str>> {
-        let text = |value: &'_ Value| match value {
-            Value::String(_) | Value::Symbol(_) => true,
+        let text = |value: &'_ AmqpValue| match value {
+            AmqpValue::String(_) | AmqpValue::Symbol(_) => true,
             // Clients return strings from messages as binaries.
-            Value::Binary(_) => value.as_text().is_some(),
+            AmqpValue::Binary(_) => value.as_text().is_some(),
             _ => false,
         };
         match self.find(key) {
@@ -83,7 +83,7 @@ impl<'a> ManagementRequest<'a> {
 
     /// The whole number under a key.
     pub(super) fn number(&self, key: &str) -> Result<i64> {
-        let number = self.find(key).and_then(Value::as_i64);
+        let number = self.find(key).and_then(AmqpValue::as_i64);
         number.ok_or_else(|| wrong_type(key, "a whole number"))
     }
 
@@ -95,20 +95,20 @@ impl<'a> ManagementRequest<'a> {
     /// The time under a key.
     pub(super) fn time(&self, key: &str) -> Result<Timestamp> {
         match self.find(key) {
-            Some(Value::Timestamp(WireTimestamp(ms))) => Ok(Timestamp(u64::try_from(*ms).unwrap_or(0))),
+            Some(AmqpValue::Timestamp(AmqpTimestamp(ms))) => Ok(Timestamp(u64::try_from(*ms).unwrap_or(0))),
             _ => Err(wrong_type(key, "a timestamp")),
         }
     }
 
     /// The items of the list or array under a key.
-    pub(super) fn items(&self, key: &str) -> Result<&[Value]> {
-        let items = self.find(key).and_then(Value::as_items);
+    pub(super) fn items(&self, key: &str) -> Result<&[AmqpValue]> {
+        let items = self.find(key).and_then(AmqpValue::as_items);
         items.ok_or_else(|| wrong_type(key, "an array"))
     }
 
     /// The sequence numbers of the request.
     pub(super) fn numbers(&self) -> Result<Vec<SequenceNumber>> {
-        let number = |value: &Value| {
+        let number = |value: &AmqpValue| {
             let number = value
                 .as_i64()
                 .ok_or_else(|| wrong_type("sequence-numbers", "an array of long"))?;
@@ -120,8 +120,8 @@ impl<'a> ManagementRequest<'a> {
 
     /// The messages of the request's lock tokens. A token that cannot be opened belongs to no lock (B-155).
     pub(super) fn settle_keys(&self, receiver: &Receiver) -> Result<Vec<SettleKey>> {
-        let settle_key = |value: &Value| {
-            let Value::Uuid(uuid) = value else {
+        let settle_key = |value: &AmqpValue| {
+            let AmqpValue::Uuid(uuid) = value else {
                 return Err(wrong_type("lock-tokens", "an array of uuid"));
             };
             receiver.open_token(token::from_guid(*uuid)).ok_or_else(|| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules in `$management`: read from maps, written as described lists (B-432, B-433).
 
-use oxbus_amqp::codec::{Map, Timestamp, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Map};
 use oxbus_model::Result;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, RuleSettings};
 
@@ -22,14 +22,14 @@ const COMPATIBILITY_LEVEL: i32 = 20;
 
 fn optional_map<'a>(description: &'a Map, key: &str) -> Result<Option<&'a Map>> {
     match description.get(key) {
-        None | Some(Value::Null) => Ok(None),
+        None | Some(AmqpValue::Null) => Ok(None),
         Some(value) => value.as_map().map(Some).ok_or_else(|| wrong_type(key, "a map")),
     }
 }
 
 fn optional_text(map: &Map, key: &str) -> Result<Option<String>> {
     match map.get(key) {
-        None | Some(Value::Null) => Ok(None),
+        None | Some(AmqpValue::Null) => Ok(None),
         Some(value) => {
             let text = value.as_text().ok_or_else(|| wrong_type(key, "a string"))?;
             Ok(Some(text.to_owned()))
@@ -84,16 +84,16 @@ pub(super) fn read_action(description: &Map) -> Result<Option<ActionSettings>> {
     }))
 }
 
-fn list(descriptor: u64, items: Vec<Value>) -> Value {
-    Value::described(descriptor.into(), items.into())
+fn list(descriptor: u64, items: Vec<AmqpValue>) -> AmqpValue {
+    AmqpValue::described(descriptor.into(), items.into())
 }
 
-fn sql(descriptor: u64, expression: &str) -> Value {
+fn sql(descriptor: u64, expression: &str) -> AmqpValue {
     list(descriptor, vec![expression.into(), COMPATIBILITY_LEVEL.into()])
 }
 
 /// Writes a rule: its filter, action, name and creation time.
-pub(super) fn write(rule: &RuleSettings) -> Value {
+pub(super) fn write(rule: &RuleSettings) -> AmqpValue {
     let filter = match &rule.filter {
         FilterSettings::True => list(TRUE_FILTER, Vec::new()),
         FilterSettings::False => list(FALSE_FILTER, Vec::new()),
@@ -104,12 +104,12 @@ pub(super) fn write(rule: &RuleSettings) -> Value {
         Some(action) => sql(SQL_ACTION, &action.expression),
         None => list(NO_ACTION, Vec::new()),
     };
-    let created_at = Timestamp(rule.created_at_ms.cast_signed());
+    let created_at = AmqpTimestamp(rule.created_at_ms.cast_signed());
     list(RULE, vec![filter, action, rule.name.as_str().into(), created_at.into()])
 }
 
-fn correlation(filter: &CorrelationSettings) -> Value {
-    let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+fn correlation(filter: &CorrelationSettings) -> AmqpValue {
+    let text = |text: &Option<String>| text.as_deref().map_or(AmqpValue::Null, AmqpValue::from);
     let properties = filter.properties.iter();
     let properties: Map = properties
         .map(|(key, value)| (key.as_str().into(), to_amqp_value(value)))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules of a subscription (B-360, B-432, B-433).
 
-use oxbus_amqp::codec::{Map, Value};
+use oxbus_amqp::codec::{AmqpValue, Map};
 use oxbus_model::rules::RuleSettings;
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
@@ -28,7 +28,7 @@ fn subscription(request: &ManagementRequest<'_>) -> Result<(String, String)> {
 pub(super) fn add(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     request.reject_transaction()?;
     let (topic, subscription) = subscription(request)?;
-    let description = request.find("rule-description").and_then(Value::as_map);
+    let description = request.find("rule-description").and_then(AmqpValue::as_map);
     let description = description.ok_or_else(|| wrong_type("rule-description", "a map"))?;
     let namespace = request.amqp.context.namespace();
     let rule = RuleSettings {
@@ -58,9 +58,9 @@ pub(super) fn enumerate(request: &ManagementRequest<'_>, _: &Wait<'_>) -> Result
     let to_entry = |rule: &RuleSettings| {
         let mut entry = Map::new();
         entry.push("rule-description", rule_codec::write(rule));
-        Value::from(entry)
+        AmqpValue::from(entry)
     };
-    let page: Vec<Value> = rules.iter().skip(skip).take(top).map(to_entry).collect();
+    let page: Vec<AmqpValue> = rules.iter().skip(skip).take(top).map(to_entry).collect();
     if page.is_empty() {
         return Ok(OperationOutcome::Nothing);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `schedule-message` and `cancel-scheduled-message` (B-232 … B-243).
 
-use oxbus_amqp::codec::Value;
+use oxbus_amqp::codec::AmqpValue;
 use oxbus_broker::client::Batch;
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Result};
@@ -17,7 +17,7 @@ pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resu
     let sender = request.amqp.context.namespace().sender(&request.address.path)?;
     let mut batch = Batch::new(usize::MAX);
     for entry in request.items("messages")? {
-        let Some(Value::Binary(bytes)) = entry.as_map().and_then(|entry| entry.get("message")) else {
+        let Some(AmqpValue::Binary(bytes)) = entry.as_map().and_then(|entry| entry.get("message")) else {
             return Err(wrong_type("messages", "a list of maps with the binary message"));
         };
         message::read_new(bytes, request.amqp.context.new_id(), |fields| push(&mut batch, fields))?;
@@ -28,10 +28,10 @@ pub(super) fn schedule(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Resu
     let count = batch.len();
     let numbers = if let Some(transaction) = request.transaction()? {
         transaction.send(&sender, batch, None)?;
-        vec![Value::Long(0); count]
+        vec![AmqpValue::Long(0); count]
     } else {
         let numbers = sender.send_batch(batch, None, wait)?;
-        let number = |number: oxbus_model::SequenceNumber| Value::Long(number.0.cast_signed());
+        let number = |number: oxbus_model::SequenceNumber| AmqpValue::Long(number.0.cast_signed());
         numbers.into_iter().map(number).collect()
     };
     Ok(OperationOutcome::of("sequence-numbers", array(numbers)))

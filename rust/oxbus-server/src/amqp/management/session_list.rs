@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `get-message-sessions`: lists sessions (B-214 … B-216).
 
-use oxbus_amqp::codec::Value;
+use oxbus_amqp::codec::AmqpValue;
 use oxbus_model::{Result, Timestamp};
 use oxbus_store::Wait;
 
@@ -25,7 +25,7 @@ pub(super) fn list(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<O
         info.state_set_at.is_some_and(|set_at| set_at > since)
     };
     let wanted = sessions.iter().map(|(_, info)| info).filter(|info| is_wanted(info));
-    let ids: Vec<Value> = wanted.skip(skip).take(top).map(|info| (&*info.id).into()).collect();
+    let ids: Vec<AmqpValue> = wanted.skip(skip).take(top).map(|info| (&*info.id).into()).collect();
     if ids.is_empty() {
         return Ok(OperationOutcome::Nothing);
     }

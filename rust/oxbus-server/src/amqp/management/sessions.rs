@@ -2,7 +2,7 @@
 //! The lock and the state of a session held by a link of this connection (B-202, B-210 … B-213).
 
 use bytes::Bytes;
-use oxbus_amqp::codec::{Timestamp, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue};
 use oxbus_model::Result;
 use oxbus_store::Wait;
 
@@ -12,13 +12,13 @@ use super::request::{ManagementRequest, wrong_type};
 /// `renew-session-lock`.
 pub(super) fn renew(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let until = request.session()?.renew_session(wait)?;
-    Ok(OperationOutcome::of("expiration", Timestamp(until.0.cast_signed())))
+    Ok(OperationOutcome::of("expiration", AmqpTimestamp(until.0.cast_signed())))
 }
 
 /// `get-session-state`.
 pub(super) fn state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Result<OperationOutcome> {
     let state = request.session()?.session_state(wait)?;
-    let value = state.map_or(Value::Null, |bytes| Bytes::copy_from_slice(&bytes).into());
+    let value = state.map_or(AmqpValue::Null, |bytes| Bytes::copy_from_slice(&bytes).into());
     Ok(OperationOutcome::of("session-state", value))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn set_state(request: &ManagementRequest<'_>, wait: &Wait<'_>) -> Res
     let receiver = request.session()?;
     let state = match request.find("session-state") {
         None => None,
-        Some(Value::Binary(bytes)) => Some(bytes.as_ref()),
+        Some(AmqpValue::Binary(bytes)) => Some(bytes.as_ref()),
         Some(_) => return Err(wrong_type("session-state", "a binary or null")),
     };
     match request.transaction()? {

@@ -4,7 +4,7 @@ use oxbus_store::Wait;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::{Array, Map, Symbol, Timestamp, Uuid, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Array, Map, Symbol, Uuid};
 use oxbus_amqp::message::{
     Sections, put_application_properties, put_data, put_message_annotations, put_value_body, read_map,
 };
@@ -65,7 +65,7 @@ fn bus() -> Bus {
     }
 }
 
-fn request(operation: &str, body: &Value) -> Bytes {
+fn request(operation: &str, body: &AmqpValue) -> Bytes {
     let mut properties = Map::new();
     properties.push("operation", operation);
     let mut out = BytesMut::new();
@@ -75,7 +75,7 @@ fn request(operation: &str, body: &Value) -> Bytes {
 }
 
 impl Bus {
-    fn ask(&self, path: &str, operation: &str, body: impl Into<Value>) -> Reply {
+    fn ask(&self, path: &str, operation: &str, body: impl Into<AmqpValue>) -> Reply {
         let message = request(&format!("com.microsoft:{operation}"), &body.into());
         let sections = Sections::scan(&message).expect("a message");
         let AmqpNode::Entity(address) = AmqpNode::of(path) else {
@@ -109,11 +109,11 @@ impl Bus {
     }
 
     /// Receives the next message of `q`; returns its key, and its token as a request argument.
-    fn receive(&self) -> (Receiver, SettleKey, Value) {
+    fn receive(&self) -> (Receiver, SettleKey, AmqpValue) {
         self.receive_from(SubQueue::Main)
     }
 
-    fn receive_from(&self, sub_queue: SubQueue) -> (Receiver, SettleKey, Value) {
+    fn receive_from(&self, sub_queue: SubQueue) -> (Receiver, SettleKey, AmqpValue) {
         let options = ReceiverOptions {
             sub_queue,
             ..ReceiverOptions::default()
@@ -132,19 +132,19 @@ impl Bus {
     }
 }
 
-fn body(pairs: Vec<(&str, Value)>) -> Map {
+fn body(pairs: Vec<(&str, AmqpValue)>) -> Map {
     pairs.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
-fn array(items: Vec<Value>) -> Value {
+fn array(items: Vec<AmqpValue>) -> AmqpValue {
     Array::new(items).expect("one type").into()
 }
 
-fn found(reply: &Reply, key: &str) -> Value {
+fn found(reply: &Reply, key: &str) -> AmqpValue {
     assert_eq!((reply.status, reply.condition), (200, None), "{}", reply.description);
     let body = reply.body.as_map().expect("a map");
     // Clients in use expect string keys, not symbols.
-    let is_key = |pair: &&(Value, Value)| pair.0 == Value::from(key);
+    let is_key = |pair: &&(AmqpValue, AmqpValue)| pair.0 == AmqpValue::from(key);
     body.iter().find(is_key).expect("the key").1.clone()
 }
 
@@ -152,13 +152,13 @@ fn refused(reply: &Reply) -> (i32, &'static str) {
     (reply.status, reply.condition.expect("a condition"))
 }
 
-fn later() -> Value {
+fn later() -> AmqpValue {
     let mut out = BytesMut::new();
-    let due = Timestamp(4_000_000_000_000);
+    let due = AmqpTimestamp(4_000_000_000_000);
     put_message_annotations(&mut out, &Map::new().with("x-opt-scheduled-enqueue-time", due));
     put_data(&mut out, &Bytes::from_static(b"later"));
     let entry = body(vec![("message-id", "m".into()), ("message", out.freeze().into())]);
-    Value::List(vec![entry.into()])
+    AmqpValue::List(vec![entry.into()])
 }
 
 #[test]
@@ -179,16 +179,16 @@ fn scheduled_message_gets_a_number_and_can_be_peeked_and_cancelled() {
     );
     assert_eq!(numbers, array(vec![1_i64.into()]));
     let messages = found(&bus.ask("q", "peek-message", peek()), "messages");
-    let Value::List(messages) = messages else {
+    let AmqpValue::List(messages) = messages else {
         panic!("a list: {messages:?}")
     };
-    let Some(Value::Binary(message)) = messages[0].as_map().and_then(|it| it.get("message")) else {
+    let Some(AmqpValue::Binary(message)) = messages[0].as_map().and_then(|it| it.get("message")) else {
         panic!("a binary");
     };
     let sections = Sections::scan(message).expect("a message");
     let annotations = read_map(message, &sections.message_annotations).expect("annotations");
-    assert_eq!(annotations.get("x-opt-sequence-number"), Some(&Value::Long(1)));
-    assert_eq!(annotations.get("x-opt-message-state"), Some(&Value::Int(2)));
+    assert_eq!(annotations.get("x-opt-sequence-number"), Some(&AmqpValue::Long(1)));
+    assert_eq!(annotations.get("x-opt-message-state"), Some(&AmqpValue::Int(2)));
     let cancel = || body(vec![("sequence-numbers", numbers.clone())]);
     assert_eq!(bus.ask("q", "cancel-scheduled-message", cancel()).status, 200);
     let again = bus.ask("q", "cancel-scheduled-message", cancel());
@@ -201,7 +201,7 @@ fn scheduling_requires_a_time() {
     let mut out = BytesMut::new();
     put_data(&mut out, &Bytes::from_static(b"now"));
     let entry = body(vec![("message", out.freeze().into())]);
-    let messages = body(vec![("messages", Value::List(vec![entry.into()]))]);
+    let messages = body(vec![("messages", AmqpValue::List(vec![entry.into()]))]);
     let reply = bus.ask("q", "schedule-message", messages);
     assert_eq!(refused(&reply), (400, "com.microsoft:argument-error"));
     assert!(reply.description.contains("x-opt-scheduled-enqueue-time"));
@@ -220,10 +220,13 @@ fn a_token_renews_its_lock_and_settles_once() {
         bus.send("q", status, None);
         let (receiver, settle_key, tokens) = bus.receive();
         let reply = bus.ask("q", "renew-lock", body(vec![("lock-tokens", tokens.clone())]));
-        let Value::Array(expirations) = found(&reply, "expirations") else {
+        let AmqpValue::Array(expirations) = found(&reply, "expirations") else {
             panic!("an array")
         };
-        assert!(matches!(expirations.items(), [Value::Timestamp(_)]), "{expirations:?}");
+        assert!(
+            matches!(expirations.items(), [AmqpValue::Timestamp(_)]),
+            "{expirations:?}"
+        );
         let settle = || {
             body(vec![
                 ("disposition-status", status.into()),
@@ -286,7 +289,7 @@ fn deferred_messages_are_received_with_their_tokens() {
         ("properties-to-modify", modified.into()),
     ]);
     assert_eq!(bus.ask("q", "update-disposition", settle).status, 200);
-    let fetch = |mode: Value, number: i64| {
+    let fetch = |mode: AmqpValue, number: i64| {
         let numbers = array(vec![number.into()]);
         body(vec![("sequence-numbers", numbers), ("receiver-settle-mode", mode)])
     };
@@ -296,18 +299,18 @@ fn deferred_messages_are_received_with_their_tokens() {
         &bus.ask("q", "receive-by-sequence-number", fetch(1_u32.into(), 1)),
         "messages",
     );
-    let Value::List(messages) = messages else {
+    let AmqpValue::List(messages) = messages else {
         panic!("a list")
     };
     let entry = messages[0].as_map().expect("a map");
     let token = entry.get("lock-token").expect("a token").clone();
-    let Some(Value::Binary(message)) = entry.get("message") else {
+    let Some(AmqpValue::Binary(message)) = entry.get("message") else {
         panic!("a binary")
     };
     let sections = Sections::scan(message).expect("a message");
     let properties = read_map(message, &sections.application_properties).expect("properties");
-    assert_eq!(properties.get("colour").and_then(Value::as_text), Some("red"));
-    assert_eq!(properties.get("size").and_then(Value::as_i64), Some(3));
+    assert_eq!(properties.get("colour").and_then(AmqpValue::as_text), Some("red"));
+    assert_eq!(properties.get("size").and_then(AmqpValue::as_i64), Some(3));
     let complete = body(vec![
         ("disposition-status", "completed".into()),
         ("lock-tokens", array(vec![token])),
@@ -323,7 +326,7 @@ fn rules_can_be_added_listed_and_removed() {
     let bus = bus();
     let path = "t/Subscriptions/a";
     let add = |name: &str, key: &str, filter: Map| {
-        let description = body(vec![(key, filter.into()), ("sql-rule-action", Value::Null)]);
+        let description = body(vec![(key, filter.into()), ("sql-rule-action", AmqpValue::Null)]);
         body(vec![
             ("rule-name", name.into()),
             ("rule-description", description.into()),
@@ -333,11 +336,11 @@ fn rules_can_be_added_listed_and_removed() {
     assert_eq!(bus.ask(path, "add-rule", red()).status, 200);
     let again = bus.ask(path, "add-rule", red());
     assert_eq!(refused(&again), (409, "com.microsoft:entity-already-exists"));
-    let span = Value::described(Symbol::from("com.microsoft:timespan").into(), 15_000_000_i64.into());
+    let span = AmqpValue::described(Symbol::from("com.microsoft:timespan").into(), 15_000_000_i64.into());
     let properties = body(vec![("to", "me".into()), ("wait", span)]);
     let letter = body(vec![
         ("label", "letter".into()),
-        ("to", Value::Null),
+        ("to", AmqpValue::Null),
         ("properties", properties.clone().into()),
     ]);
     assert_eq!(
@@ -351,16 +354,16 @@ fn rules_can_be_added_listed_and_removed() {
         (400, "com.microsoft:argument-error")
     );
     let page = |skip: i32| body(vec![("top", 100_i32.into()), ("skip", skip.into())]);
-    let Value::List(rules) = found(&bus.ask(path, "enumerate-rules", page(0)), "rules") else {
+    let AmqpValue::List(rules) = found(&bus.ask(path, "enumerate-rules", page(0)), "rules") else {
         panic!("a list")
     };
-    let entries: Vec<&Value> = rules
+    let entries: Vec<&AmqpValue> = rules
         .iter()
         .filter_map(|rule| rule.as_map()?.get("rule-description"))
         .collect();
     let filters: Vec<u64> = entries.iter().map(|rule| descriptor(part(rule, 0))).collect();
     assert_eq!(filters, [0x13_7000_0007, 0x13_7000_0009, 0x13_7000_0006]);
-    let names: Vec<&Value> = entries.iter().map(|rule| part(rule, 2)).collect();
+    let names: Vec<&AmqpValue> = entries.iter().map(|rule| part(rule, 2)).collect();
     assert_eq!(names, [&"$Default".into(), &"letter".into(), &"red".into()]);
     for rule in &entries {
         assert_eq!(descriptor(rule), 0x137_0000_0004);
@@ -383,17 +386,17 @@ fn rules_can_be_added_listed_and_removed() {
     );
 }
 
-fn descriptor(value: &Value) -> u64 {
-    let Value::Described(pair) = value else {
+fn descriptor(value: &AmqpValue) -> u64 {
+    let AmqpValue::Described(pair) = value else {
         panic!("described: {value:?}")
     };
-    let Value::Ulong(code) = pair.0 else {
+    let AmqpValue::Ulong(code) = pair.0 else {
         panic!("a ulong: {:?}", pair.0)
     };
     code
 }
 
-fn part(value: &Value, at: usize) -> &Value {
+fn part(value: &AmqpValue, at: usize) -> &AmqpValue {
     &value.undescribed().as_items().expect("a list")[at]
 }
 
@@ -403,7 +406,7 @@ fn sessions_are_listed_and_need_a_holder() {
     let bus = bus();
     let list = |skip: i32| {
         body(vec![
-            ("last-updated-time", Timestamp(253_402_300_800_000).into()),
+            ("last-updated-time", AmqpTimestamp(253_402_300_800_000).into()),
             ("skip", skip.into()),
             ("top", 100_i32.into()),
         ])
@@ -413,7 +416,7 @@ fn sessions_are_listed_and_need_a_holder() {
     bus.send("s", "x", Some("a"));
     let reply = bus.ask("s", "get-message-sessions", list(0));
     assert_eq!(found(&reply, "sessions-ids"), array(vec!["a".into(), "b".into()]));
-    assert_eq!(found(&reply, "skip"), Value::Int(2));
+    assert_eq!(found(&reply, "skip"), AmqpValue::Int(2));
     assert_eq!(bus.ask("s", "get-message-sessions", list(2)).status, 204);
     for operation in ["renew-session-lock", "get-session-state", "set-session-state"] {
         let reply = bus.ask("s", operation, body(vec![("session-id", "a".into())]));
@@ -431,15 +434,15 @@ fn messages_are_deleted_in_batches() {
     let delete = |count: i32, before: i64| {
         body(vec![
             ("message-count", count.into()),
-            ("enqueued-time-utc", Timestamp(before).into()),
+            ("enqueued-time-utc", AmqpTimestamp(before).into()),
         ])
     };
     let far = 4_000_000_000_000;
     assert_eq!(bus.ask("q", "batch-delete-messages", delete(10, 1)).status, 204);
     let reply = bus.ask("q", "batch-delete-messages", delete(2, far));
-    assert_eq!(found(&reply, "message-count"), Value::Int(2));
+    assert_eq!(found(&reply, "message-count"), AmqpValue::Int(2));
     let reply = bus.ask("q", "batch-delete-messages", delete(2, far));
-    assert_eq!(found(&reply, "message-count"), Value::Int(1));
+    assert_eq!(found(&reply, "message-count"), AmqpValue::Int(1));
     for count in [0, 4_001, -1] {
         let reply = bus.ask("q", "batch-delete-messages", delete(count, far));
         assert_eq!(refused(&reply), (400, "com.microsoft:argument-error"), "{count}");
@@ -517,24 +520,24 @@ const KEYS: [&str; 12] = [
     "top",
 ];
 
-fn any_value() -> impl Strategy<Value = Value> {
+fn any_value() -> impl Strategy<Value = AmqpValue> {
     let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i32>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        ".{0,8}".prop_map(Value::from),
-        any::<i64>().prop_map(|ms| Value::from(Timestamp(ms))),
-        any::<[u8; 16]>().prop_map(|bytes| Value::from(Uuid(bytes))),
-        proptest::collection::vec(any::<u8>(), 0..8).prop_map(|bytes| Value::from(Bytes::from(bytes))),
-        "[a-z]{0,8}".prop_map(|name| Value::from(Symbol::new(&name))),
+        Just(AmqpValue::Null),
+        any::<bool>().prop_map(AmqpValue::from),
+        any::<i32>().prop_map(AmqpValue::from),
+        any::<i64>().prop_map(AmqpValue::from),
+        any::<u64>().prop_map(AmqpValue::from),
+        ".{0,8}".prop_map(AmqpValue::from),
+        any::<i64>().prop_map(|ms| AmqpValue::from(AmqpTimestamp(ms))),
+        any::<[u8; 16]>().prop_map(|bytes| AmqpValue::from(Uuid(bytes))),
+        proptest::collection::vec(any::<u8>(), 0..8).prop_map(|bytes| AmqpValue::from(Bytes::from(bytes))),
+        "[a-z]{0,8}".prop_map(|name| AmqpValue::from(Symbol::new(&name))),
     ];
     leaf.prop_recursive(2, 16, 4, |inner| {
         prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
-            proptest::collection::vec(("[a-z-]{0,12}".prop_map(Value::from), inner), 0..4)
-                .prop_map(|pairs| Value::Map(pairs.into_iter().collect())),
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(AmqpValue::List),
+            proptest::collection::vec(("[a-z-]{0,12}".prop_map(AmqpValue::from), inner), 0..4)
+                .prop_map(|pairs| AmqpValue::Map(pairs.into_iter().collect())),
         ]
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Converts values of requests to the broker's values, and back.
 
-use oxbus_amqp::codec::{Map, Timestamp, Uuid, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Map, Uuid};
 use oxbus_model::rules::OwnedValue;
 use oxbus_model::{Error, ErrorKind, Result, timespan};
 
@@ -9,7 +9,7 @@ use crate::amqp::message::timespan_value;
 
 /// The entries of a map, whose keys must be strings.
 pub(super) fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
-    let pair = |(key, value): &(Value, Value)| {
+    let pair = |(key, value): &(AmqpValue, AmqpValue)| {
         let key = key
             .as_text()
             .ok_or_else(|| unsupported_type("a key that is not a string"))?;
@@ -19,19 +19,19 @@ pub(super) fn owned_pairs(map: &Map) -> Result<Vec<(String, OwnedValue)>> {
 }
 
 /// Converts an AMQP value.
-fn to_owned_value(key: &str, value: &Value) -> Result<OwnedValue> {
+fn to_owned_value(key: &str, value: &AmqpValue) -> Result<OwnedValue> {
     Ok(match value {
-        Value::Null => OwnedValue::Null,
-        Value::Boolean(it) => OwnedValue::Bool(*it),
-        Value::Float(it) => OwnedValue::Double((*it).into()),
-        Value::Double(it) => OwnedValue::Double(*it),
-        Value::Char(it) => OwnedValue::Text(it.to_string()),
-        Value::String(it) => OwnedValue::Text(it.to_string()),
-        Value::Symbol(it) => OwnedValue::Text(it.as_str().to_owned()),
-        Value::Binary(it) => OwnedValue::Bytes(it.to_vec()),
-        Value::Uuid(Uuid(it)) => OwnedValue::Uuid(*it),
-        Value::Timestamp(Timestamp(ms)) => OwnedValue::Time(*ms),
-        Value::Described(pair) if pair.0.as_text() == Some(timespan::AMQP_NAME) => {
+        AmqpValue::Null => OwnedValue::Null,
+        AmqpValue::Boolean(it) => OwnedValue::Bool(*it),
+        AmqpValue::Float(it) => OwnedValue::Double((*it).into()),
+        AmqpValue::Double(it) => OwnedValue::Double(*it),
+        AmqpValue::Char(it) => OwnedValue::Text(it.to_string()),
+        AmqpValue::String(it) => OwnedValue::Text(it.to_string()),
+        AmqpValue::Symbol(it) => OwnedValue::Text(it.as_str().to_owned()),
+        AmqpValue::Binary(it) => OwnedValue::Bytes(it.to_vec()),
+        AmqpValue::Uuid(Uuid(it)) => OwnedValue::Uuid(*it),
+        AmqpValue::Timestamp(AmqpTimestamp(ms)) => OwnedValue::Time(*ms),
+        AmqpValue::Described(pair) if pair.0.as_text() == Some(timespan::AMQP_NAME) => {
             OwnedValue::Timespan(pair.1.as_i64().ok_or_else(|| unsupported_type(key))?)
         }
         other => OwnedValue::Int(other.as_i64().ok_or_else(|| unsupported_type(key))?),
@@ -47,16 +47,16 @@ fn unsupported_type(key: &str) -> Error {
 }
 
 /// Converts a value to AMQP. Integers become int where they fit, as clients expect.
-pub(super) fn to_amqp_value(value: &OwnedValue) -> Value {
+pub(super) fn to_amqp_value(value: &OwnedValue) -> AmqpValue {
     match value {
-        OwnedValue::Null => Value::Null,
+        OwnedValue::Null => AmqpValue::Null,
         OwnedValue::Bool(it) => (*it).into(),
-        OwnedValue::Int(it) => i32::try_from(*it).map_or(Value::Long(*it), Value::Int),
+        OwnedValue::Int(it) => i32::try_from(*it).map_or(AmqpValue::Long(*it), AmqpValue::Int),
         OwnedValue::Double(it) => (*it).into(),
         OwnedValue::Text(it) => it.as_str().into(),
         OwnedValue::Bytes(it) => bytes::Bytes::copy_from_slice(it).into(),
         OwnedValue::Uuid(it) => Uuid(*it).into(),
-        OwnedValue::Time(it) | OwnedValue::TimeWithoutZone(it) => Timestamp(*it).into(),
+        OwnedValue::Time(it) | OwnedValue::TimeWithoutZone(it) => AmqpTimestamp(*it).into(),
         OwnedValue::Timespan(it) => timespan_value(*it),
     }
 }

@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::Reader;
-use oxbus_amqp::codec::{Field, Map, Value};
+use oxbus_amqp::codec::{AmqpValue, Field, Map};
 use oxbus_amqp::message::{
-    Header, MessageId, Properties, Sections, put_delivery_annotations, put_message_annotations, read_map,
+    AmqpMessageId, Header, Properties, Sections, put_delivery_annotations, put_message_annotations, read_map,
 };
 
 use super::ids;
@@ -104,15 +104,15 @@ impl AmqpPart {
     }
 
     /// The typed id if it still agrees with the field, else the field.
-    pub(super) fn id(typed: Option<MessageId>, field: Option<&str>) -> Option<MessageId> {
+    pub(super) fn id(typed: Option<AmqpMessageId>, field: Option<&str>) -> Option<AmqpMessageId> {
         match (typed, field) {
             (Some(typed), Some(field)) if ids::text(&typed) == field => Some(typed),
-            (_, field) => field.map(MessageId::from),
+            (_, field) => field.map(AmqpMessageId::from),
         }
     }
 
     /// The address with its original type if it was not a string, else the field.
-    pub(super) fn address(typed: Option<Value>, field: Option<&str>) -> Option<Value> {
-        typed.or_else(|| field.map(Value::from))
+    pub(super) fn address(typed: Option<AmqpValue>, field: Option<&str>) -> Option<AmqpValue> {
+        typed.or_else(|| field.map(AmqpValue::from))
     }
 }

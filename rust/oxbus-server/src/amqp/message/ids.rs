@@ -4,15 +4,15 @@
 use std::fmt::Write;
 
 use oxbus_amqp::codec::Uuid;
-use oxbus_amqp::message::MessageId;
+use oxbus_amqp::message::AmqpMessageId;
 
 /// The broker's text for an id.
-pub(super) fn text(id: &MessageId) -> String {
+pub(super) fn text(id: &AmqpMessageId) -> String {
     match id {
-        MessageId::String(text) => text.to_string(),
-        MessageId::Ulong(number) => number.to_string(),
-        MessageId::Uuid(uuid) => hyphenated(uuid),
-        MessageId::Binary(bytes) => match std::str::from_utf8(bytes) {
+        AmqpMessageId::String(text) => text.to_string(),
+        AmqpMessageId::Ulong(number) => number.to_string(),
+        AmqpMessageId::Uuid(uuid) => hyphenated(uuid),
+        AmqpMessageId::Binary(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
             Err(_) => bytes.iter().fold(String::new(), |mut hex, byte| {
                 let _ = write!(hex, "{byte:02x}");

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{DecodeError, Field, Map, Reader, Value, code, descriptor_code};
+use oxbus_amqp::codec::{AmqpValue, DecodeError, Field, Map, Reader, code, descriptor_code};
 use oxbus_amqp::message::{
-    BodyKind, Header, MessageId as AmqpId, Properties, Sections, data, entries, read_map, section,
+    AmqpBodyKind, AmqpMessageId, Header, Properties, Sections, data, entries, read_map, section,
 };
 use oxbus_model::message::NewId;
 use oxbus_model::message::{Body, Fields, MessageId, PropertiesBuilder};
@@ -31,7 +31,7 @@ const BROKER_ANNOTATIONS: [&str; 9] = [
 /// The decoded message annotations.
 #[derive(Default)]
 struct KnownAnnotations {
-    partition_key: Option<Value>,
+    partition_key: Option<AmqpValue>,
     scheduled: Option<Timestamp>,
     others: Map,
 }
@@ -97,7 +97,7 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
         },
         message_id: message_text.as_deref().map(MessageId::Given),
         session_id: session_id.as_deref(),
-        partition_key: annotated.partition_key.as_ref().and_then(Value::as_text),
+        partition_key: annotated.partition_key.as_ref().and_then(AmqpValue::as_text),
         subject: subject.as_deref(),
         correlation_id: correlation_text.as_deref(),
         content_type: content_type.as_ref().map(oxbus_amqp::codec::Symbol::as_str),
@@ -115,7 +115,7 @@ pub(in crate::amqp) fn read<R>(message: &Bytes, take: impl FnOnce(&Fields<'_>) -
 /// Calls `take` with each message of a batch, one per data section (message format 0x80013700).
 pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Bytes) -> Result<()>) -> Result<()> {
     let sections = Sections::scan(envelope).map_err(malformed)?;
-    if sections.body_kind != BodyKind::Data {
+    if sections.body_kind != AmqpBodyKind::Data {
         let detail = "the body of a batch must be data sections, one for each message";
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
     }
@@ -126,19 +126,19 @@ pub(in crate::amqp) fn each_of_batch(envelope: &Bytes, mut take: impl FnMut(&Byt
 }
 
 /// The text of an id, and the id itself when it is not a string.
-fn split_id(id: Option<AmqpId>) -> (Option<String>, Option<AmqpId>) {
+fn split_id(id: Option<AmqpMessageId>) -> (Option<String>, Option<AmqpMessageId>) {
     match id {
         None => (None, None),
-        Some(AmqpId::String(text)) => (Some(text.to_string()), None),
+        Some(AmqpMessageId::String(text)) => (Some(text.to_string()), None),
         Some(id) => (Some(ids::text(&id)), Some(id)),
     }
 }
 
 /// An address as a string, or as a value when it is not a string.
-fn split_address(address: Option<Value>) -> (Option<bytestring::ByteString>, Option<Value>) {
+fn split_address(address: Option<AmqpValue>) -> (Option<bytestring::ByteString>, Option<AmqpValue>) {
     match address {
-        Some(Value::String(text)) => (Some(text), None),
-        Some(Value::Null) | None => (None, None),
+        Some(AmqpValue::String(text)) => (Some(text), None),
+        Some(AmqpValue::Null) | None => (None, None),
         other => (None, other),
     }
 }
@@ -167,7 +167,7 @@ fn annotations(message: &Bytes, sections: &Sections) -> Result<KnownAnnotations>
         let (key, value) = pair.map_err(malformed)?;
         match key.as_text() {
             Some("x-opt-partition-key") => {
-                if value != Value::Null {
+                if value != AmqpValue::Null {
                     if value.as_text().is_none() {
                         let detail = "x-opt-partition-key must be a string";
                         return Err(Error::new(ErrorKind::InvalidArgument, detail));
@@ -183,10 +183,10 @@ fn annotations(message: &Bytes, sections: &Sections) -> Result<KnownAnnotations>
     Ok(found)
 }
 
-fn scheduled(value: &Value) -> Result<Option<Timestamp>> {
+fn scheduled(value: &AmqpValue) -> Result<Option<Timestamp>> {
     let ms = match value {
-        Value::Null => return Ok(None),
-        Value::Timestamp(time) => Some(time.0),
+        AmqpValue::Null => return Ok(None),
+        AmqpValue::Timestamp(time) => Some(time.0),
         // A received message that is sent again carries an integer.
         other => other.as_i64(),
     };
@@ -233,12 +233,12 @@ fn body<'a>(message: &'a Bytes, sections: &Sections) -> std::result::Result<Deco
     let range = &sections.body;
     if sections.footer.is_empty() && sections.body_sections == 1 {
         match sections.body_kind {
-            BodyKind::Data => {
+            AmqpBodyKind::Data => {
                 if let Some(bytes) = data(message, sections).next() {
                     return bytes.map(DecodedBody::Data);
                 }
             }
-            BodyKind::Value if message[range.clone()].ends_with(&[section::VALUE, code::NULL]) => {
+            AmqpBodyKind::Value if message[range.clone()].ends_with(&[section::VALUE, code::NULL]) => {
                 return Ok(DecodedBody::Null);
             }
             _ => {}

@@ -2,10 +2,8 @@
 //! Encodes a stored message for a client: all sections, with the broker's values.
 
 use bytes::{BufMut, BytesMut};
-use oxbus_amqp::codec::{Field, Map, Symbol, Timestamp as AmqpTime, Value, code};
-use oxbus_amqp::message::{
-    MessageId as AmqpId, Properties, put_delivery_annotations, put_message_annotations, section,
-};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Field, Map, Symbol, code};
+use oxbus_amqp::message::{AmqpMessageId, Properties, put_delivery_annotations, put_message_annotations, section};
 use oxbus_model::message::{Body, Fields, MessageId};
 use oxbus_model::{LockToken, SequenceNumber, Timestamp};
 
@@ -34,8 +32,8 @@ pub(in crate::amqp) enum MessageStateAnnotation {
     Scheduled,
 }
 
-fn time(time: Timestamp) -> AmqpTime {
-    AmqpTime(i64::try_from(time.0).unwrap_or(i64::MAX))
+fn time(time: Timestamp) -> AmqpTimestamp {
+    AmqpTimestamp(i64::try_from(time.0).unwrap_or(i64::MAX))
 }
 
 /// Writes all sections.
@@ -111,7 +109,7 @@ fn with_expiry(stored: Properties, metadata: &AmqpMessageMetadata, life_ms: Opti
     }
     let created = stored.creation_time.unwrap_or(time(metadata.enqueued_at));
     Properties {
-        absolute_expiry_time: Some(AmqpTime(created.0.saturating_add_unsigned(life_ms))),
+        absolute_expiry_time: Some(AmqpTimestamp(created.0.saturating_add_unsigned(life_ms))),
         creation_time: stored.creation_time.or(is_long.then_some(created)),
         ..stored
     }
@@ -119,7 +117,7 @@ fn with_expiry(stored: Properties, metadata: &AmqpMessageMetadata, life_ms: Opti
 
 fn put_properties(out: &mut BytesMut, fields: &Fields<'_>, stored: Properties) {
     let message_id = match fields.message_id {
-        Some(MessageId::Assigned(_)) => fields.message_id.map(|id| AmqpId::String(id.to_string().into())),
+        Some(MessageId::Assigned(_)) => fields.message_id.map(|id| AmqpMessageId::String(id.to_string().into())),
         Some(MessageId::Given(text)) => AmqpPart::id(stored.message_id, Some(text)),
         None => None,
     };
@@ -152,7 +150,7 @@ fn put_body<'a>(out: &mut BytesMut, body: Body<'a>) -> &'a [u8] {
         }
         Body::Null => {
             out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::VALUE]);
-            Value::Null.encode(out);
+            AmqpValue::Null.encode(out);
             &[]
         }
         Body::Sections(sections) => sections,

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{DecodeError, Entries, Field, Reader, Symbol, Timestamp, Uuid, Value as AmqpValue, code};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, DecodeError, Entries, Field, Reader, Symbol, Uuid, code};
 use oxbus_amqp::message::section;
 use oxbus_model::message::{Properties, PropertiesBuilder, Raw, Value};
 use oxbus_model::{Error, ErrorKind, Result, timespan};
@@ -67,7 +67,7 @@ fn push(
             builder.push(name, Value::Bytes(&bytes));
         }
         code::UUID => builder.push(name, Value::Uuid(Uuid::decode(reader)?.0)),
-        code::TIMESTAMP => builder.push(name, Value::Time(Timestamp::decode(reader)?.0)),
+        code::TIMESTAMP => builder.push(name, Value::Time(AmqpTimestamp::decode(reader)?.0)),
         _ => {
             // Decoded to verify that receivers get a well-formed value.
             AmqpValue::decode(reader)?;
@@ -116,7 +116,7 @@ fn put(out: &mut BytesMut, value: Raw<'_>) {
         Value::Text(it) => put_sized(out, code::TEXT_8, code::TEXT_32, it.as_bytes()),
         Value::Bytes(it) => put_sized(out, code::BINARY_8, code::BINARY_32, it),
         Value::Uuid(it) => Uuid(it).encode(out),
-        Value::Time(it) => Timestamp(it).encode(out),
+        Value::Time(it) => AmqpTimestamp(it).encode(out),
         Value::Timespan(it) => timespan_value(it).encode(out),
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::{Array, Field, Map, Reader, Symbol, Timestamp as AmqpTime, Uuid, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Array, Field, Map, Reader, Symbol, Uuid};
 use oxbus_amqp::message::{
-    Header, MessageId, Properties, Sections, put_application_properties, put_data, put_delivery_annotations,
+    AmqpMessageId, Header, Properties, Sections, put_application_properties, put_data, put_delivery_annotations,
     put_message_annotations, put_value_body, read_map,
 };
 use oxbus_model::message::{Body, Fields};
@@ -49,10 +49,10 @@ fn properties_of(message: &Bytes, sections: &Sections) -> Properties {
 fn properties_round_trip_with_their_types() {
     // B-428: ids keep their type.
     for id in [
-        MessageId::from("text"),
-        MessageId::Uuid(Uuid([9; 16])),
-        MessageId::Ulong(12),
-        MessageId::Binary(Bytes::from_static(b"\xff\x00")),
+        AmqpMessageId::from("text"),
+        AmqpMessageId::Uuid(Uuid([9; 16])),
+        AmqpMessageId::Ulong(12),
+        AmqpMessageId::Binary(Bytes::from_static(b"\xff\x00")),
     ] {
         let properties = Properties {
             message_id: Some(id.clone()),
@@ -63,8 +63,8 @@ fn properties_round_trip_with_their_types() {
             correlation_id: Some(id),
             content_type: Some(Symbol::from("text/plain")),
             content_encoding: Some(Symbol::from("gzip")),
-            absolute_expiry_time: Some(AmqpTime(5)),
-            creation_time: Some(AmqpTime(4)),
+            absolute_expiry_time: Some(AmqpTimestamp(5)),
+            creation_time: Some(AmqpTimestamp(4)),
             group_id: Some("session".into()),
             group_sequence: Some(3),
             reply_to_group_id: Some("other".into()),
@@ -81,7 +81,7 @@ fn properties_round_trip_with_their_types() {
 fn application_properties_of_every_type_round_trip() {
     // B-429.
     let values = [
-        Value::Null,
+        AmqpValue::Null,
         true.into(),
         7_u8.into(),
         700_u16.into(),
@@ -93,21 +93,21 @@ fn application_properties_of_every_type_round_trip() {
         (-7_000_000_000_i64).into(),
         1.5_f32.into(),
         2.5_f64.into(),
-        Value::Decimal128([3; 16]),
+        AmqpValue::Decimal128([3; 16]),
         'ü'.into(),
         "text".into(),
-        Value::Symbol(Symbol::from("name")),
-        AmqpTime(123).into(),
+        AmqpValue::Symbol(Symbol::from("name")),
+        AmqpTimestamp(123).into(),
         Uuid([4; 16]).into(),
         Bytes::from_static(b"\x00\x01").into(),
-        Value::described(Value::Symbol(Symbol::from("com.microsoft:timespan")), 5_i64.into()),
-        Value::List(vec![1_i32.into()]),
+        AmqpValue::described(AmqpValue::Symbol(Symbol::from("com.microsoft:timespan")), 5_i64.into()),
+        AmqpValue::List(vec![1_i32.into()]),
         Array::new(vec![1_i32.into(), 2_i32.into()]).expect("one type").into(),
     ];
     let map: Map = values
         .into_iter()
         .enumerate()
-        .map(|(number, value)| (Value::from(format!("p{number}")), value))
+        .map(|(number, value)| (AmqpValue::from(format!("p{number}")), value))
         .collect();
     let mut message = BytesMut::new();
     put_application_properties(&mut message, &map);
@@ -120,9 +120,9 @@ fn application_properties_of_every_type_round_trip() {
 fn bodies_of_every_form_round_trip() {
     // B-428.
     let mut value = BytesMut::new();
-    put_value_body(&mut value, &Value::Map(Map::new().with("a", 1_i32)));
+    put_value_body(&mut value, &AmqpValue::Map(Map::new().with("a", 1_i32)));
     let mut null = BytesMut::new();
-    put_value_body(&mut null, &Value::Null);
+    put_value_body(&mut null, &AmqpValue::Null);
     let mut several = BytesMut::new();
     put_data(&mut several, &Bytes::from_static(b"a"));
     put_data(&mut several, &Bytes::from(vec![b'b'; 300]));
@@ -171,7 +171,7 @@ fn broker_annotations_are_dropped_and_unknown_ones_kept() {
     .encode(&mut message);
     let annotations = Map::new()
         .with("x-opt-sequence-number", 99_i64)
-        .with("x-opt-locked-until", AmqpTime(1))
+        .with("x-opt-locked-until", AmqpTimestamp(1))
         .with("x-opt-partition-key", Bytes::from_static(b"key"))
         .with("x-mine", 5_u16);
     put_message_annotations(&mut message, &annotations);
@@ -184,10 +184,10 @@ fn broker_annotations_are_dropped_and_unknown_ones_kept() {
     let (out, sections) = round_trip(&message.freeze());
     let annotations = read_map(&out, &sections.message_annotations).expect("a map");
     let expected = Map::new()
-        .with("x-opt-enqueued-time", AmqpTime(1_000))
+        .with("x-opt-enqueued-time", AmqpTimestamp(1_000))
         .with("x-opt-sequence-number", 7_i64)
         .with("x-opt-partition-key", "key")
-        .with("x-opt-locked-until", AmqpTime(2_000))
+        .with("x-opt-locked-until", AmqpTimestamp(2_000))
         .with("x-mine", 5_u16);
     assert_eq!(annotations, expected);
     let header = Header::decode(&mut Reader::within(&out, sections.header.start, sections.header.end));
@@ -210,8 +210,8 @@ fn long_time_to_live_comes_from_creation_and_expiry() {
     let mut message = BytesMut::new();
     Header::of(0, Some(u32::MAX)).encode(&mut message);
     let properties = Properties {
-        creation_time: Some(AmqpTime(10)),
-        absolute_expiry_time: Some(AmqpTime(10 + 100 * day)),
+        creation_time: Some(AmqpTimestamp(10)),
+        absolute_expiry_time: Some(AmqpTimestamp(10 + 100 * day)),
         ..Properties::NONE
     };
     properties.encode(&mut message);
@@ -249,8 +249,8 @@ fn shown_time_to_live_is_the_effective_one() {
         let mut message = BytesMut::new();
         Header::of(0, own_ms).encode(&mut message);
         let expiry = Properties {
-            creation_time: Some(AmqpTime(0)),
-            absolute_expiry_time: Some(AmqpTime(3_600_000)),
+            creation_time: Some(AmqpTimestamp(0)),
+            absolute_expiry_time: Some(AmqpTimestamp(3_600_000)),
             ..Properties::NONE
         };
         if own_ms.is_some() {
@@ -267,8 +267,8 @@ fn shown_time_to_live_is_the_effective_one() {
         assert_eq!(header.expect("a header"), Header::of(2, Some(ttl_ms)));
         // Counted from the sender's creation time, if set.
         let expires_at = match own_ms {
-            Some(_) => Some(AmqpTime(60_000)),
-            None => (ttl_ms == u32::MAX).then_some(AmqpTime(metadata.expires_at.0.cast_signed())),
+            Some(_) => Some(AmqpTimestamp(60_000)),
+            None => (ttl_ms == u32::MAX).then_some(AmqpTimestamp(metadata.expires_at.0.cast_signed())),
         };
         let found = if sections.properties.is_empty() {
             None

@@ -5,7 +5,7 @@ use oxbus_store::Wait;
 use std::pin::pin;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use oxbus_amqp::codec::{Field, Map, Timestamp, Value};
+use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Field, Map};
 use oxbus_amqp::message::{
     Sections, put_application_properties, put_data, put_message_annotations, put_value_body, read_map, section,
 };
@@ -126,13 +126,13 @@ async fn requests_waiting_for_a_store_are_limited() {
 }
 
 /// A request body with one scheduled message.
-fn later() -> Value {
+fn later() -> AmqpValue {
     let mut message = BytesMut::new();
-    let due = Timestamp(i64::try_from(FAR).expect("small") * 1_000);
+    let due = AmqpTimestamp(i64::try_from(FAR).expect("small") * 1_000);
     put_message_annotations(&mut message, &Map::new().with("x-opt-scheduled-enqueue-time", due));
     put_data(&mut message, &Bytes::from_static(b"later"));
     let entry = Map::new().with("message-id", "m").with("message", message.freeze());
-    Map::new().with("messages", Value::List(vec![entry.into()])).into()
+    Map::new().with("messages", AmqpValue::List(vec![entry.into()])).into()
 }
 
 #[tokio::test]
@@ -170,14 +170,17 @@ async fn put_token(client: &mut Client, number: usize, word: &str) -> i64 {
         .with("name", audience.as_str());
     put_application_properties(&mut message, &request);
     let token = signed_token(&audience, FAR, "RootManageSharedAccessKey", "SAS_KEY_VALUE");
-    put_value_body(&mut message, &Value::from(token.as_str()));
+    put_value_body(&mut message, &AmqpValue::from(token.as_str()));
     client
         .transfer(0, u32::try_from(number).expect("small"), true, &message)
         .await;
     let answer = client.message().await;
     let sections = Sections::scan(&answer).expect("a message");
     let properties = read_map(&answer, &sections.application_properties).expect("properties");
-    properties.get("status-code").and_then(Value::as_i64).expect("a status")
+    properties
+        .get("status-code")
+        .and_then(AmqpValue::as_i64)
+        .expect("a status")
 }
 
 #[tokio::test]
@@ -187,7 +190,10 @@ async fn open_transactions_are_limited() {
     let target = Target::Coordinator(Coordinator { capabilities: vec![] });
     client.attach_to(0, Role::Sender, "", target).await.expect("there");
     let mut message = BytesMut::from(&[0, 0x53, section::VALUE][..]);
-    Declare { global_id: Value::Null }.encode(&mut message);
+    Declare {
+        global_id: AmqpValue::Null,
+    }
+    .encode(&mut message);
     let most = u32::try_from(AMQP_TRANSACTIONS_MAX).expect("small");
     for id in 0..most {
         client.transfer(0, id, false, &message).await;

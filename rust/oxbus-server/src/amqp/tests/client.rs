@@ -4,8 +4,9 @@
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{Field, Map, Symbol};
 use oxbus_amqp::performative::{
-    Attach, Begin, Disposition, Fault, Flow, Frame, FrameHead, FrameKind, Open, Performative, ReceiverSettleMode, Role,
-    SaslCode, SaslFrame, SaslInit, SenderSettleMode, Source, Target, put_empty_frame, put_frame, put_sasl_frame,
+    AmqpError, AmqpFrameHeader, Attach, Begin, Disposition, Flow, Frame, FrameKind, Open, Performative,
+    ReceiverSettleMode, Role, SaslCode, SaslFrame, SaslInit, SenderSettleMode, Source, Target, put_empty_frame,
+    put_frame, put_sasl_frame,
 };
 use oxbus_broker::{Namespace, NamespaceOptions};
 use oxbus_model::caps::AMQP_FRAME_BYTES_MAX;
@@ -165,7 +166,7 @@ impl Client {
     }
 
     /// Attaches a link; returns the response, or the fault of its detach.
-    pub(super) async fn attach(&mut self, handle: u32, role: Role, address: &str) -> Result<Box<Attach>, Fault> {
+    pub(super) async fn attach(&mut self, handle: u32, role: Role, address: &str) -> Result<Box<Attach>, AmqpError> {
         self.attach_to(handle, role, address, Target::of(address)).await
     }
 
@@ -176,7 +177,7 @@ impl Client {
         role: Role,
         address: &str,
         target: Target,
-    ) -> Result<Box<Attach>, Fault> {
+    ) -> Result<Box<Attach>, AmqpError> {
         self.send_attach_to(handle, role, address, target).await;
         let answer = loop {
             match self.next_performative().await {
@@ -264,13 +265,13 @@ impl Client {
         *self.input.split_to(8).first_chunk().expect("eight bytes")
     }
 
-    async fn frame(&mut self) -> Option<(FrameHead, Bytes)> {
+    async fn frame(&mut self) -> Option<(AmqpFrameHeader, Bytes)> {
         loop {
-            if let Some(head) = FrameHead::read(&self.input, AMQP_FRAME_BYTES_MAX).expect("a frame")
+            if let Some(head) = AmqpFrameHeader::read(&self.input, AMQP_FRAME_BYTES_MAX).expect("a frame")
                 && self.input.len() >= head.size as usize
             {
                 let mut frame = self.input.split_to(head.size as usize).freeze();
-                return Some((head, frame.split_off(head.body_at)));
+                return Some((head, frame.split_off(head.body_offset)));
             }
             self.input.reserve(PIPE_BYTES);
             if self.stream.read_buf(&mut self.input).await.ok()? == 0 {
@@ -316,7 +317,7 @@ impl Client {
     }
 
     /// The fault with which the server closes.
-    pub(super) async fn closed(&mut self) -> Fault {
+    pub(super) async fn closed(&mut self) -> AmqpError {
         loop {
             match self.next_performative().await {
                 Some(Performative::Close(close)) => return close.error.expect("an error"),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use oxbus_amqp::performative::{DeliveryState, Disposition, Performative, Role, SaslCode};
 use oxbus_broker::ReceiverOptions;
 use oxbus_broker::client::SettleKey;
-use oxbus_model::caps::{AMQP_LOOK_MESSAGES, AMQP_OUTPUT_BYTES_MAX, AMQP_REPLIES_MAX};
+use oxbus_model::caps::{AMQP_OUTPUT_BYTES_MAX, AMQP_REPLIES_MAX, AMQP_TAKE_MESSAGES};
 use oxbus_model::message::{Body, Fields};
 
 use client::{Client, namespace};
@@ -231,7 +231,7 @@ async fn unread_replies_are_limited() {
 
 #[tokio::test]
 async fn client_that_does_not_read_gets_only_what_the_buffers_hold() {
-    // AMQP_OUTPUT_BYTES_MAX, AMQP_LOOK_MESSAGES.
+    // AMQP_OUTPUT_BYTES_MAX, AMQP_TAKE_MESSAGES.
     let namespace = namespace();
     let sender = namespace.sender("q").expect("there");
     let body = vec![7; 16 << 10];
@@ -259,7 +259,7 @@ async fn client_that_does_not_read_gets_only_what_the_buffers_hold() {
         }));
     }
     let taken = count as usize - left.len();
-    let buffers = 2 * AMQP_OUTPUT_BYTES_MAX / body.len() + 2 * AMQP_LOOK_MESSAGES;
+    let buffers = 2 * AMQP_OUTPUT_BYTES_MAX / body.len() + 2 * AMQP_TAKE_MESSAGES;
     assert!((1..=buffers).contains(&taken), "{taken} of at most {buffers}");
     other.release(&left, &Wait::FOREVER);
     // All messages arrive once the client reads.

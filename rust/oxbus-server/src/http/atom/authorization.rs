@@ -19,7 +19,7 @@ fn rule(element: &Element) -> Result<AuthorizationRuleUpdate, HttpError> {
     let mut rights = Vec::new();
     for right in element.child("Rights").map_or(&[][..], |list| &list.children) {
         let name = right.text.trim();
-        let right = AccessRight::named(name)
+        let right = AccessRight::from_name(name)
             .ok_or_else(|| HttpError::bad_request(format!("AccessRights must be Manage, Send or Listen: `{name}`")))?;
         if !rights.contains(&right) {
             rights.push(right);

@@ -12,7 +12,7 @@ use oxbus_model::Result;
 use oxbus_model::caps::HTTP_RECEIVERS_MAX;
 use oxbus_model::name::EntityName;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 /// The receivers of a connection, the most recently used last. Whole after a panic: a receiver that is not in the list
 /// is closed.
@@ -26,7 +26,7 @@ impl ReceiverPool {
     /// The peek-lock receiver of an entity; opens it if necessary.
     pub(super) fn receiver(&self, namespace: &Namespace, path: &str) -> Result<Arc<Receiver>> {
         let key = EntityName::key_of(path);
-        let mut receivers = whole(self.0.lock());
+        let mut receivers = ignore_poison(self.0.lock());
         let found = receivers
             .iter()
             .position(|(name, _)| *name == key)
@@ -47,7 +47,7 @@ impl ReceiverPool {
 
     /// Drops all receivers.
     pub(super) fn close(&self) {
-        whole(self.0.lock()).clear();
+        ignore_poison(self.0.lock()).clear();
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use oxbus_broker::{Namespace, NamespaceOptions};
     use oxbus_model::caps::HTTP_RECEIVERS_MAX;
 
-    use oxbus_model::sync::whole;
+    use oxbus_model::sync::ignore_poison;
     use oxbus_store::Wait;
 
     use super::ReceiverPool;
@@ -93,7 +93,7 @@ mod tests {
                 .expect("a receiver");
             receivers.receiver(&namespace, "Q0").expect("a receiver");
         }
-        let names = whole(receivers.0.lock());
+        let names = ignore_poison(receivers.0.lock());
         let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), HTTP_RECEIVERS_MAX);
         assert_eq!(

@@ -7,7 +7,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::{Buffer, GroupCommit};
 use crate::shard_log::LogFailure;
@@ -37,7 +37,7 @@ impl GroupCommit {
     #[inline]
     pub(in crate::file) fn buffer(&self) -> BufferGuard<'_> {
         BufferGuard {
-            buffer: whole(self.buffer.lock()),
+            buffer: ignore_poison(self.buffer.lock()),
             _watch: BufferPanicGuard(self),
         }
     }

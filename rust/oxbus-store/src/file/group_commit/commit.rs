@@ -12,7 +12,7 @@
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::super::committers::{CommitTarget, SyncRequest};
 use super::waiters::WakeRole;
@@ -179,7 +179,7 @@ impl GroupCommit {
     }
 
     pub(in crate::file) fn with_writer<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
-        let mut writer = whole(self.writer.lock());
+        let mut writer = ignore_poison(self.writer.lock());
         let guard = self.enter_disk();
         let result = work(&mut writer);
         drop(guard);

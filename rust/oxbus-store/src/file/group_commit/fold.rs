@@ -15,7 +15,7 @@
 use std::io;
 use std::sync::Arc;
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::super::frame::{self, ENTRY_HEADER_BYTES};
 use super::super::header::{FileHeader, FoldContinuation, HEADER_BYTES};
@@ -47,7 +47,7 @@ impl GroupCommit {
         };
         let written = self.reached(Level::Written);
         if let Some(current) = &writer.current {
-            let syncing = whole(self.syncer.lock());
+            let syncing = ignore_poison(self.syncer.lock());
             current.file.sync()?;
             drop(syncing);
             self.advance(Level::Synced, written, None);

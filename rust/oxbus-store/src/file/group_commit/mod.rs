@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use oxbus_model::sync::whole;
+use oxbus_model::sync::ignore_poison;
 
 use super::FileLogOptions;
 use super::committers::SyncRequest;
@@ -384,7 +384,7 @@ impl GroupCommit {
     fn begin_segment(&self, writer: &mut Writer, first: Lsn, source: SegmentSource) -> io::Result<()> {
         if let Some(current) = &writer.current {
             // Recovery relies on a segment with a successor being synced.
-            let syncing = whole(self.syncer.lock());
+            let syncing = ignore_poison(self.syncer.lock());
             current.file.sync()?;
             drop(syncing);
             self.advance(Level::Synced, Lsn(first.0 - 1), None);

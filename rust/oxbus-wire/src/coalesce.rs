@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 const SMALL_BYTES: usize = 16 << 10;
 
 /// The bytes of buffers in their order: small ones together, large ones as they are, without a copy.
-pub fn pieces<B: AsRef<[u8]> + Send + 'static>(buffers: Vec<B>) -> Vec<Bytes> {
+pub fn coalesce<B: AsRef<[u8]> + Send + 'static>(buffers: Vec<B>) -> Vec<Bytes> {
     let mut pieces = Vec::new();
     let mut together = BytesMut::new();
     for buffer in buffers {
@@ -29,13 +29,13 @@ pub fn pieces<B: AsRef<[u8]> + Send + 'static>(buffers: Vec<B>) -> Vec<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::pieces;
+    use super::coalesce;
 
     #[test]
     fn bytes_keep_their_order_and_large_ones_are_not_copied() {
         let large = vec![3; 20_000];
         let place = large.as_ptr();
-        let made = pieces(vec![vec![1; 3], vec![2; 2], large, vec![4; 1]]);
+        let made = coalesce(vec![vec![1; 3], vec![2; 2], large, vec![4; 1]]);
         assert_eq!(made.iter().map(bytes::Bytes::len).collect::<Vec<_>>(), [5, 20_000, 1]);
         assert_eq!(made[1].as_ptr(), place);
         let all: Vec<u8> = made.concat();

@@ -7,7 +7,7 @@ use crate::codec::{Map, Symbol, composite};
 
 composite! {
     /// An error on the wire: three fields always, clients in use read the third without a look.
-    Fault = 0x1d "error" {
+    AmqpError = 0x1d "error" {
         /// Its kind, for programs.
         condition: Symbol,
         /// What happened, for people.
@@ -17,7 +17,7 @@ composite! {
     }
 }
 
-impl Fault {
+impl AmqpError {
     /// An error with a text.
     pub fn new(condition: impl Into<Symbol>, description: impl Into<ByteString>) -> Self {
         Self {

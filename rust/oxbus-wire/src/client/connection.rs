@@ -14,30 +14,30 @@ use hyper::Uri;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use oxbus_model::caps::BULK_PIECE_BYTES;
+use oxbus_model::caps::BULK_CHUNK_BYTES;
 use rustls::ClientConfig;
 use tokio::runtime::{Builder, Runtime};
 use tower_service::Service;
 
-use super::Failure;
+use super::ClientError;
 
 /// A body: all of it, or pieces as they are made.
-pub(super) type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
+pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes>>;
 
 /// Opens sockets, with TLS where the server has it.
 pub(super) type Connector = HttpsConnector<HttpConnector>;
 
 /// Turns of the runtime in which it sees what arrived between two calls: one to read it, one to handle it.
-const TURNS: usize = 2;
+const POLL_ROUNDS: usize = 2;
 
 /// How long to wait for the network.
-pub struct Patience<'a> {
+pub struct NetworkWaitOptions<'a> {
     /// For each piece that is written or read.
     pub timeout: Duration,
     /// After this the caller is asked whether it wants to leave.
-    pub slice: Duration,
+    pub poll_interval: Duration,
     /// True when it does.
-    pub wants_to_leave: &'a dyn Fn() -> bool,
+    pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
 /// The connector of a client.
@@ -67,25 +67,29 @@ impl Driver {
 
     /// Waits in slices until `work` is done, the time is over or the caller wants to leave. The caller's own code runs between
     /// the slices, outside of the runtime: it may make calls itself.
-    pub(super) fn wait<T>(&self, patience: &Patience<'_>, work: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(super) fn wait<T>(
+        &self,
+        wait: &NetworkWaitOptions<'_>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ClientError> {
         let mut work = std::pin::pin!(work);
         let mut waited = Duration::ZERO;
-        let slice = patience.slice.min(patience.timeout).max(Duration::from_millis(1));
+        let slice = wait.poll_interval.min(wait.timeout).max(Duration::from_millis(1));
         loop {
             let done = async { tokio::time::timeout(slice, work.as_mut()).await };
             if let Ok(done) = self.block_on(done) {
                 return Ok(done);
             }
             waited += slice;
-            if (patience.wants_to_leave)() {
-                return Err(Failure::Left);
+            if (wait.is_cancelled)() {
+                return Err(ClientError::Cancelled);
             }
-            if waited >= patience.timeout {
+            if waited >= wait.timeout {
                 let detail = format!(
                     "the server did not answer within {:.1} s; try again, or raise timeout",
-                    patience.timeout.as_secs_f64()
+                    wait.timeout.as_secs_f64()
                 );
-                return Err(Failure::Timeout(detail, None));
+                return Err(ClientError::Timeout(detail, None));
             }
         }
     }
@@ -101,35 +105,35 @@ impl Drop for Driver {
 }
 
 /// An open connection and what drives it.
-pub(super) struct Lane {
-    pub(super) sender: SendRequest<Outgoing>,
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<RequestBody>,
     pub(super) driver: Driver,
     /// It served an earlier call: the server may have ended it since.
     pub(super) was_used: bool,
 }
 
-impl Lane {
+impl Connection {
     /// Connects to a server; `unreachable` makes a failure of the network's error.
     pub(super) fn open(
         mut connector: Connector,
         server: Uri,
-        patience: &Patience<'_>,
-        unreachable: impl Fn(Box<dyn std::error::Error + Send + Sync>) -> Failure,
-    ) -> Result<Self, Failure> {
+        wait: &NetworkWaitOptions<'_>,
+        unreachable: impl Fn(Box<dyn std::error::Error + Send + Sync>) -> ClientError,
+    ) -> Result<Self, ClientError> {
         let driver = Driver::new().map_err(|error| {
             let text = format!("this process cannot open a connection; close what is open, then try again: {error}");
-            Failure::connection_by(text, error)
+            ClientError::connection_with_source(text, error)
         })?;
         let connecting = async {
             let stream = connector.call(server).await.map_err(&unreachable)?;
             // Pages and pieces come in few reads.
-            let handshake = http1::Builder::new().max_buf_size(BULK_PIECE_BYTES).handshake(stream);
+            let handshake = http1::Builder::new().max_buf_size(BULK_CHUNK_BYTES).handshake(stream);
             let (sender, connection) = handshake.await.map_err(|error| unreachable(error.into()))?;
             // Its errors reach the call that meets them.
             tokio::spawn(connection);
-            Ok::<_, Failure>(sender)
+            Ok::<_, ClientError>(sender)
         };
-        let sender = driver.wait(patience, connecting)??;
+        let sender = driver.wait(wait, connecting)??;
         Ok(Self {
             sender,
             driver,
@@ -140,7 +144,7 @@ impl Lane {
     /// Sees what arrived since the last call. False when the server ended the connection.
     pub(super) fn is_open(&mut self) -> bool {
         self.driver.block_on(async {
-            for _ in 0..TURNS {
+            for _ in 0..POLL_ROUNDS {
                 tokio::task::yield_now().await;
             }
             self.sender.ready().await.is_ok()

@@ -3,7 +3,7 @@
 
 #[path = "support/application.rs"]
 pub mod application;
-#[path = "support/strangers.rs"]
+#[path = "support/untrusted_input.rs"]
 pub mod support;
 
 use proptest::collection::vec;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Idle time-outs and deadlines. Time is what the test says.
 
-use oxbus_amqp::Event;
-use oxbus_amqp::engine::Settings;
-use oxbus_amqp::performative::{Fault, Open, Performative, condition};
+use oxbus_amqp::EngineEvent;
+use oxbus_amqp::engine::EngineSettings;
+use oxbus_amqp::performative::{AmqpError, Open, Performative, condition};
 use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_HANDSHAKE_MS_MAX, AMQP_IDLE_MS, AMQP_IDLE_MS_MIN};
 
 use super::client::{CHANNEL, Client, SASL_HEADER, begin, open, session_flow};
@@ -12,14 +12,14 @@ use super::client::{CHANNEL, Client, SASL_HEADER, begin, open, session_flow};
 #[test]
 fn half_open_connection_is_given_up() {
     for start in [&b""[..], &SASL_HEADER[..3], SASL_HEADER] {
-        let mut client = Client::new(Settings::default());
+        let mut client = Client::new(EngineSettings::default());
         client.write(start);
         client.events();
         assert_eq!(client.engine.deadline(), Some(AMQP_HANDSHAKE_MS_MAX));
         client.engine.tick(AMQP_HANDSHAKE_MS_MAX - 1);
         assert!(!client.engine.is_finished());
         client.engine.tick(AMQP_HANDSHAKE_MS_MAX);
-        assert!(matches!(client.event(), Event::Failed(_)));
+        assert!(matches!(client.event(), EngineEvent::Failed(_)));
         assert!(client.engine.is_finished());
         assert_eq!(client.engine.deadline(), None);
     }
@@ -42,7 +42,7 @@ fn client_that_is_silent_for_twice_the_time_is_closed() {
     );
     client.engine.tick(end + 1_000);
     assert!(
-        matches!(client.event(), Event::Failed(fault) if fault.condition.as_str() == condition::RESOURCE_LIMIT_EXCEEDED)
+        matches!(client.event(), EngineEvent::Failed(error) if error.condition.as_str() == condition::RESOURCE_LIMIT_EXCEEDED)
     );
     assert!(matches!(client.frame(), Performative::Close(_)));
 }
@@ -81,9 +81,9 @@ fn client_that_asks_for_it_gets_empty_frames_in_half_its_time() {
 /// The attack: an idle time-out that would have a server write nothing but empty frames.
 #[test]
 fn idle_time_out_that_is_too_short_is_refused() {
-    let mut client = Client::new(Settings {
+    let mut client = Client::new(EngineSettings {
         is_sasl_required: false,
-        ..Settings::default()
+        ..EngineSettings::default()
     });
     client.write(b"AMQP\x00\x01\x00\x00");
     let hasty = Open {
@@ -91,7 +91,7 @@ fn idle_time_out_that_is_too_short_is_refused() {
         ..open()
     };
     client.say(0, &hasty);
-    assert!(matches!(client.event(), Event::Failed(_)));
+    assert!(matches!(client.event(), EngineEvent::Failed(_)));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn answer_to_a_close_is_not_waited_for_long() {
     let (mut client, _) = Client::open();
     client
         .engine
-        .close(Some(Fault::new(condition::CONNECTION_FORCED, "shutting down")), 500);
+        .close(Some(AmqpError::new(condition::CONNECTION_FORCED, "shutting down")), 500);
     assert_eq!(client.engine.deadline(), Some(500 + AMQP_CLOSE_MS_MAX));
     client.engine.tick(500 + AMQP_CLOSE_MS_MAX);
     assert!(client.engine.is_finished());

@@ -8,18 +8,18 @@ use hyper::Response;
 use hyper::body::{Body, Incoming};
 use oxbus_model::Effect;
 
-use super::lane::{Lane, Patience};
-use super::{Client, Failure};
+use super::connection::{Connection, NetworkWaitOptions};
+use super::{Client, ClientError};
 use crate::NEXT_HEADER;
-use crate::fault::Fault;
+use crate::server_error::ServerError;
 
 /// Bytes of the text of an error that are read.
 const FAULT_BYTES_MAX: usize = 1 << 20;
 
 /// The answer to a call. Read to its end, it leaves the connection to the next call.
-pub struct Answer<'a> {
+pub struct BulkResponse<'a> {
     client: &'a Client,
-    lane: Option<Lane>,
+    connection: Option<Connection>,
     response: Response<Incoming>,
     /// Feeds the rest of a body that the server did not take: it may wait for that while it answers. Nothing when the
     /// connection can take the next request.
@@ -28,17 +28,17 @@ pub struct Answer<'a> {
     effect: Effect,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> BulkResponse<'a> {
     pub(super) fn new(
         client: &'a Client,
-        lane: Lane,
+        connection: Connection,
         response: Response<Incoming>,
         unfinished: Option<Sender<Bytes>>,
         effect: Effect,
     ) -> Self {
         Self {
             client,
-            lane: Some(lane),
+            connection: Some(connection),
             response,
             unfinished,
             effect,
@@ -56,50 +56,50 @@ impl<'a> Answer<'a> {
     }
 
     /// Itself, or the error that it tells.
-    pub(super) fn or_fault(mut self, patience: &Patience<'_>) -> Result<Self, Failure> {
+    pub(super) fn into_result(mut self, wait: &NetworkWaitOptions<'_>) -> Result<Self, ClientError> {
         let status = self.response.status();
         if status.is_success() {
             return Ok(self);
         }
-        let text = self.read_up_to(FAULT_BYTES_MAX, patience)?;
-        Err(Fault::from_json(&text).map_or_else(
+        let text = self.read_up_to(FAULT_BYTES_MAX, wait)?;
+        Err(ServerError::from_json(&text).map_or_else(
             || {
-                Failure::connection(format!(
+                ClientError::connection(format!(
                     "what answers there is no server of this version of oxbus; correct the Endpoint: status {}",
                     status.as_u16()
                 ))
             },
-            Failure::Fault,
+            ClientError::Server,
         ))
     }
 
     /// The whole body, if it is no longer than that.
-    pub fn read_up_to(&mut self, bytes_max: usize, patience: &Patience<'_>) -> Result<Vec<u8>, Failure> {
+    pub fn read_up_to(&mut self, bytes_max: usize, wait: &NetworkWaitOptions<'_>) -> Result<Vec<u8>, ClientError> {
         let mut all = Vec::new();
-        while let Some(piece) = self.piece(patience)? {
-            all.extend_from_slice(&piece);
+        while let Some(chunk) = self.next_chunk(wait)? {
+            all.extend_from_slice(&chunk);
             if all.len() > bytes_max {
                 let detail = format!("the server's answer is longer than it may be: {bytes_max} bytes");
-                return Err(Failure::connection(detail));
+                return Err(ClientError::connection(detail));
             }
         }
         Ok(all)
     }
 
     /// The next bytes of the body; nothing after its end.
-    pub fn piece(&mut self, patience: &Patience<'_>) -> Result<Option<Bytes>, Failure> {
-        // Half an answer is none: the lane ends with an error.
-        while let Some(lane) = self.lane.take() {
-            let frame = lane.driver.wait(patience, self.response.body_mut().frame());
+    pub fn next_chunk(&mut self, wait: &NetworkWaitOptions<'_>) -> Result<Option<Bytes>, ClientError> {
+        // Half an answer is none: the connection ends with an error.
+        while let Some(connection) = self.connection.take() {
+            let frame = connection.driver.wait(wait, self.response.body_mut().frame());
             match frame.map_err(|failure| failure.with_effect(self.effect))? {
                 Some(Ok(frame)) => {
-                    self.lane = Some(lane);
+                    self.connection = Some(connection);
                     if let Ok(bytes) = frame.into_data() {
                         return Ok(Some(bytes));
                     }
                 }
                 Some(Err(error)) => return Err(self.client.broken(error).with_effect(self.effect)),
-                None if self.unfinished.is_none() => self.client.give_back(lane),
+                None if self.unfinished.is_none() => self.client.return_connection(connection),
                 None => {}
             }
         }

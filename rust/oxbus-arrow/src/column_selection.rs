@@ -57,12 +57,12 @@ pub(crate) const COLUMNS: [(Column, &str); 21] = [
 /// Which columns of received messages are made; a table has them in the order of the public contract, whatever the order in
 /// which they were named.
 #[derive(Debug, Clone, Default)]
-pub struct Chosen {
+pub struct ColumnSelection {
     /// `None` for all.
     columns: Option<Vec<Column>>,
 }
 
-impl Chosen {
+impl ColumnSelection {
     /// The columns with these names, or all; an error names one that no message has.
     pub fn of<'a>(names: Option<impl IntoIterator<Item = &'a str>>) -> Result<Self> {
         let column = |name: &str| {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What must hold whatever a stranger sends. The fuzz targets run these functions on inputs they invent,
-//! `tests/strangers.rs` on seeded ones.
+//! `tests/untrusted_input.rs` on seeded ones.
 //!
 //! - no bytes make the codec, the scan of a message or the engine panic;
 //! - what is read of bytes is the same after it was written and read again;
 //! - however bytes are cut, the engine makes the same events and writes the same bytes, and what it writes can be read.
 
 use bytes::{Bytes, BytesMut};
-use oxbus_amqp::codec::{Field, Reader, Value};
-use oxbus_amqp::engine::Settings;
+use oxbus_amqp::codec::{AmqpValue, Field, Reader};
+use oxbus_amqp::engine::EngineSettings;
 use oxbus_amqp::message::{Header, Properties, Sections, data, entries, read_map, read_value_body, value_body};
-use oxbus_amqp::performative::{Frame, FrameHead, Performative, SaslFrame, TransactionRequest};
+use oxbus_amqp::performative::{AmqpFrameHeader, Frame, Performative, SaslFrame, TransactionRequest};
 
 use super::application::run;
 
@@ -20,7 +20,7 @@ const START: &[u8] = include_bytes!("../golden/start.bin");
 /// Reads one input as everything that bytes can be.
 pub fn codec(input: &[u8]) {
     let bytes = Bytes::copy_from_slice(input);
-    if let Ok(value) = Value::from_bytes(&bytes) {
+    if let Ok(value) = AmqpValue::from_bytes(&bytes) {
         again(&value, "value");
     }
     let mut reader = Reader::new(&bytes);
@@ -106,8 +106,11 @@ pub fn engine(input: &[u8]) {
         .step_by(size)
         .map(|at| whole.slice(at..whole.len().min(at + size)))
         .collect();
-    let (events, output, is_finished) = run([whole.clone()], Settings::default());
-    assert_eq!(run(pieces, Settings::default()), (events, output.clone(), is_finished));
+    let (events, output, is_finished) = run([whole.clone()], EngineSettings::default());
+    assert_eq!(
+        run(pieces, EngineSettings::default()),
+        (events, output.clone(), is_finished)
+    );
     readable(output);
 }
 
@@ -117,10 +120,10 @@ fn readable(mut output: Bytes) {
             let _ = output.split_to(8);
             continue;
         }
-        let head = FrameHead::read(&output, u32::MAX)
+        let head = AmqpFrameHeader::read(&output, u32::MAX)
             .expect("a frame")
             .expect("a whole head");
-        let body = output.split_to(head.size as usize).slice(head.body_at..);
+        let body = output.split_to(head.size as usize).slice(head.body_offset..);
         assert!(Frame::read(&body).is_ok() || SaslFrame::read(&body).is_ok(), "{body:?}");
     }
 }

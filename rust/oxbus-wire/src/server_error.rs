@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FaultKind {
+pub enum ServerErrorKind {
     /// What the broker says.
     Broker(ErrorKind),
     /// A send stored some rows only.
@@ -21,9 +21,9 @@ pub enum FaultKind {
 
 /// An error of a request.
 #[derive(Debug, Clone)]
-pub struct Fault {
+pub struct ServerError {
     /// What is wrong.
-    pub kind: FaultKind,
+    pub kind: ServerErrorKind,
     /// What happened and what to do.
     pub detail: String,
     /// After a send that stored some rows only: indexes of those that it did not store.
@@ -38,11 +38,11 @@ pub struct Fault {
 
 #[derive(Serialize, Deserialize)]
 struct Envelope {
-    error: Body,
+    error: ErrorBody,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Body {
+struct ErrorBody {
     kind: String,
     detail: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,9 +55,9 @@ struct Body {
     sequence_numbers: Vec<u64>,
 }
 
-impl Fault {
+impl ServerError {
     /// An error of a kind of its own.
-    pub fn new(kind: FaultKind, detail: impl Into<String>) -> Self {
+    pub fn new(kind: ServerErrorKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
             detail: detail.into(),
@@ -70,7 +70,7 @@ impl Fault {
 
     /// As JSON.
     pub fn to_json(&self) -> String {
-        let body = Body {
+        let body = ErrorBody {
             kind: self.kind.name(),
             detail: self.detail.clone(),
             rows: self.rows.clone(),
@@ -85,27 +85,27 @@ impl Fault {
     pub fn from_json(text: &[u8]) -> Option<Self> {
         let Envelope { error } = serde_json::from_slice(text).ok()?;
         Some(Self {
-            kind: FaultKind::named(&error.kind)?,
+            kind: ServerErrorKind::from_name(&error.kind)?,
             detail: error.detail,
             rows: error.rows,
             stored: error.stored,
-            effect: error.effect.as_deref().and_then(Effect::named),
+            effect: error.effect.as_deref().and_then(Effect::from_name),
             numbers: error.sequence_numbers.into_iter().map(SequenceNumber).collect(),
         })
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for ServerError {
     fn from(error: Error) -> Self {
         Self {
             effect: error.effect(),
             numbers: error.numbers().to_vec(),
-            ..Self::new(FaultKind::Broker(error.kind()), error.detail())
+            ..Self::new(ServerErrorKind::Broker(error.kind()), error.detail())
         }
     }
 }
 
-impl FaultKind {
+impl ServerErrorKind {
     /// Its name on the wire.
     pub fn name(&self) -> String {
         match self {
@@ -116,7 +116,7 @@ impl FaultKind {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         match name {
             "PartialSend" => Some(Self::PartialSend),
             "Unauthenticated" => Some(Self::Unauthenticated),
@@ -133,24 +133,26 @@ impl FaultKind {
 mod tests {
     use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 
-    use super::{Fault, FaultKind};
+    use super::{ServerError, ServerErrorKind};
 
     #[test]
     fn every_kind_comes_back() {
         for kind in ErrorKind::ALL {
-            let fault = Fault::from(Error::new(kind, "what \"to\" do"));
-            let back = Fault::from_json(fault.to_json().as_bytes()).expect("a fault");
-            assert_eq!(back.kind, FaultKind::Broker(kind));
+            let error = ServerError::from(Error::new(kind, "what \"to\" do"));
+            let back = ServerError::from_json(error.to_json().as_bytes()).expect("a error");
+            assert_eq!(back.kind, ServerErrorKind::Broker(kind));
             assert_eq!(back.detail, "what \"to\" do");
         }
         for kind in [
-            FaultKind::PartialSend,
-            FaultKind::Unauthenticated,
-            FaultKind::Unauthorized,
+            ServerErrorKind::PartialSend,
+            ServerErrorKind::Unauthenticated,
+            ServerErrorKind::Unauthorized,
         ] {
-            let fault = Fault::new(kind.clone(), "");
+            let error = ServerError::new(kind.clone(), "");
             assert_eq!(
-                Fault::from_json(fault.to_json().as_bytes()).expect("a fault").kind,
+                ServerError::from_json(error.to_json().as_bytes())
+                    .expect("a error")
+                    .kind,
                 kind
             );
         }
@@ -161,25 +163,27 @@ mod tests {
         for effect in Effect::ALL {
             let error = Error::new(ErrorKind::Timeout, "late").with_effect(effect);
             let error = error.with_numbers([SequenceNumber(7), SequenceNumber(u64::MAX)]);
-            let back = Fault::from_json(Fault::from(error).to_json().as_bytes()).expect("a fault");
+            let back = ServerError::from_json(ServerError::from(error).to_json().as_bytes()).expect("a error");
             assert_eq!(back.effect, Some(effect));
             assert_eq!(back.numbers, [SequenceNumber(7), SequenceNumber(u64::MAX)]);
         }
-        let early = Fault::from(Error::new(ErrorKind::Closed, "early"));
+        let early = ServerError::from(Error::new(ErrorKind::Closed, "early"));
         assert!(!early.to_json().contains("effect"), "{}", early.to_json());
         assert_eq!(
-            Fault::from_json(early.to_json().as_bytes()).expect("a fault").effect,
+            ServerError::from_json(early.to_json().as_bytes())
+                .expect("a error")
+                .effect,
             None
         );
     }
 
     #[test]
     fn rows_of_a_partial_send_come_back() {
-        let mut fault = Fault::new(FaultKind::PartialSend, "2 rows");
-        fault.rows = vec![3, 5];
-        fault.stored.insert(7, 11);
-        let back = Fault::from_json(fault.to_json().as_bytes()).expect("a fault");
-        assert_eq!(back.kind, FaultKind::PartialSend);
+        let mut error = ServerError::new(ServerErrorKind::PartialSend, "2 rows");
+        error.rows = vec![3, 5];
+        error.stored.insert(7, 11);
+        let back = ServerError::from_json(error.to_json().as_bytes()).expect("a error");
+        assert_eq!(back.kind, ServerErrorKind::PartialSend);
         assert_eq!(back.rows, [3, 5]);
         assert_eq!(back.stored[&7], 11);
     }
@@ -192,7 +196,7 @@ mod tests {
             "<html>",
             "{\"error\": {\"kind\": \"Unheard\", \"detail\": \"\"}}",
         ] {
-            assert!(Fault::from_json(text.as_bytes()).is_none(), "{text}");
+            assert!(ServerError::from_json(text.as_bytes()).is_none(), "{text}");
         }
     }
 }

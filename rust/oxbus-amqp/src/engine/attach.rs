@@ -4,24 +4,24 @@
 use oxbus_model::caps::AMQP_LINKS_MAX;
 
 use super::link::Link;
-use super::{Accept, AttachRequest, Engine, Event, Gone, LinkId, Trouble};
-use crate::performative::{Attach, Detach, Fault, Role, condition, put_frame};
+use super::{AttachRequest, AttachResponse, Engine, EngineEvent, LinkId, LinkNotFound, ProtocolError};
+use crate::performative::{AmqpError, Attach, Detach, Role, condition, put_frame};
 
 impl Engine {
-    /// Accepts a link, now or long after it was asked for.
+    /// Accepts a link, now or long after it was pending_attach for.
     ///
     /// # Errors
     /// The client has detached it meanwhile, or its session or connection ended: what was taken for it must be given back.
-    pub fn accept(&mut self, id: LinkId, accept: Accept) -> Result<(), Gone> {
+    pub fn accept(&mut self, id: LinkId, accept: AttachResponse) -> Result<(), LinkNotFound> {
         let session = self
             .session(id.session)
             .filter(|session| session.is_live())
-            .ok_or(Gone)?;
+            .ok_or(LinkNotFound)?;
         let link = session
             .link(id)
             .filter(|link| link.peer_detached.is_none())
-            .ok_or(Gone)?;
-        let asked = link.asked.take().ok_or(Gone)?;
+            .ok_or(LinkNotFound)?;
+        let request = link.pending_attach.take().ok_or(LinkNotFound)?;
         link.max_message_size = if accept.takes_larger {
             0
         } else {
@@ -33,19 +33,22 @@ impl Engine {
             max_message_size: (accept.max_message_size > 0).then_some(accept.max_message_size),
             offered_capabilities: accept.offered_capabilities,
             properties: Some(accept.properties),
-            ..link.answer(&asked)
+            ..link.attach_response(&request)
         };
         let (role, credit, drain) = (link.role, link.credit, link.drain);
-        let early = std::mem::take(&mut link.early);
+        let early_deliveries = std::mem::take(&mut link.early_deliveries);
         let early_bytes = std::mem::take(&mut link.early_bytes);
         put_frame(&mut self.output, id.session.channel, &answer);
-        self.loads.early_bytes -= early_bytes;
-        self.events
-            .extend(early.into_iter().map(|incoming| Event::Incoming(incoming.into())));
+        self.usage.early_bytes -= early_bytes;
+        self.events.extend(
+            early_deliveries
+                .into_iter()
+                .map(|incoming| EngineEvent::Incoming(incoming.into())),
+        );
         if role == Role::Receiver {
             self.set_credit(id, accept.credit);
         } else if credit > 0 || drain {
-            self.events.push_back(Event::Credit {
+            self.events.push_back(EngineEvent::Credit {
                 link: id,
                 credit,
                 drain,
@@ -55,7 +58,7 @@ impl Engine {
     }
 
     /// Detaches a link: as an answer to the client's detach, as a refusal of its attach, or out of the server's own will.
-    pub fn detach(&mut self, id: LinkId, error: Option<Fault>) {
+    pub fn detach(&mut self, id: LinkId, error: Option<AmqpError>) {
         let channel = id.session.channel;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return;
@@ -67,13 +70,13 @@ impl Engine {
         let Some(link) = session.link(id).filter(|link| !link.is_detach_sent) else {
             return;
         };
-        if let Some(asked) = link.asked.take() {
+        if let Some(request) = link.pending_attach.take() {
             // Without ends: refused.
-            put_frame(&mut self.output, channel, &link.answer(&asked));
+            put_frame(&mut self.output, channel, &link.attach_response(&request));
         }
         put_frame(&mut self.output, channel, &link.detach(error));
         link.is_detach_sent = true;
-        self.loads.release(link);
+        self.usage.release(link);
         let is_over = link.peer_detached.is_some();
         session.forget(id.handle);
         if is_over {
@@ -82,14 +85,18 @@ impl Engine {
     }
 
     /// Detaches a link whose client broke a limit.
-    pub(super) fn lose_link(&mut self, link: LinkId, fault: Fault) {
-        self.detach(link, Some(fault.clone()));
-        self.events.push_back(Event::LinkLost { link, fault });
+    pub(super) fn fail_link(&mut self, link: LinkId, error: AmqpError) {
+        self.detach(link, Some(error.clone()));
+        self.events.push_back(EngineEvent::LinkFailed { link, error });
     }
 
     /// Takes up a wish for a link. Gives it back if its number waits for the application.
-    pub(super) fn take_attach(&mut self, channel: u16, attach: Box<Attach>) -> Result<Option<Box<Attach>>, Trouble> {
-        let turn = self.next_turn();
+    pub(super) fn handle_attach(
+        &mut self,
+        channel: u16,
+        attach: Box<Attach>,
+    ) -> Result<Option<Box<Attach>>, ProtocolError> {
+        let generation = self.next_generation();
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return Ok(None);
         };
@@ -99,51 +106,54 @@ impl Engine {
                 "handle out of range: handle=`{handle}` handle_max=`{}`",
                 session.handle_max
             );
-            return Err(Trouble::Connection(Fault::new(condition::FRAMING_ERROR, text)));
+            return Err(ProtocolError::Connection(AmqpError::new(
+                condition::FRAMING_ERROR,
+                text,
+            )));
         }
         match session.link_at(handle) {
             Some(link) if link.peer_detached.is_some() => return Ok(Some(attach)),
             Some(_) => {
                 let text = format!("a link has this handle: handle=`{handle}`");
-                return Err(Trouble::Session(Fault::new(condition::HANDLE_IN_USE, text)));
+                return Err(ProtocolError::Session(AmqpError::new(condition::HANDLE_IN_USE, text)));
             }
             None => {}
         }
-        let excess = Fault::new(
+        let excess = AmqpError::new(
             condition::RESOURCE_LIMIT_EXCEEDED,
             "too many links; close some, or open another connection",
         );
-        if self.loads.links >= 2 * AMQP_LINKS_MAX {
-            return Err(Trouble::Connection(excess));
+        if self.usage.links >= 2 * AMQP_LINKS_MAX {
+            return Err(ProtocolError::Connection(excess));
         }
         let id = LinkId {
             session: session.id,
             handle,
-            turn,
+            generation,
         };
         let mut link = Box::new(Link::new(id, &attach));
         let place = handle as usize;
         if session.links.len() <= place {
             session.links.resize_with(place + 1, || None);
         }
-        if self.loads.links < AMQP_LINKS_MAX {
-            link.asked = Some(attach.clone());
+        if self.usage.links < AMQP_LINKS_MAX {
+            link.pending_attach = Some(attach.clone());
             session.links[place] = Some(link);
-            self.loads.links += 1;
-            self.events.push_back(Event::Attach(Box::new(AttachRequest {
+            self.usage.links += 1;
+            self.events.push_back(EngineEvent::Attach(Box::new(AttachRequest {
                 link: id,
                 attach: *attach,
             })));
         } else {
-            link.asked = Some(attach);
+            link.pending_attach = Some(attach);
             session.links[place] = Some(link);
-            self.loads.links += 1;
+            self.usage.links += 1;
             self.detach(id, Some(excess));
         }
         Ok(None)
     }
 
-    pub(super) fn take_detach(&mut self, channel: u16, detach: Detach) -> Result<(), Trouble> {
+    pub(super) fn handle_detach(&mut self, channel: u16, detach: Detach) -> Result<(), ProtocolError> {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return Ok(());
         };
@@ -151,7 +161,7 @@ impl Engine {
             .link_at(detach.handle)
             .filter(|link| link.peer_detached.is_none())
         else {
-            return Err(Trouble::unattached(detach.handle));
+            return Err(ProtocolError::unattached(detach.handle));
         };
         let id = link.id;
         link.peer_detached = Some(detach.closed);
@@ -160,7 +170,7 @@ impl Engine {
             return Ok(());
         }
         session.forget(id.handle);
-        self.events.push_back(Event::Detach {
+        self.events.push_back(EngineEvent::Detach {
             link: id,
             closed: detach.closed,
             error: detach.error,
@@ -173,7 +183,7 @@ impl Engine {
             && let Some(place) = session.links.get_mut(id.handle as usize)
         {
             *place = None;
-            self.loads.links -= 1;
+            self.usage.links -= 1;
         }
     }
 }
