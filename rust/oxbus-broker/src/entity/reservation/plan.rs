@@ -107,7 +107,7 @@ pub struct ReservationInfo {
     /// Its messages.
     pub messages: u64,
     /// Where it stands.
-    pub standing: ReservationStatus,
+    pub status: ReservationStatus,
     /// When it lapses; `None` when it has.
     pub expires_at: Option<Timestamp>,
 }
