@@ -107,7 +107,7 @@ pub struct ReservationInfo {
     /// Number of its messages.
     pub messages: u64,
     /// Its status.
-    pub standing: ReservationStatus,
+    pub status: ReservationStatus,
     /// Time at which it expires; `None` once expired.
     pub expires_at: Option<Timestamp>,
 }
