@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azservicebus SDK of Go: see go/main.go for what it does."""
+"""The unmodified azservicebus SDK of Go; go/main.go has the tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-messaging-servicebus SDK of Java, transactions included: see java/Suite.java."""
+"""The unmodified azure-messaging-servicebus SDK of Java, with transactions; java/Suite.java has the tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def address() -> str:
-    """An address of loopback that no other process of these tests uses: this SDK knows the port 5672 only."""
+    """A loopback address that no other process of these tests uses: this SDK supports only the port 5672."""
     number = os.getpid()
     return f"127.{1 + number // 62_500 % 250}.{number // 250 % 250}.{1 + number % 250}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified @azure/service-bus SDK on Node: see node/suite.test.mjs for what it does."""
+"""The unmodified @azure/service-bus SDK on Node; node/suite.test.mjs has the tests."""
 
 from __future__ import annotations
 

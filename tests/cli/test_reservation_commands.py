@@ -61,7 +61,7 @@ def test_unknown_consumer_is_told(run: Callable[..., Any], entity: list[str]) ->
     """A slip in the name gives nothing back, and says so."""
     done = run("reservation", "cancel", *entity, "quary")
     assert done.code != 0
-    assert "no consumer of that name" in done.err
+    assert "no consumer with this name" in done.err
 
 
 def test_stats_tell_of_reservations(ox: Callable[..., Any], entity: list[str]) -> None:

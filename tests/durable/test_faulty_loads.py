@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk fails under a bulk load: an error that says so, and rows that are there once when it is tried again."""
+"""The disk fails during a bulk load: the task gets an error, and a retry stores each row once."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def begin(path: Path) -> _BulkLoad:
 
 
 def begin_fault(loading: _BulkLoad, fault: str, *, after: int = 0) -> None:
-    """Make the disk of a load fail, which it has like a namespace."""
+    """Make the disk of a load fail, as for a namespace."""
     inject_fault(cast("Namespace", loading), None, fault, after=after)
 
 
 def run(loading: _BulkLoad) -> list[tuple[int, int, bool]]:
-    """Put all rows in, and attach them."""
+    """Add all rows and attach them."""
     for first in range(0, ROWS, 10):
         numbers = range(first, first + 10)
         bodies = [f"{it:04}".encode() + bytes(BODY_BYTES) for it in numbers]
@@ -59,7 +59,7 @@ def run(loading: _BulkLoad) -> list[tuple[int, int, bool]]:
 
 
 def numbers(path: Path) -> list[int]:
-    """What is in the queue, sorted."""
+    """The numbers of all messages in the queue, sorted."""
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         assert namespace.recovery
         assert namespace.recovery.waiting_loads == []
@@ -69,7 +69,7 @@ def numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
 def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
-    """At whichever call of the disk: the task is told, and the next attempt of that name brings each row in once."""
+    """Whichever disk call fails, the task gets an error, and the next attempt of that name stores each row once."""
     for after in range(CALLS_MAX):
         loading = begin(path)
         begin_fault(loading, fault, after=after)
@@ -81,10 +81,10 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
             break
         assert "check the disk" in told
         assert str(path) in told
-        assert [*path.glob("shard-*/attached/*.tmp")] == [], "what was not attached is gone"
+        assert [*path.glob("shard-*/attached/*.tmp")] == [], "unattached files are gone"
     else:
-        pytest.fail("the load never came to its end")
-    assert after > 0, "the fault was met"
+        pytest.fail("the load never finished")
+    assert after > 0, "the fault occurred"
     assert {partition for partition, _, _ in loaded} == PARTITIONS
     assert numbers(path) == NUMBERS
     assert [attached for _, _, attached in run(begin(path))] == [False] * len(PARTITIONS)
@@ -93,7 +93,7 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
 def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
-    """Whoever opens the namespace between two attempts finds whole partitions of the task or nothing."""
+    """An open between two attempts finds complete partitions of the task or nothing."""
     after = 0
     while True:
         loading = begin(path)
@@ -112,7 +112,7 @@ def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
 
 
 def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
-    """Whoever takes the rows over finds it, says which file it is, and shows none of its rows."""
+    """The process that takes the rows over detects it, names the file, and shows none of its rows."""
     loading = begin(path)
     begin_fault(loading, "bit-flip")
     run(loading)
@@ -125,7 +125,7 @@ def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
 
 
 def test_no_room_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
-    """The namespace opens without them and says so; with room, another open has each once."""
+    """The namespace opens without the rows and reports it; with enough space, another open has each once."""
     assert all(attached for _, _, attached in run(begin(path)))
     taking = """
         import logging, resource, signal

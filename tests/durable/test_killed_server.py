@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that is killed: what it had answered holds (R-33)."""
+"""Answers of a server that is then killed hold (R-33)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oxbus.management import ServiceBusAdministrationClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-# In a process of its own, since the SDK leaves the socket of a dead server open. It tells what returned.
+# In its own process, since the SDK leaves the socket of a dead server open. It prints what returned.
 CLIENT = """
 import sys
 from itertools import count
@@ -45,8 +45,8 @@ SENT_BEFORE_THE_KILL = 60
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])
-def test_what_a_killed_server_answered_holds(tmp_path: Path, partitioned: bool) -> None:
-    """Each send that returned in the SDK is there, no completion that returned is undone, nothing is doubled."""
+def test_answers_of_a_killed_server_hold(tmp_path: Path, partitioned: bool) -> None:
+    """Each send that returned in the SDK is there, no completion that returned is undone, and nothing is duplicated."""
     directory = tmp_path / "bus"
     with Namespace(directory) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=partitioned)
@@ -72,6 +72,6 @@ def test_what_a_killed_server_answered_holds(tmp_path: Path, partitioned: bool) 
         receiver = oxbus_client.get_queue_receiver("q")
         there = [str(it.message_id) for it in receiver.receive_messages(len(told["sent"]) + 1, max_wait_time=0)]
     assert len(there) == len({*there})
-    # The message that was under way may be there, too.
+    # The message in flight may be there, too.
     under_way = str(len(told["sent"]))
     assert {*there} - {under_way} == {*told["sent"]} - {*told["completed"]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A configuration and a directory that has entities: what is there stays, what the file says holds, or nothing changes.
+"""A configuration applied to a directory with entities: they stay, and the file applies completely or not at all.
 
 docs/guide/configuration-files.md is the contract.
 """
@@ -52,7 +52,7 @@ GOOD_RULE = rule("s", FilterType="Sql", SqlFilter={"SqlExpression": "a = 1"})
     ids=["range", "forward", "name"],
 )
 def test_all_of_it_or_nothing(tmp_path: Path, second: dict[str, Any], error: Any) -> None:
-    """When one entity is refused, what was made, changed or forwarded before is undone, and the directory is free."""
+    """If one entity is rejected, all earlier changes are undone, and the directory is free."""
     place = tmp_path / "bus"
     with Namespace(place) as namespace:
         admin = ServiceBusAdministrationClient(namespace)
@@ -77,7 +77,7 @@ def test_all_of_it_or_nothing(tmp_path: Path, second: dict[str, Any], error: Any
 
 
 def test_reopened_namespace_keeps_its_messages_and_more(tmp_path: Path) -> None:
-    """What is there stays: messages, entities and rules that the file does not name, options that it does not give."""
+    """Messages, entities and rules that the file does not name stay, and so do options that it does not give."""
     place = tmp_path / "bus"
     declared = config(queues=[{"Name": "orders"}], topics=[topic({"Name": "all", "Rules": [GOOD_RULE]})])
     with Namespace(place, config=declared) as namespace, ServiceBusClient(namespace) as client:
@@ -100,7 +100,7 @@ def test_reopened_namespace_keeps_its_messages_and_more(tmp_path: Path) -> None:
 
 
 def test_reopened_namespace_follows_the_file(tmp_path: Path) -> None:
-    """Options that the file gives are set, an empty text clears a forward, and a rule is replaced by its namesake."""
+    """Options in the file are set, an empty string clears a forward, and a rule replaces the one of the same name."""
     place = tmp_path / "bus"
     queues = [{"Name": "a", "Properties": {"LockDuration": "PT10S", "ForwardTo": "b"}}, {"Name": "b"}]
     Namespace(place, config=config(queues=queues, topics=[topic({"Name": "all", "Rules": [GOOD_RULE]})])).close()
@@ -121,7 +121,7 @@ def test_reopened_namespace_follows_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["EnablePartitioning", "RequiresDuplicateDetection", "RequiresSession"])
 def test_what_is_fixed_at_creation_is_not_changed(tmp_path: Path, key: str) -> None:
-    """A file that says otherwise is refused before anything is made, with its place and what to do (B-008)."""
+    """A file with another value is rejected before any change; the error names the key and the remedy (B-008)."""
     place = tmp_path / "bus"
     Namespace(place, config=config(queues=[{"Name": "orders"}])).close()
     queues = [{"Name": "new"}, {"Name": "orders", "Properties": {key: True}}]
@@ -136,7 +136,7 @@ def test_what_is_fixed_at_creation_is_not_changed(tmp_path: Path, key: str) -> N
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_premium_namespace_decides_about_partitions(tmp_path: Path, partitions: int, asked: bool) -> None:
-    """What the file asks for has no effect there, the first time and when it is opened again (B-005, B-010)."""
+    """The file's setting has no effect in a premium namespace, at creation and at later opens (B-005, B-010)."""
     declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": asked}}])
     for _ in range(2):
         with Namespace(tmp_path / "bus", tier="premium", partitions=partitions, config=declared) as namespace:
@@ -145,7 +145,7 @@ def test_premium_namespace_decides_about_partitions(tmp_path: Path, partitions: 
 
 
 def test_owner_of_some_partitions_opens_what_is_there(tmp_path: Path) -> None:
-    """A file that asks for nothing new opens; one that does is refused, and the partitions are free again."""
+    """A file that adds nothing opens; one that adds an entity is rejected, and the partitions are free again."""
     place = tmp_path / "bus"
     declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": True}}])
     Namespace(place, config=declared).close()
@@ -158,7 +158,7 @@ def test_owner_of_some_partitions_opens_what_is_there(tmp_path: Path) -> None:
 
 
 def test_topic_of_the_name_of_a_queue(tmp_path: Path) -> None:
-    """An entity of another kind has the name (B-016)."""
+    """An entity of another kind has the name already (B-016)."""
     place = tmp_path / "bus"
     Namespace(place, config=config(queues=[{"Name": "news"}])).close()
     with pytest.raises(ServiceBusError, match=r"Topics\[0\]: "):

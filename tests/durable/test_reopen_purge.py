@@ -36,7 +36,7 @@ def filled(bus: Bus, key_of: Callable[..., str]) -> Bus:
 
 @pytest.fixture
 def buried(filled: Bus) -> Bus:
-    """The same with all messages in the dead-letter queue."""
+    """The same bus with all messages in the dead-letter queue."""
     receiver = filled.receiver()
     receiver.dead_letter_messages(filled.take(), reason="bad")
     return filled
@@ -44,8 +44,8 @@ def buried(filled: Bus) -> Bus:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sub_queue", [None, "deadletter"])
-def test_what_was_purged_stays_away(buried: Bus, way: str, sub_queue: str | None) -> None:
-    """Removed messages do not come back, the others are as they were (B-401)."""
+def test_purged_messages_do_not_return(buried: Bus, way: str, sub_queue: str | None) -> None:
+    """Removed messages do not return, and the others are unchanged (B-401)."""
     if sub_queue is None:
         buried.admin.resubmit_dead_letters("q")
     assert buried.admin.purge_messages("q", sub_queue=sub_queue, where=SqlRuleFilter("n < 7"), limit=25) == 25
@@ -56,8 +56,8 @@ def test_what_was_purged_stays_away(buried: Bus, way: str, sub_queue: str | None
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_put_back_is_there_once(buried: Bus, way: str) -> None:
-    """Each is in the queue or in the dead-letter queue, never in both (B-270)."""
+def test_resubmitted_messages_are_there_once(buried: Bus, way: str) -> None:
+    """Each message is in the queue or in the dead-letter queue, never in both (B-270)."""
     assert buried.admin.resubmit_dead_letters("q", where=SqlRuleFilter("n >= 3"), limit=20) == 20
     before = buried.picture()
     buried.reopen(way)
@@ -69,7 +69,7 @@ def test_what_was_put_back_is_there_once(buried: Bus, way: str) -> None:
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "enospc"])
 @pytest.mark.parametrize("way", WAYS)
 def test_failure_between_partitions(buried: Bus, way: str, fault: str) -> None:
-    """A disk that fails in the third partition stops neither what went before nor what comes later (B-270, B-330)."""
+    """A disk that fails in the third partition affects no other partition (B-270, B-330)."""
     inject_fault(buried.namespace, 2, fault)
     moved = None
     with contextlib.suppress(ServiceBusError):
@@ -89,7 +89,7 @@ def test_failure_between_partitions(buried: Bus, way: str, fault: str) -> None:
 
 
 def test_failed_purge_can_be_made_again(filled: Bus) -> None:
-    """After a failure, what is there is there once, and another call removes it (B-402, B-406)."""
+    """After a failure each message is there at most once, and a second call removes the rest (B-402, B-406)."""
     inject_fault(filled.namespace, 1, "eio-fsync")
     try:
         removed = filled.admin.purge_messages("q")

@@ -39,7 +39,7 @@ SECRET = "a secret of the tests"  # noqa: S105 (it opens nothing else)
     ],
     ids=["missing", "scheme", "bearer", "old", "policy", "key", "expired", "audience"],
 )
-def test_each_refusal_says_what_is_wrong(
+def test_each_rejection_names_its_reason(
     ask: Http, admin: ServiceBusAdministrationClient, made: Callable[[], str | None], sub_code: int, word: str
 ) -> None:
     """B-455, B-464: 401 with a sub code of its own, for messages and for entities; no text has a key."""

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fork: a child process refuses the handles of its parent instead of hanging on their locks.
+//! Fork: a child process rejects the handles of its parent instead of hanging on their locks.
 //!
-//! A handle notes the count of forks at its birth. The kernel of the matter is one atomic that only the child's
-//! fork handler writes. A forked handle is also never dropped in the child: dropping takes locks that a thread
-//! of the parent may have held at the fork. The files that lock the parent's directories are closed in the child, so that
-//! the locks end with the parent.
+//! A handle records the fork count at its creation; only the fork handler in the child increments that count. The child never
+//! drops a handle of its parent: dropping takes locks that a thread of the parent may have held at the fork. The child closes
+//! the files that lock the parent's directories, so that the locks end with the parent.
 
 #![expect(unsafe_code, reason = "pthread_atfork has no safe form")]
 
@@ -20,7 +19,7 @@ use crate::ids;
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// How many forks made this process.
+/// The number of forks from the process that loaded the library to this one.
 pub(crate) fn count() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
@@ -52,7 +51,7 @@ pub(crate) fn register_handler() -> PyResult<()> {
     )))
 }
 
-/// A value of this process: a forked child can neither use nor drop it.
+/// A value that only the process that created it uses and drops; a forked child does neither.
 pub(crate) struct ProcessLocal<T> {
     value: ManuallyDrop<T>,
     forks_at_creation: u64,
@@ -85,7 +84,7 @@ impl<T> ProcessLocal<T> {
         (!self.is_forked()).then_some(&*self.value)
     }
 
-    /// Something of the same process as this.
+    /// Wraps a value that belongs to the same process as this one.
     pub(crate) fn sibling<U>(&self, value: U) -> ProcessLocal<U> {
         ProcessLocal {
             value: ManuallyDrop::new(value),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusMessage`: a message to send, and the base of those received.
+//! `ServiceBusMessage`: an outgoing message, and the base class of received messages.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -27,15 +27,15 @@ pub(crate) struct ServiceBusMessage {
     content: MessageContent,
 }
 
-/// Characters of a body that a message shows of itself.
+/// Maximum characters of the body in `repr`.
 const REPR_BODY_CHARS: usize = 64;
 
 type OptionalText<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
-    /// A message that the broker shows: it reads it back first when it is on disk.
+    /// Wraps a stored record, which the broker has read back if it was on disk.
     pub(crate) fn stored(record: StoredRecord) -> Self {
-        let record = Record::try_from(record).expect("what is shown is in memory");
+        let record = Record::try_from(record).expect("the broker returns records in memory");
         Self {
             content: MessageContent::Stored(record),
         }
@@ -49,21 +49,21 @@ impl ServiceBusMessage {
         }
     }
 
-    /// Notes that the message is sent: from now on it shows the id that was assigned to it.
+    /// Marks the message as sent. From now on it shows its assigned id.
     #[inline]
     pub(crate) fn set_sent(&self) {
         if let MessageContent::Outgoing(outgoing) = &self.content
             && !outgoing.sent.load(Ordering::Relaxed)
         {
             if !ids::is_of_this_process(outgoing.assigned_id) {
-                // Made before a fork: the parent may send it too.
+                // Created before a fork: the parent may send the same message.
                 outgoing.set(Some(ids::next()), |optional| &mut optional.assigned_id);
             }
             outgoing.sent.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs `run` on the message as fields.
+    /// Runs `run` with the fields of the message.
     pub(crate) fn with_fields<R>(
         &self,
         py: Python<'_>,
@@ -85,7 +85,7 @@ impl ServiceBusMessage {
         if outgoing.optional.get().is_none() {
             return run(&fields).or_raise();
         }
-        // A copy: what follows may run code of Python's, and nothing may be locked then.
+        // A copy: the code below may run Python code, and must not hold a lock then.
         let Some(optional) = outgoing.optional().map(|optional| optional.clone_ref(py)) else {
             return run(&fields).or_raise();
         };
@@ -117,7 +117,7 @@ impl ServiceBusMessage {
         run(&fields).or_raise()
     }
 
-    /// The message, to change it.
+    /// The outgoing message; an error when the message was received, which cannot be changed.
     fn outgoing(&self) -> PyResult<&OutgoingMessage> {
         match &self.content {
             MessageContent::Outgoing(outgoing) => Ok(outgoing),
@@ -127,7 +127,7 @@ impl ServiceBusMessage {
         }
     }
 
-    /// A text property of an outgoing message, or of a stored one.
+    /// Reads a text property of an outgoing or a stored message.
     fn text<'py>(
         &self,
         py: Python<'py>,
@@ -169,7 +169,7 @@ fn check_keys(py: Python<'_>, session_id: Option<&Py<PyString>>, partition_key: 
 }
 
 fn time_to_live_ms(value: &Bound<'_, PyAny>) -> PyResult<u64> {
-    // The SDK takes whole seconds as a number, too.
+    // The SDK also accepts whole seconds as a number.
     let ms = match value.extract::<i64>() {
         Ok(seconds) => seconds.saturating_mul(1000),
         Err(_) => convert::timedelta_ms(value)?,
@@ -204,7 +204,7 @@ macro_rules! text_property {
                     let check: fn(&str, OptionalText<'_>) -> PyResult<Option<Py<PyString>>> = $check;
                     let value = check(stringify!($name), value)?;
                     let outgoing = self.outgoing()?;
-                    // Checked on a copy, while nothing is locked; the send checks what is set then.
+                    // Checked on a copy, without a lock. The send checks the final values again.
                     let mut next = outgoing.optional().map(|optional| optional.clone_ref(py)).unwrap_or_default();
                     next.$name = value.as_ref().map(|value| value.clone_ref(py));
                     check_keys(py, next.session_id.as_ref(), next.partition_key.as_ref())?;
@@ -455,7 +455,7 @@ impl ServiceBusMessage {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        // A long body is cut, so that what names the message still shows.
+        // A long body is cut, so that the other properties still show.
         let body = slf.str()?.to_string();
         let start: String = body.chars().take(REPR_BODY_CHARS).collect();
         let cut = if start.len() < body.len() { "…" } else { "" };
@@ -490,7 +490,7 @@ impl ServiceBusMessage {
                 write!(shown, ", {name}={}", value.repr()?).expect("writing to a string does not fail");
             }
         }
-        // As in the SDK, a message shows at most 1,024 characters of itself.
+        // As in the SDK, `repr` has at most 1,024 characters.
         let mut shown: String = shown.chars().take(1_023).collect();
         shown.push(')');
         Ok(shown)

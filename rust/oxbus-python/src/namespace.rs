@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Namespace` and `PartitionHealth`.
+//! `Namespace`, `PartitionHealth` and `Recovery`.
 
 use oxbus_store::Wait;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl PartitionHealth {
     }
 }
 
-/// What opening a durable namespace found.
+/// The result of recovering a durable namespace when it was opened.
 #[pyclass(frozen, get_all, module = "oxbus")]
 pub(crate) struct Recovery {
     frames: u64,
@@ -65,13 +65,13 @@ impl Recovery {
     }
 }
 
-/// A set of queues in this process.
+/// A namespace in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
-#[expect(clippy::struct_field_names, reason = "it is the broker's namespace of this one")]
+#[expect(clippy::struct_field_names, reason = "it is the broker's namespace behind this one")]
 pub(crate) struct Namespace {
     pub(crate) namespace: ProcessLocal<oxbus_broker::Namespace>,
     handles: AtomicU64,
-    /// Its clock, when that is moved by hand.
+    /// The manual clock of the namespace, if it has one.
     clock: Option<Py<ManualClock>>,
 }
 
@@ -105,7 +105,7 @@ impl Namespace {
     }
 }
 
-/// A partition id; one that no namespace has is refused by whoever looks it up, with the range that holds there.
+/// Converts a partition id. An impossible id becomes `u16::MAX`, which the later lookup rejects with the valid range.
 fn partition(partition_id: i64) -> PartitionId {
     PartitionId(u16::try_from(partition_id).unwrap_or(u16::MAX))
 }
@@ -173,7 +173,7 @@ impl Namespace {
         Ok(opened)
     }
 
-    /// See `oxbus.spark.owned`: a namespace in a directory with one of its partitions, whose messages stay on disk.
+    /// Opens a directory with one owned partition, whose message bodies stay on disk; see `oxbus.spark.owned`.
     #[staticmethod]
     #[pyo3(signature = (path, partition, durability=None))]
     fn _own(py: Python<'_>, path: &Bound<'_, PyAny>, partition: i64, durability: Option<&str>) -> PyResult<Self> {
@@ -228,7 +228,7 @@ impl Namespace {
 
     #[getter]
     fn recovery(&self) -> PyResult<Option<Recovery>> {
-        // Nothing is recovered in memory.
+        // A namespace in memory has no recovery.
         let found = self.namespace.get()?.recovery();
         Ok(found.map(|found| Recovery {
             frames: found.frames,
@@ -364,12 +364,12 @@ impl Namespace {
     #[pyo3(signature = (*arguments, **options))]
     fn serve_bulk(&self, arguments: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let _ = (arguments, options);
-        let detail = "serve_bulk was replaced by the one server; call oxbus.server.serve(namespace), whose connection_string \
-                      is what BulkClient, Spark and SDKs take (docs/guide/one-server.md)";
+        let detail = "serve_bulk was removed; call oxbus.server.serve(namespace) and pass its connection_string \
+                      to BulkClient, Spark and SDKs (docs/guide/one-server.md)";
         Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
     }
 
-    /// The reservations of an entity, for tests and for the administration client.
+    /// The reservations of an entity, for tests and the administration client.
     fn _reservations(&self, entity_path: &str) -> PyResult<Reservations> {
         let reservations = self.namespace.get()?.reservations(entity_path).or_raise()?;
         Ok(Reservations::new(self.namespace.sibling(reservations)))

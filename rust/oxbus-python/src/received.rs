@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusReceivedMessage`: a message that was received, fetched or peeked.
+//! `ServiceBusReceivedMessage`: a received, deferred or peeked message.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,10 +21,11 @@ use crate::message::ServiceBusMessage;
 use crate::shared_receiver::SharedReceiver;
 use crate::{convert, imports, properties};
 
-/// What the holder of a message may do with it.
+/// How the message was obtained, which decides whether it can be settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageAccess {
     Locked,
+    /// Received in `RECEIVE_AND_DELETE` mode.
     Deleted,
     Peeked,
 }
@@ -39,12 +40,12 @@ pub(crate) struct ServiceBusReceivedMessage {
     delivery_count: u32,
     enqueued_at: Timestamp,
     expires_at: Timestamp,
-    /// Milliseconds since 1970; moves with a renewal.
+    /// Milliseconds since 1970; a renewal changes it. 0 when the message has no lock.
     locked_until: AtomicU64,
     settled: AtomicBool,
-    /// A transaction that settles it is being committed.
+    /// A transaction that settles the message is being committed.
     committing: AtomicBool,
-    /// Set in one step: whole after a panic.
+    /// A panic leaves it consistent: it is set in one step.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -53,7 +54,7 @@ const DEFERRED: u8 = 1;
 const SCHEDULED: u8 = 2;
 
 impl ServiceBusReceivedMessage {
-    /// The Python object of a message that was handed out.
+    /// Creates the Python object of a delivered message.
     pub(crate) fn of_delivery<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
@@ -91,7 +92,7 @@ impl ServiceBusReceivedMessage {
         )
     }
 
-    /// The Python object of a message that was looked at.
+    /// Creates the Python object of a peeked message.
     pub(crate) fn of_browsed<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
@@ -127,13 +128,13 @@ impl ServiceBusReceivedMessage {
         )
     }
 
-    /// How `receiver` names this message's hold, if it may settle it.
+    /// The key with which `receiver` settles this message; an error when it cannot.
     pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
         let shared = self.receiver.get().receiver()?;
         match self.access {
             MessageAccess::Locked => {}
             MessageAccess::Deleted => {
-                let detail = "a message received in RECEIVE_AND_DELETE mode is gone already and has nothing to settle; use PEEK_LOCK";
+                let detail = "a message received in RECEIVE_AND_DELETE mode is already deleted and cannot be settled; use PEEK_LOCK";
                 return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
             }
             MessageAccess::Peeked => {
@@ -160,27 +161,27 @@ impl ServiceBusReceivedMessage {
         Ok(self.settle_key)
     }
 
-    /// How its receiver names its hold, while it has one.
+    /// The settlement key, while the message is locked and not settled.
     pub(crate) fn settle_key_if_locked(&self) -> Option<SettleKey> {
         self.is_locked().then_some(self.settle_key)
     }
 
-    /// True until the message is settled, also when its time is over.
+    /// True until the message is settled, even after the lock expired.
     fn is_locked(&self) -> bool {
         self.access == MessageAccess::Locked && !self.settled.load(Ordering::Acquire)
     }
 
-    /// Notes whether a transaction that settles the message is being committed.
+    /// Records whether a transaction that settles the message is being committed.
     pub(crate) fn set_committing(&self, on: bool) {
         self.committing.store(on, Ordering::Release);
     }
 
-    /// Notes that the message is settled.
+    /// Marks the message as settled.
     pub(crate) fn set_settled(&self) {
         self.settled.store(true, Ordering::Release);
     }
 
-    /// Notes a new end of the lock.
+    /// Records the new end of the lock.
     pub(crate) fn set_locked_until(&self, time: Timestamp) {
         self.locked_until.store(time.0, Ordering::Release);
     }
@@ -223,7 +224,7 @@ impl ServiceBusReceivedMessage {
             .map(|partition| partition.0))
     }
 
-    /// None on a plain queue: there is no earlier point of submission (B-115).
+    /// `None` for a message sent directly to its queue: no earlier entity numbered it (B-115).
     #[getter]
     fn enqueued_sequence_number(slf: &Bound<'_, Self>) -> PyResult<Option<u64>> {
         let Some(record) = slf.as_super().get().record() else {
@@ -260,7 +261,7 @@ impl ServiceBusReceivedMessage {
         if !self.is_locked() {
             return Ok(None);
         }
-        // The 16 bytes read as a .NET GUID, as on the wire (B-150).
+        // The 16 bytes are a .NET GUID, as on the wire (B-150).
         let token = self.receiver.get().receiver()?.token(self.settle_key);
         properties::uuid(py, "bytes_le", &token.0).map(Some)
     }
@@ -293,7 +294,7 @@ impl ServiceBusReceivedMessage {
         Ok(source.map(ToOwned::to_owned))
     }
 
-    /// False for a message without a lock, as in the SDK: it has none to lose.
+    /// False for a message without a lock, as in the SDK.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
         let receiver = self.receiver.get().receiver()?;
@@ -310,7 +311,7 @@ impl ServiceBusReceivedMessage {
         self.settled.load(Ordering::Acquire)
     }
 
-    /// True while a commit has its lock; it is settled or locked as before afterwards.
+    /// True while a commit settles it. Afterwards it is settled, or locked as before.
     #[getter]
     fn _committing(&self) -> bool {
         self.committing.load(Ordering::Acquire)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusReceiver`: receiving and browsing. Settling is in `settle`.
+//! `ServiceBusReceiver`: receiving and peeking. Settlement is in `settle`.
 
 use oxbus_store::Wait;
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ use crate::shared_receiver::SharedReceiver;
 use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, receiving};
 
-/// A receiver. It looks its queue up at its first use, as the SDK connects at the first use.
+/// A receiver. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceiver {
     namespace: ProcessLocal<Namespace>,
@@ -33,19 +33,19 @@ pub(crate) struct ServiceBusReceiver {
     options: ReceiverOptions,
     max_wait_time: Option<f64>,
     auto_lock_renewer: Option<Py<PyAny>>,
-    /// The clock of its namespace, when that is moved by hand.
+    /// The manual clock of the namespace, if it has one.
     clock: Option<Py<ManualClock>>,
-    /// The session it is to accept, where messages are received by session.
+    /// The session to accept; `None` for a receiver without sessions.
     session_selector: Option<SessionSelector>,
     acceptor: OnceLock<ProcessLocal<Acceptor>>,
     session: OnceLock<Py<ServiceBusSession>>,
-    /// The session's lock is being renewed.
+    /// The session is registered with the lock renewer.
     is_renewing_session: AtomicBool,
     shared: OnceLock<Py<SharedReceiver>>,
     closed: AtomicBool,
 }
 
-/// Seconds to wait for a session when the caller says nothing (B-196).
+/// Default seconds to wait for a session (B-196).
 const ACCEPT_WAIT_SECONDS: f64 = 60.0;
 
 impl ServiceBusReceiver {
@@ -75,13 +75,13 @@ impl ServiceBusReceiver {
         }
     }
 
-    /// The same for a namespace whose clock is moved by hand.
+    /// Sets the manual clock of the namespace.
     pub(crate) fn with_clock(mut self, clock: Option<Py<ManualClock>>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The receiver behind this handle.
+    /// The broker receiver behind this handle, which the first call opens.
     #[inline]
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
         let namespace = self.namespace.get()?;
@@ -102,7 +102,7 @@ impl ServiceBusReceiver {
         self.set_receiver(py, receiver)
     }
 
-    /// Refuses when the receiver is closed.
+    /// An error when the receiver is closed.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -116,22 +116,22 @@ impl ServiceBusReceiver {
     pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
-        // Kept first, looked second; `close` does it the other way round, so one of them sees the other.
+        // This stores the receiver, then checks `closed`; `close` does it in the opposite order, so one of the two closes it.
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
-            // While its session was being accepted.
+            // Closed while the session was being accepted.
             shared.get().receiver()?.close(&Wait::FOREVER);
         }
         self.check_open().or_raise()?;
         Ok(shared)
     }
 
-    /// True when it receives from a session.
+    /// True when this receiver accepts a session.
     pub(crate) fn is_session_receiver(&self) -> bool {
         self.session_selector.is_some()
     }
 
-    /// What accepts its session, until it has.
+    /// The acceptor of the session, until the session is accepted.
     pub(crate) fn acceptor(&self) -> PyResult<Option<&Acceptor>> {
         let Some(selector) = self.session_selector.as_ref().filter(|_| self.shared.get().is_none()) else {
             return Ok(None);
@@ -146,7 +146,7 @@ impl ServiceBusReceiver {
         self.acceptor.get_or_init(|| acceptor).get().map(Some)
     }
 
-    /// The session that it has accepted, as an object; `None` when it wants none.
+    /// The Python object of the accepted session; `None` for a receiver without sessions.
     fn session_object(&self, py: Python<'_>) -> PyResult<Option<&Py<ServiceBusSession>>> {
         if !self.is_session_receiver() {
             return Ok(None);
@@ -159,7 +159,7 @@ impl ServiceBusReceiver {
         Ok(Some(self.session.get_or_init(|| session)))
     }
 
-    /// Has the lock of the session renewed, once, when that was asked for.
+    /// Registers the session with the lock renewer, once, if there is one.
     fn renew_session(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         let Some(renewer) = this.auto_lock_renewer.as_ref().filter(|_| this.is_session_receiver()) else {
@@ -172,7 +172,7 @@ impl ServiceBusReceiver {
         Ok(())
     }
 
-    /// Receives into an empty list; by whom.
+    /// Receives into the empty list `out` and returns the receiver.
     fn receive(
         &self,
         py: Python<'_>,
@@ -236,7 +236,7 @@ impl ServiceBusReceiver {
     }
 }
 
-/// A receiver that nobody holds any more gives its cache back, even while its messages are held.
+/// A dropped receiver releases its prefetched messages, even while its received messages live on.
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
@@ -318,7 +318,7 @@ impl ServiceBusReceiver {
         let max = this.max_count(Some(max_message_count))?;
         let number = u64::try_from(sequence_number).map_err(|_| {
             PyValueError::new_err(format!(
-                "sequence_number cannot be negative; use 0 to go on browsing: {sequence_number}"
+                "sequence_number cannot be negative; use 0 to continue after the last peek: {sequence_number}"
             ))
         })?;
         let from = (number > 0).then_some(SequenceNumber(number));
@@ -352,7 +352,7 @@ impl ServiceBusReceiver {
         if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
             py.detach(|| receiver.close(&Wait::FOREVER));
         } else if let Some(acceptor) = self.acceptor.get().and_then(ProcessLocal::if_same_process) {
-            // Who waits for its session learns it.
+            // Wake a call that waits for the session; it checks `closed`.
             acceptor.entity().wake_all();
         }
     }
@@ -374,7 +374,7 @@ impl ServiceBusReceiver {
         Ok(session.map(|session| session.bind(slf.py()).clone()))
     }
 
-    /// Accepts the session if that takes no wait; true when it is there, or none is wanted.
+    /// Accepts the session if that needs no wait. True when the session is open, and for a receiver without sessions.
     fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
         self.namespace.get()?;
         self.check_open().or_raise()?;
@@ -389,7 +389,7 @@ impl ServiceBusReceiver {
         Ok(true)
     }
 
-    /// The error of a wait for a session that ended without one.
+    /// Raises the error of a wait that ended without a session.
     fn _raise_timed_out(&self) -> PyResult<()> {
         match self.acceptor()? {
             Some(acceptor) => Err(acceptor.timed_out()).or_raise(),
@@ -402,7 +402,7 @@ impl ServiceBusReceiver {
         self.is_session_receiver()
     }
 
-    /// The clock of its namespace when that is moved by hand, else `None`.
+    /// The manual clock of the namespace, else `None`.
     #[getter]
     fn _clock<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, ManualClock>> {
         self.clock.as_ref().map(|clock| clock.bind(py))

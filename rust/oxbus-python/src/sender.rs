@@ -22,7 +22,7 @@ use crate::message::ServiceBusMessage;
 use crate::unknown_options::{self, UnknownOptions};
 use crate::{arrow, blocking, transaction};
 
-/// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
+/// A sender. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSender {
     namespace: ProcessLocal<Namespace>,
@@ -97,7 +97,7 @@ impl ServiceBusSender {
         Ok(batch)
     }
 
-    /// One message, a batch object, or several messages.
+    /// Collects one message, a batch object, or an iterable of messages.
     fn collect_any(messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
         if let Ok(batch) = messages.cast::<ServiceBusMessageBatch>() {
             return Ok(batch.get().messages());
@@ -120,9 +120,9 @@ impl ServiceBusSender {
     }
 }
 
-/// What a send asks for. A send of its own has no level below the operating system's.
+/// Parses the durability of a send. The lowest level that a single send can request is `os`.
 fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durability>> {
-    let asked = match name {
+    let durability = match name {
         None => return Ok(None),
         Some("os") => Durability::Os,
         Some("fsync") => Durability::Fsync,
@@ -133,9 +133,9 @@ fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durabil
         }
     };
     if sender.entity().is_durable() {
-        return Ok(Some(asked));
+        return Ok(Some(durability));
     }
-    let detail = "the namespace is in memory, so a send cannot be more durable; open the namespace with a path";
+    let detail = "a namespace in memory cannot store a send durably; open the namespace with a path";
     Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise()
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Server`: a namespace that SDKs and bulk clients reach over the network.
+//! `Server`: serves a namespace to SDKs and bulk clients over the network.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,14 +29,14 @@ fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
     port.map(|port| {
         u16::try_from(port).map_err(|_| {
             PyValueError::new_err(format!(
-                "{name} is out of range; use 0 to 65535, 0 for any that is free: {port}"
+                "{name} is out of range; use 0 to 65535, 0 for any free port: {port}"
             ))
         })
     })
     .transpose()
 }
 
-/// BulkLimits that are lower than they are by default; what is negative is refused as 0 is.
+/// Lowers the default bulk limits. A negative limit is rejected like 0.
 fn limits(lower: &BTreeMap<String, i64>) -> PyResult<BulkLimits> {
     let mut limits = BulkLimits::default();
     for (name, value) in lower {
@@ -83,7 +83,7 @@ impl Namespace {
             }),
             (Some(_), Some(_)) => {
                 return Err(PyValueError::new_err(
-                    "certificate_out is for the certificate that is made without one; leave it out, or certificate and \
+                    "certificate_out is for a generated certificate; leave it out, or leave out certificate and \
                      private_key",
                 ));
             }
@@ -164,7 +164,7 @@ impl Server {
         PyList::new(py, dicts.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Puts other rules in place of those that hold.
+    /// Replaces the rules of the namespace.
     fn _replace_rules(&self, rules: &Bound<'_, PyAny>) -> PyResult<()> {
         let server = self.server.get()?;
         let rules = self::rules(rules, &server.rules())?;

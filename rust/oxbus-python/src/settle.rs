@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settling half of `ServiceBusReceiver`.
+//! The settlement methods of `ServiceBusReceiver`.
 
 use oxbus_arrow::LockTokens;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
@@ -17,7 +17,7 @@ use crate::{arrow, blocking, convert, transaction, waiting};
 
 type BoundMessage<'py> = Bound<'py, ServiceBusReceivedMessage>;
 
-/// The call of a settlement, owned.
+/// The arguments of a settlement call.
 enum SettleCall<'a> {
     Complete,
     Abandon(Option<&'a Bound<'a, PyAny>>),
@@ -29,7 +29,7 @@ enum SettleCall<'a> {
 }
 
 impl SettleCall<'_> {
-    /// Runs `run` with the settlement.
+    /// Encodes the properties to modify and runs `run` with the settlement.
     fn with<R>(&self, run: impl FnOnce(Settlement<'_>) -> PyResult<R>) -> PyResult<R> {
         let changes = |mapping: Option<&Bound<'_, PyAny>>| mapping.map(properties::encode).transpose();
         match self {
@@ -64,12 +64,12 @@ fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a BoundMessage<'
     })
 }
 
-/// The error of a call that settled all of `total` messages but some.
+/// The error of a call that did not settle `numbers` of `total` messages because their locks are lost.
 fn some_lost(numbers: &[SequenceNumber], total: usize) -> PyErr {
     let shown: Vec<String> = numbers.iter().take(10).map(|number| number.0.to_string()).collect();
     let more = if numbers.len() > 10 { ", …" } else { "" };
     let detail = format!(
-        "{} messages were not settled because their locks are lost, the others were; receive them again: sequence_numbers={}{more}",
+        "{} messages were not settled because their locks are lost; receive them again: sequence_numbers={}{more}",
         numbers.len(),
         shown.join(", ")
     );
@@ -109,7 +109,7 @@ impl ServiceBusReceiver {
         Ok(())
     }
 
-    /// Settles what can be settled; then names what could not.
+    /// Settles all messages that can be settled; the error names the others.
     fn settle_all(
         &self,
         messages: &Bound<'_, PyAny>,
@@ -119,7 +119,7 @@ impl ServiceBusReceiver {
         let py = messages.py();
         let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
         let receiver = self.open(py)?.get().receiver()?;
-        // Everything that is wrong with the call is found before the first message is settled.
+        // All arguments are checked before the first message is settled.
         let mut keys = Vec::with_capacity(messages.len());
         for value in &messages {
             keys.push(message(value)?.get().settle_key(receiver)?);
@@ -139,23 +139,23 @@ impl ServiceBusReceiver {
         let may_wait = receiver.entity().may_wait();
         let settled =
             call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
-        let (left, refused) = match settled {
+        let (unsettled, refused) = match settled {
             Ok(lost) => (lost, None),
             Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
         };
-        let mut left_here = left.iter().peekable();
+        let mut next_unsettled = unsettled.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
-            if left_here.next_if(|next| **next == position).is_none() {
+            if next_unsettled.next_if(|next| **next == position).is_none() {
                 message(value)?.get().set_settled();
             }
         }
         if let Some(refused) = refused {
             return Err(raise(&refused));
         }
-        if left.is_empty() {
+        if unsettled.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<SequenceNumber> = left
+        let numbers: Vec<SequenceNumber> = unsettled
             .iter()
             .map(|&position| Ok(message(&messages[position])?.get().number()))
             .collect::<PyResult<_>>()?;
@@ -251,7 +251,7 @@ impl ServiceBusReceiver {
         )
     }
 
-    /// Gives received messages back that nobody has used; no delivery is charged.
+    /// Releases unused received messages; the delivery count does not increase.
     fn _release(&self, py: Python<'_>, messages: Vec<Bound<'_, ServiceBusReceivedMessage>>) -> PyResult<()> {
         let receiver = self.open(py)?.get().receiver()?;
         let keys: Vec<SettleKey> = messages
@@ -331,7 +331,7 @@ impl ServiceBusReceiver {
             .map(|&row| SequenceNumber(numbers.get(row).copied().unwrap_or(0)))
             .collect();
         if let Some(refused) = refused {
-            // A token that opens nothing has no number of its own: the table says which.
+            // An invalid token carries no sequence number; take it from the table.
             let all = refused.numbers().to_vec().into_iter().chain(numbers);
             return Err(raise(&refused.with_numbers(all)));
         }

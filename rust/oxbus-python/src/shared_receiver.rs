@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a handle of a receiver, its session and the messages it received share.
+//! The broker receiver that a `ServiceBusReceiver`, its session and its messages share.
 
 use oxbus_broker::Receiver;
 use pyo3::prelude::*;
 
 use crate::fork::ProcessLocal;
 
-/// The receiver behind them. An object of Python's: its references are counted under the interpreter's lock, at half the price
-/// of an `Arc`.
+/// The shared receiver. It is a Python object because its reference count, which the interpreter's lock protects, costs half
+/// as much as that of an `Arc`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct SharedReceiver(ProcessLocal<Receiver>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_Stages`: staged sends, for the data plane, for management and for tests.
+//! `_Stages`: staged sends, for management and tests.
 
 use oxbus_broker::{StageInfo, StageState};
 use oxbus_model::Timestamp;
@@ -28,7 +28,7 @@ impl Namespace {
 
 #[pymethods]
 impl Stages {
-    /// Puts the rows of an Arrow object aside; how many.
+    /// Stages the rows of an Arrow object and returns their number.
     fn stage(&self, entity: &str, stage_id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         arrow::stage(&self.namespace.get()?.stages(), entity, stage_id, data)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options that a call does not have: the error names the one that was probably meant.
+//! Unknown keyword options: the error suggests the option that was probably meant.
 //!
-//! Taking further options costs a call some time, so sending and receiving take none: Python's own error names them.
+//! Accepting further keywords costs time, so sending and receiving do not; there Python's own error names the keyword.
 
 use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
@@ -9,10 +9,10 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::imports;
 
-/// Further options of a call by name; there are none in a call that fits.
+/// The unknown keyword options of a call; a valid call has none.
 pub(crate) type UnknownOptions<'a, 'py> = &'a Bound<'py, PyDict>;
 
-/// Refuses further options of a method of `C`, or of the class itself when `method` is empty.
+/// Rejects unknown options of a method of `C`, or of its constructor when `method` is empty.
 #[inline]
 pub(crate) fn refuse<C: PyTypeInfo>(
     py: Python<'_>,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checker of the kill test: does a history of tries, acknowledgements and audits of one queue keep the promises?
+"""The checker of the kill test: does a history of calls, acknowledgements and audits of one queue keep the promises?
 
 A history is a list of records, in the order in which they were written:
 
-- `try`: a call is about to be made; `ack`: it returned, with the messages it returned; `fail`: it raised;
-- `end`: the process ended, by a kill or a close, and all its locks with it;
-- `audit`: everything the queue and its dead-letter queue show, and the counts, while nobody else uses them.
+- `try`: a call starts; `ack`: it returned, with the messages it returned; `fail`: it raised;
+- `end`: the process ended, by a kill or a close, and its locks ended too;
+- `audit`: all messages of the queue and its dead-letter queue, and the counts, while no other client uses them.
 
-For each message the checker keeps the places where it may be, each with the least and the most deliveries it may count.
-A call without an acknowledgement leaves two possibilities; what is seen later decides between them, for good.
+For each message the checker keeps the places where it may be, each with the lowest and highest delivery count.
+A call without an acknowledgement leaves two possibilities; later observations decide between them for good.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOW_48_BITS = (1 << 48) - 1
 
 @dataclass
 class Message:
-    """What may be true of one message."""
+    """The possible states of one message."""
 
     uid: str
     key: str
@@ -46,16 +46,16 @@ class Message:
     number: int | None = None
 
     def describe(self) -> str:
-        """Where it may be, for a report."""
+        """The places where the message may be, for a report."""
         return f"{self.uid}, which may be {self.possible}"
 
     def add(self, place: str, low: int, high: int) -> None:
-        """Allow a place and a range of counts beside what is allowed."""
+        """Allow one more place with a range of counts."""
         old = self.possible.get(place, (low, high))
         self.possible[place] = (min(low, old[0]), max(high, old[1]))
 
     def settle(self, verb: str, *, certain: bool) -> None:
-        """A settlement was tried: it happened, or, when that is not certain, it may not have."""
+        """Apply a settlement that happened or, if it is not certain, may have happened."""
         before = self.possible
         self.possible = {} if certain else dict(before)
         for place, (low, high) in before.items():
@@ -101,11 +101,11 @@ class Checker:
     takes_in_doubt: int = 0
 
     def blame(self, text: str) -> None:
-        """Note a broken promise."""
+        """Record a broken promise."""
         self.violations.append(text)
 
     def begin(self, at: int, record: Record) -> None:
-        """A call is about to be made."""
+        """A call starts."""
         self.in_flight[record["id"]] = record
         certain = record["id"] in self.acknowledged
         for uid in record.get("uids", []):
@@ -122,10 +122,10 @@ class Checker:
             for uid in call["uids"]:
                 self.messages[uid].done = at
         if call["verb"] in HAND_OUTS:
-            self.hand_out(call, record["messages"])
+            self.deliver(call, record["messages"])
 
     def identify(self, view: Mapping[str, Any]) -> Message | None:
-        """The message that a view shows, once its identity and its content are checked."""
+        """Return the message that a view shows, after checking its identity and its content."""
         message = self.messages.get(view["uid"])
         if message is None:
             self.blame(f"ghost: {view['uid']} was never sent")
@@ -142,7 +142,7 @@ class Checker:
         return message
 
     def observe(self, message: Message, place: str, count: int, added: int = 0) -> None:
-        """A message is seen in a place with a count."""
+        """A message was observed in a place with a count."""
         if place not in message.possible:
             self.blame(f"place: seen as {place}: {message.describe()}")
         else:
@@ -150,8 +150,8 @@ class Checker:
             if not low + added <= count <= high + added:
                 self.blame(f"count: seen as {place} with count {count}: {message.describe()}")
 
-    def hand_out(self, call: Record, views: list[Mapping[str, Any]]) -> None:
-        """Messages were handed out."""
+    def deliver(self, call: Record, views: list[Mapping[str, Any]]) -> None:
+        """Messages were delivered."""
         if len(views) > call["limit"]:
             self.blame(f"limit: {len(views)} messages for a limit of {call['limit']}")
         source, added, target = HAND_OUTS[call["verb"]]
@@ -179,7 +179,7 @@ class Checker:
             message.end_run(received="receive" in verbs, taken="take" in verbs, fetched=message.uid in fetched)
 
     def audit(self, record: Record) -> None:
-        """Everything there is was looked at."""
+        """All messages of the queue were observed."""
         seen: set[str] = set()
         for dead, views in ((False, record["messages"]), (True, record["dead_letters"])):
             for view in views:
@@ -207,7 +207,7 @@ class Checker:
         self.compare_counts(record)
 
     def compare_counts(self, record: Record) -> None:
-        """The counts must be those of what is there."""
+        """The counts must match the messages."""
         ready = [view for view in record["messages"] if not view["deferred"]]
         found = {
             "total": len(record["messages"]) + len(record["dead_letters"]),
@@ -220,7 +220,7 @@ class Checker:
             self.blame(f"counts: {record['counts']} and there are {found}")
 
     def compare_order(self) -> None:
-        """In each partition numbers rise in the order of the sends: whoever was done first has the lower one."""
+        """In each partition, numbers rise in send order: a send that finished earlier has the lower number."""
         numbered = sorted(
             ((message.number, message) for message in self.messages.values() if message.number is not None),
             key=lambda pair: pair[0],
@@ -240,7 +240,7 @@ class Checker:
 
 
 def check(history: Iterable[Record]) -> list[str]:
-    """The promises that a history breaks, each as a line that begins with its kind; empty when it keeps them all."""
+    """The promises that a history breaks, each as a line that begins with its kind; empty if it breaks none."""
     records = list(history)
     checker = Checker({record["id"] for record in records if record["do"] == "ack"})
     for at, record in enumerate(records):

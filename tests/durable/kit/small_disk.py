@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one process does with a namespace on a small file system; run as a script in a mount namespace of its own.
+"""One process that uses a namespace on a small file system; run as a script in its own mount namespace.
 
     small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END DEED
 
-It mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`), drains it
-with another one, and prints what it found as JSON.
+The script mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`),
+drains it with another process, and prints the result as JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGAIN_SECONDS = 30
 
 
 def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
-    """Send lists, then single messages, until the disk is full; how many were stored."""
+    """Send lists, then single messages, until the disk is full; return the number of stored messages."""
     stored = 0
     counts = [1] if deed == "single" else [max(1, min(100, LIST_BYTES // len(body))), 1]
     with client.get_queue_sender("q") as sender:
@@ -46,7 +46,7 @@ def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
 
 
 def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]:
-    """Receive until the queue is empty and settle each message; how many are completed, and the numbers deferred."""
+    """Receive and settle until the queue is empty; return the number of completed messages and the deferred numbers."""
     done, deferred, position = 0, [], 0
     while messages := receiver.receive_messages(max_message_count=1 if deed == "single" else 50, max_wait_time=1):
         for message in messages:
@@ -67,7 +67,7 @@ def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]
 
 
 def drain(client: ServiceBusClient, deed: str) -> int:
-    """Settle everything, then fetch and complete what was deferred and dead-lettered; how many were completed."""
+    """Settle everything, then complete deferred and dead-lettered messages; return the number of completed messages."""
     with client.get_queue_receiver("q") as receiver:
         done, deferred = settle_all(receiver, deed)
         for number in deferred:
@@ -80,7 +80,7 @@ def drain(client: ServiceBusClient, deed: str) -> int:
 
 
 def sends_again(client: ServiceBusClient, body: bytes) -> bool:
-    """Whether a send works again, without closing anything."""
+    """Whether a send works again without reopening."""
     with client.get_queue_sender("q") as sender:
         until = time.monotonic() + AGAIN_SECONDS
         while time.monotonic() < until:
@@ -94,7 +94,7 @@ def sends_again(client: ServiceBusClient, body: bytes) -> bool:
 
 
 def in_child(work: str, *arguments: str) -> Any:
-    """Run a part in a process of its own, and read what it prints; it may end by a kill."""
+    """Run a part in its own process and read what it prints; the part may end by a kill."""
     process = subprocess.run(
         [sys.executable, __file__, work, *arguments], stdout=subprocess.PIPE, text=True, check=False, timeout=300
     )
@@ -103,7 +103,7 @@ def in_child(work: str, *arguments: str) -> Any:
 
 
 def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
-    """Fill or drain, and end as asked."""
+    """Fill or drain, and end as requested."""
     namespace = Namespace(path, partitions=int(partitions) if work == "fill" else None, durability="os")
     client, body = ServiceBusClient(namespace), b"x" * int(body_bytes)
     administration = ServiceBusAdministrationClient(namespace)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `send_arrow`: rows of a table as messages.
+//! `send_arrow`: sends the rows of a table as messages.
 
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
@@ -15,7 +15,7 @@ use crate::error::{OrRaise, exception_with, raise};
 use crate::ids;
 use crate::waiting;
 
-/// The columns of an Arrow object.
+/// Reads the columns of an Arrow object.
 pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
     let Some(imported) = import(data)? else {
         let name = data.get_type().name()?;
@@ -36,7 +36,7 @@ pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
     Ok(chunks)
 }
 
-/// Stores the rows of an Arrow object. Partition id → rows stored.
+/// Sends the rows of an Arrow object. Returns the number of rows stored per partition id.
 pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = data.py();
     let chunks = read(data)?;
@@ -72,7 +72,7 @@ fn encode<'a>(mut rows: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Resul
     Ok(rows)
 }
 
-/// Puts the rows of an Arrow object aside under an id; how many.
+/// Stages the rows of an Arrow object under an id and returns their number.
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
     let staged = waiting::run_detached(data.py(), |_| {
