@@ -145,7 +145,7 @@ pub(crate) fn exception_with(
     })
 }
 
-/// Converts results of this workspace to PyO3 results.
+/// Converts results of this workspace to `PyResult`.
 pub(crate) trait OrRaise<T> {
     /// The value, or the exception.
     fn or_raise(self) -> PyResult<T>;

@@ -25,7 +25,7 @@ use crate::{convert, imports, properties};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageAccess {
     Locked,
-    /// Received in RECEIVE_AND_DELETE mode.
+    /// Received in `RECEIVE_AND_DELETE` mode.
     Deleted,
     Peeked,
 }

@@ -103,7 +103,7 @@ mod tests {
     use oxbus_model::options::QueueSettings;
 
     #[test]
-    fn a_partition_without_numbers_refuses_messages_b108() {
+    fn partition_without_numbers_rejects_messages_b108() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("in memory");
         namespace
             .create_queue("q", QueueSettings::default(), &Wait::FOREVER)

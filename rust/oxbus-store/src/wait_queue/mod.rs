@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An event count: a notification wakes a given number of waiters, oldest first, and is one load while there are none.
+//! An event count: a notification wakes a given number of waiters, oldest first; without waiters
+//! it is a fence and a load.
 //!
 //! A waiter registers, looks for work again, and only then sleeps (`step`). A notifier makes its work visible, then notifies.
 //! Each side has a sequentially consistent fence between its two steps, so either the waiter finds the work, or the notifier

@@ -301,7 +301,7 @@ impl Consumer {
                 done: state.done,
                 n: *n,
                 messages: reservation.messages(),
-                standing: if expires_at.is_some() {
+                status: if expires_at.is_some() {
                     ReservationStatus::Live
                 } else {
                     ReservationStatus::Expired

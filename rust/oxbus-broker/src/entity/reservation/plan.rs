@@ -54,7 +54,7 @@ pub struct PartitionPlan {
 /// A live reservation and its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationPlan {
-    /// Identifies the reservation when its messages are read and settled.
+    /// Identifies the reservation when its messages are read and settled; empty without messages.
     pub id: String,
     /// Epoch of the consumer.
     pub epoch: u64,
@@ -107,7 +107,7 @@ pub struct ReservationInfo {
     /// Number of its messages.
     pub messages: u64,
     /// Its status.
-    pub standing: ReservationStatus,
+    pub status: ReservationStatus,
     /// Time at which it expires; `None` once expired.
     pub expires_at: Option<Timestamp>,
 }

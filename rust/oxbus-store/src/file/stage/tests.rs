@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stage comes back as it was written, or not at all.
+//! A stage is read back as it was written, or not at all.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a log does while its disk works, and when the disk is full.
+//! The behavior of a log on a working disk and on a full disk.
 
 use crate::Wait;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ fn entries_survive_a_reopen() {
     let disk = FaultDisk::new();
     for round in 0..4u64 {
         let (log, shown, replayed) = open(&disk);
-        assert_eq!(log.epoch(), round + 1, "every owner has an epoch of its own");
+        assert_eq!(log.epoch(), round + 1, "every owner has a new epoch");
         assert_eq!((last_of(&shown), replayed.entries), (round * 20, round * 20));
         check_entries(&shown, 1);
         for _ in 0..20 {
@@ -67,7 +67,7 @@ fn callbacks_run_once_and_after_their_level() {
     let (log, ..) = open(&disk);
     let log = Arc::new(log);
     let ended = Arc::new(Mutex::new(Vec::new()));
-    // Short entries: a long one would have those before it written.
+    // Short entries, because a long one causes earlier entries to be written.
     let short = |number: u64| number.to_le_bytes();
     for number in 1..=10u64 {
         let (seen, level) = (
@@ -196,18 +196,18 @@ fn a_full_disk_rejects_adds_and_accepts_frees() {
             break;
         }
     }
-    assert_eq!(refused, Some(AppendError::Full), "in the end there is no room");
+    assert_eq!(refused, Some(AppendError::Full), "the disk is full at last");
     let last = log.next_lsn();
-    // The drain reserve is left for them.
+    // They use the drain reserve.
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)
             .expect("taken");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }
-    assert_eq!(log.next_lsn().0, last.0 + 100, "no number is lost by a refusal");
+    assert_eq!(log.next_lsn().0, last.0 + 100, "a rejected append uses no number");
     disk.set_capacity(None);
-    log.prepare().expect("there is room again");
+    log.prepare().expect("there is space again");
     append(&log, Level::Synced).expect("appended");
     drop(log);
     let (_, shown, _) = open(&disk);

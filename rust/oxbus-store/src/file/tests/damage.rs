@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes and files that changed behind the log's back: an error or a shorter log, never another entry.
+//! Changed or missing files cause an error or a shorter log, never another entry.
 
 use super::*;
 use crate::Wait;
 
-/// A log whose last segment holds a few synced entries and a few that were only written.
+/// A log whose last segment contains a few synced entries and a few that were only written.
 pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -12,7 +12,7 @@ pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
         append(&log, Level::Synced).expect("appended");
     }
     for number in [3u64, 4] {
-        // Short ones, so that every byte can be damaged.
+        // Short entries, so that every byte can be damaged.
         log.append(
             Lsn(number),
             &number.to_le_bytes(),
@@ -71,7 +71,7 @@ fn damage_at_every_bit_of_the_tail_is_an_error_or_a_shorter_log() {
                         assert_eq!(lsn.0, index as u64 + 1);
                         assert_eq!(*bytes, tail_entry(lsn.0), "byte {at} bit {bit}");
                     }
-                    // A later frame tells that entry 4 was synced, so only what came after it may go.
+                    // A later frame proves that entry 4 was synced, so only later entries may be lost.
                     assert!(last_of(&shown) >= 4, "byte {at} bit {bit}: lost {}", last_of(&shown));
                     assert!(last_of(&shown) == 6 || replayed.torn_bytes > 0);
                     assert_eq!(log.next_lsn().0, last_of(&shown) + 1);
@@ -170,7 +170,7 @@ fn another_shard_and_a_newer_format_are_refused() {
 
 #[test]
 fn a_snapshot_with_zeroed_pages_is_damaged() {
-    // Found by the fuzz target `recover`: zeros after the first page read as the end of a snapshot of nothing.
+    // Found by the fuzz target `recover`: zeros after the header were read as an empty snapshot.
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     append(&log, Level::Synced).expect("appended");
@@ -181,12 +181,12 @@ fn a_snapshot_with_zeroed_pages_is_damaged() {
     bytes[header::HEADER_BYTES..].fill(0);
     disk.set_bytes(&path, bytes);
     let error = try_open(&disk).expect_err("damaged");
-    assert!(error.to_string().contains("lost a part"), "{error}");
+    assert!(error.to_string().contains("is missing"), "{error}");
 }
 
 #[test]
 fn segments_that_end_before_the_snapshot_are_damaged() {
-    // Found by the fuzz target `recover`: such a log opened, took entries in a new segment, and never opened again.
+    // Found by the fuzz target `recover`: such a log opened, accepted entries in a new segment, and never opened again.
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     for _ in 0..2 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A full disk is drained, across reopens, with a reserve that does not grow: entries that drain are folded.
+//! A full disk can be drained, also across reopens, with a reserve that does not grow: draining entries are folded.
 
 use crate::Wait;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::fault::SimulatedFault;
 
-/// An entry that drains: numbers from one to another are gone. It may happen twice.
+/// A draining entry: the numbers of a range are gone. Applying it twice is harmless.
 fn gone(from: u64, to: u64) -> Vec<u8> {
     [from.to_le_bytes(), to.to_le_bytes()].concat()
 }
@@ -17,7 +17,7 @@ fn range_of(entry: &[u8]) -> std::ops::RangeInclusive<u64> {
     number(0)..=number(8)
 }
 
-/// What all entries say in one, when they follow each other.
+/// One entry with the effect of adjacent `entries`.
 fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
     let all: BTreeSet<u64> = entries.iter().flat_map(|entry| range_of(entry)).collect();
     let (first, last) = (all.first().expect("some"), all.last().expect("some"));
@@ -25,7 +25,7 @@ fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
     gone(*first, *last)
 }
 
-/// Drains one number; folds when there is no room, as the broker does.
+/// Drains one number; folds when there is no space, as the broker does.
 fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     let entry = gone(number, number);
     let lsn = loop {
@@ -38,7 +38,7 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     log.commit(lsn, Level::Synced, &Wait::FOREVER)
 }
 
-/// The numbers that are gone in what an open showed, and how many other entries there are.
+/// The drained numbers in a log, and the number of its other entries.
 fn drained(shown: &ReplayedLog) -> (BTreeSet<u64>, usize) {
     let (drained, kept): (Vec<_>, Vec<_>) = shown.entries.iter().partition(|(_, entry)| entry.len() == 16);
     (
@@ -47,7 +47,7 @@ fn drained(shown: &ReplayedLog) -> (BTreeSet<u64>, usize) {
     )
 }
 
-/// A log on a disk that is full, and how many entries it holds.
+/// A log on a full disk, and the number of its entries.
 fn full() -> (FaultDisk, FileLog, usize) {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -101,7 +101,7 @@ fn each_owner_can_drain_a_full_disk() {
         if owner % 2 == 0 {
             drop(log);
         }
-        // Or it is killed; what it leaves is no longer looked after.
+        // In the other rounds the owner is killed; its copy of the disk is no longer used.
         disk = disk.after_kill();
         disk.set_capacity(Some(bytes_of(&disk) as u64));
         let shown;
@@ -137,7 +137,7 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
     let end = disk.calls();
     drop(log);
     for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut, SimulatedFault::Errno(5)] {
-        // Every call around a fold, and some of the many alike.
+        // Every call around a fold, and a sample of the others.
         for call in (begin..end).filter(|call| call % 7 == 0 || (call - begin) % 400 < 40) {
             let (disk, log, _) = full();
             disk.fail_at(call, fault);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segments in the files of earlier ones: what is left of those is never taken for anything.
+//! Segments in recycled files: the rest of an earlier segment is never read as data.
 
 use super::*;
 use crate::Wait;
 
-/// A log whose last segment stands in a recycled file, with four short entries at its end of which two are synced, and the
-/// number of the last of these two.
+/// A log whose last segment is in a recycled file and ends with four short entries, two of them synced. Returns also
+/// the number of the last synced entry.
 fn with_a_recycled_tail() -> (FaultDisk, u64) {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -18,12 +18,12 @@ fn with_a_recycled_tail() -> (FaultDisk, u64) {
                 .expect("kept");
             log.truncate_before(at.next()).expect("let go");
         }
-        // Not only a segment just begun, and more of the old one behind it.
+        // The segment has several entries, and bytes of the earlier segment follow them.
         if last > 20 && last % 7 == 4 && is_recycled(&newest(&disk)) {
             break;
         }
     }
-    assert!(is_recycled(&newest(&disk)), "a file was used again");
+    assert!(is_recycled(&newest(&disk)), "a file was recycled");
     for number in last + 1..=last + 4 {
         log.append(
             Lsn(number),
@@ -58,7 +58,7 @@ fn newest(disk: &FaultDisk) -> Vec<u8> {
     disk.bytes(&path).expect("there")
 }
 
-/// Where the last frame begins and ends in a segment: it holds the entry `last`.
+/// The byte range of the last frame of a segment, which contains the entry `last`.
 fn last_frame(segment: &[u8], last: u64) -> std::ops::Range<usize> {
     let bytes = [&1u32.to_le_bytes()[..], &last.to_le_bytes()].concat();
     let found = segment.windows(bytes.len()).rposition(|window| window == bytes);
@@ -70,7 +70,10 @@ fn last_frame(segment: &[u8], last: u64) -> std::ops::Range<usize> {
 fn old_bytes_in_a_recycled_file_are_neither_torn_nor_damaged() {
     let (disk, synced) = with_a_recycled_tail();
     let end = last_frame(&newest(&disk), synced + 2).end;
-    assert!(newest(&disk)[end..].iter().any(|byte| *byte != 0), "something is left");
+    assert!(
+        newest(&disk)[end..].iter().any(|byte| *byte != 0),
+        "old bytes follow the last frame"
+    );
     let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut ReplayedLog::default()).expect("listed");
     assert!(salvaged.is_whole(), "{salvaged:?}");
     let (log, shown, replayed) = open(&disk);
@@ -186,7 +189,11 @@ fn a_longer_spare_file_leaves_the_short_one_to_be_used() {
     log.truncate_before(at.next()).expect("let go");
     let files = disk.paths();
     let on_disk: usize = files.iter().map(|path| disk.bytes(path).expect("there").len()).sum();
-    assert_eq!(log.disk_bytes(), on_disk as u64, "no file is forgotten: {files:?}");
+    assert_eq!(
+        log.disk_bytes(),
+        on_disk as u64,
+        "the bytes of every file are counted: {files:?}"
+    );
     drop(log);
     let left = disk.paths();
     let temporary = left

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a salvage brings back from logs that do not open, and what it says is gone.
+//! A salvage of logs that do not open: which entries it returns, and what it reports as lost.
 
 use super::crash::script;
 use super::damage::{tail_entry, with_a_tail};
@@ -7,7 +7,7 @@ use super::*;
 use crate::fault::SimulatedFault;
 use crate::file::header::HEADER_BYTES;
 
-/// Salvages a log and checks that the disk is as before.
+/// Salvages a log and checks that the disk is unchanged.
 fn check_salvage(disk: &FaultDisk) -> (SalvageResult, ReplayedLog) {
     let all = || disk.paths().into_iter().map(|path| (disk.bytes(&path), path));
     let before: Vec<_> = all().collect();
@@ -29,7 +29,7 @@ fn numbers(shown: &ReplayedLog) -> Vec<u64> {
 
 fn check_contents(shown: &ReplayedLog) {
     for (lsn, bytes) in &shown.entries {
-        assert!(*bytes == entry(lsn.0), "entry {} is as it was written", lsn.0);
+        assert!(*bytes == entry(lsn.0), "entry {} is unchanged", lsn.0);
     }
 }
 
@@ -44,7 +44,7 @@ fn first_of(disk: &FaultDisk, path: &Path) -> u64 {
     u64::from_le_bytes(bytes[48..56].try_into().expect("eight bytes"))
 }
 
-/// A log of `entries` entries, each in a frame of its own, in several segments.
+/// A log of `entries` entries in several segments, each entry in its own frame.
 fn written(entries: u64) -> FaultDisk {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -100,7 +100,7 @@ fn a_flipped_bit_loses_only_the_entries_of_its_frame() {
         let shown = numbers(&shown);
         let gone: Vec<u64> = (1..=last).filter(|lsn| !shown.contains(lsn)).collect();
         assert_eq!((gone.len(), shown.len() as u64), (1, last - 1), "bit {bit}");
-        // Nothing knows of the last one any more, but its bytes are there.
+        // No later frame proves the last entry, but its bytes are reported.
         let lost = if gone == [last] {
             vec![]
         } else {
@@ -186,7 +186,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
         assert_eq!(numbers(&shown), (first..=60).collect::<Vec<u64>>());
         assert_eq!(salvaged.lost, [Lsn(1)..=Lsn(first - 1)]);
     }
-    // An older one that is whole serves instead.
+    // An older complete snapshot is used instead.
     flip(&disk, &path, HEADER_BYTES + 9, 1);
     let older = FaultDisk::new();
     let (log, ..) = open(&older);
@@ -200,7 +200,7 @@ fn entries_before_the_first_segment_are_lost_without_a_snapshot() {
     assert_eq!(shown.snapshot, Some((Lsn(2), b"two".to_vec())));
     assert_eq!(numbers(&shown), (first..=60).collect::<Vec<u64>>());
     assert_eq!(salvaged.lost, [Lsn(3)..=Lsn(first - 1)]);
-    // Without segments it is known how far the snapshots reached.
+    // Without segments, the snapshot names still show which entries existed.
     for segment in segment_paths(&disk) {
         disk.remove(&segment).expect("removed");
     }
@@ -230,7 +230,8 @@ fn a_tail_cut_at_every_byte_gives_its_first_entries() {
     assert_eq!(before, last);
 }
 
-/// A log whose first owner left entry 6 behind a torn entry 5, and whose second wrote others under these numbers.
+/// A log whose first owner left entry 6 behind a torn entry 5, and whose second owner wrote other entries with these
+/// numbers.
 fn with_replaced_entries() -> FaultDisk {
     let (disk, ..) = with_a_tail();
     let path = segment_paths(&disk).pop().expect("a segment");
@@ -247,7 +248,7 @@ fn with_replaced_entries() -> FaultDisk {
             append(&log, Level::Synced).expect("appended");
         }
     }
-    // The second owner wrote zeros over them; a disk may bring them back.
+    // The second owner truncated the file; a disk may bring the bytes back.
     let file = disk.open(&path).expect("there");
     file.write_all_at(&torn, 0).expect("written");
     disk
@@ -262,7 +263,7 @@ fn entries_replaced_by_a_later_owner_are_not_salvaged() {
     assert_eq!(numbers(&shown), (1..=8).collect::<Vec<u64>>());
     assert_eq!(shown, open(&disk.after_kill()).1);
     assert!(report(&salvaged, &paths[0]).problems[0].contains("replaced"));
-    // The segment that replaced them is gone: nobody can tell what was in it.
+    // Without the segment that replaced them, their content is unknown.
     disk.remove(&paths[1]).expect("removed");
     let (salvaged, shown) = check_salvage(&disk);
     assert_eq!(numbers(&shown), [1, 2, 3, 4, 7, 8]);
@@ -288,7 +289,7 @@ fn foreign_files_are_reported_and_not_read() {
     .expect("opens");
     append(&opened.log, Level::Synced).expect("appended");
     drop(opened);
-    // In the first place, where the first readable header would mislead.
+    // In the first position, where the first readable header would mislead.
     disk.set_bytes(&paths[0], other.bytes(&segment_paths(&other)[0]).expect("there"));
     let (salvaged, shown) = check_salvage(&disk);
     let first = first_of(&disk, &paths[1]);
@@ -297,7 +298,7 @@ fn foreign_files_are_reported_and_not_read() {
     assert_eq!(salvaged.id, Some(ID));
     assert_eq!(salvaged.lost, [Lsn(1)..=Lsn(first - 1)]);
     assert!(report(&salvaged, &paths[0]).problems[0].contains("another store"));
-    // Who knows better says so.
+    // The caller can choose the shard.
     let mut shown = ReplayedLog::default();
     salvage(&disk, Path::new(DIR), Some(options.id), &mut shown).expect("listed");
     assert_eq!(numbers(&shown), [1]);
@@ -317,7 +318,7 @@ fn copies_and_older_segments_are_reported_and_not_read() {
     assert_eq!(last_of(&shown), 41);
     assert_eq!(salvaged.lost.len(), 1);
     assert_eq!(report(&salvaged, &paths[1]).problems.len(), 2);
-    // Under a wrong name, but nowhere else.
+    // A segment under a wrong name that is not a copy.
     let moved = disk.after_kill();
     moved
         .rename(&paths[1], &Path::new(DIR).join("0000000099.journal"))
@@ -369,7 +370,7 @@ fn real_files_are_read_and_cannot_be_written() {
         append(&opened.log, Level::Synced).expect("appended");
     }
     drop(opened);
-    // No pipe, no directory keeps it waiting.
+    // A directory with the name of a segment does not block the salvage.
     std::fs::create_dir(dir.join("0000000007.journal")).expect("made");
     let mut shown = ReplayedLog::default();
     let salvaged = salvage(&ReadOnlyDisk, &dir, None, &mut shown).expect("listed");
