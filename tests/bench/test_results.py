@@ -90,7 +90,7 @@ def test_target_is_judged_in_pairs_of_rounds() -> None:
     assert found_by(target(contender="nobody"), *rows) is None
 
 
-def test_best_of_the_others_is_taken_round_by_round_and_at_one_level() -> None:
+def test_best_of_the_others_is_chosen_for_each_round_and_level() -> None:
     """Without all contenders the best is unknown."""
     synced = [row(SINGLE, name, *rates, level="fsync") for name, rates in (("a", (1.0, 4.0)), ("b", (2.0, 1.0)))]
     rows = [row(SINGLE, OURS, 4.0, 4.0, level="fsync"), *synced, row(SINGLE, "c", 99.0, 99.0)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1 << 20
 LIVENESS_SECONDS = 60
-"""How long a socket waits before it calls the server stuck; never a measure of speed."""
+"""Time after which a socket considers the server stuck; never a measure of speed."""
 
 
 def stream_of(mebibytes: int) -> bytes:

@@ -44,7 +44,7 @@ def test_directory_without_progress_is_removed(path: Path) -> None:
     assert not path.exists()
 
 
-def test_finished_demo_leaves_no_trace(path: Path) -> None:
+def test_finished_demo_leaves_no_files(path: Path) -> None:
     """After right counts all files are removed."""
     with DataDirectory(path) as directory:
         write_progress(directory)

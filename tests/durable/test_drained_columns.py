@@ -92,7 +92,7 @@ def test_order_and_repetition_change_nothing(namespace: Namespace) -> None:
     assert drained(namespace, asked).equals(expected)
 
 
-def test_no_column_leaves_the_count(namespace: Namespace) -> None:
+def test_drain_without_columns_returns_the_count(namespace: Namespace) -> None:
     """A drain without columns still returns the number of messages."""
     assert drained(namespace, []).shape == (3, 0)
 

@@ -26,7 +26,7 @@ BODY_BYTES = 60_000
 """Large enough for several writes of one file."""
 
 CALLS_MAX = 60
-"""More calls of a disk than a load makes."""
+"""More disk calls than a load makes."""
 
 NUMBERS = list(range(ROWS))
 
@@ -76,11 +76,11 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
         try:
             loaded = run(loading)
         except (ServiceBusError, OSError) as error:
-            told = str(error)
+            reported = str(error)
         else:
             break
-        assert "check the disk" in told
-        assert str(path) in told
+        assert "check the disk" in reported
+        assert str(path) in reported
         assert [*path.glob("shard-*/attached/*.tmp")] == [], "unattached files are gone"
     else:
         pytest.fail("the load never finished")
@@ -92,7 +92,7 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
-def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
+def test_failed_load_has_no_effect(path: Path, fault: str) -> None:
     """An open between two attempts finds complete partitions of the task or nothing."""
     after = 0
     while True:
@@ -118,13 +118,13 @@ def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
     run(loading)
     with Namespace(path) as namespace:
         assert namespace.recovery
-        (told,) = namespace.recovery.waiting_loads
+        (reported,) = namespace.recovery.waiting_loads
         counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
-    assert "damaged" in told
+    assert "damaged" in reported
     assert counts.total_message_count in {ROWS - ROWS // len(KEYS), ROWS - 2 * ROWS // len(KEYS)}
 
 
-def test_no_room_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
+def test_full_disk_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
     """The namespace opens without the rows and reports it; with enough space, another open has each once."""
     assert all(attached for _, _, attached in run(begin(path)))
     taking = """

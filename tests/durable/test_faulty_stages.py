@@ -29,7 +29,7 @@ BODY_BYTES = 100_000
 
 FAULTS = ("eio-write", "eio-fsync", "eio-rename", "enospc")
 CALLS_MAX = 40
-"""More calls of a disk than writing one stage makes."""
+"""More disk calls than writing one stage makes."""
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pa = pytest.importorskip("pyarrow")
 
 TEXTS = [str(number) for number in range(200)]
 HERE = next(name for name in map(str, range(100)) if oxbus.partition_id(name) != BAD)
-"""A sink that is at home in a partition that works."""
+"""A sink whose home is a working partition."""
 
 
 def rows(texts: list[str] = TEXTS, *, keyed: bool = True) -> Any:
@@ -218,7 +218,7 @@ def test_salvage_reports_rows_that_were_not_published(wide_bus: Bus, tmp_path: P
         assert not namespace._stages().commit_stages(HERE, "query", 4, [])
 
 
-def test_killed_process_leaves_whole_batches(
+def test_killed_process_leaves_complete_batches(
     start_python: Callable[..., Any], until_printed: Callable[..., None], tmp_path: Path
 ) -> None:
     """At any moment of the kill each batch is complete or absent, and a repeat of all commits adds the missing ones."""

@@ -20,7 +20,7 @@ NO_ATTACK = {
     "SERVER_BLOCKING_THREADS_MAX": "a number of threads; who takes too many of them is bounded by AMQP_JOBS_MAX",
     "SERVER_CLOSE_MS_MAX": "how long the server's own end takes at most",
 }
-"""Numbers of these groups that no client can be made to go past, each with its reason."""
+"""Numbers of these groups that no client can exceed, each with the reason."""
 
 
 def limits() -> set[str]:

@@ -145,7 +145,7 @@ def test_invalid_options(namespace: Namespace, options: dict[str, Any], text: st
         serve(namespace, **options)
 
 
-def test_port_that_is_taken(namespace: Namespace, server: Server) -> None:
+def test_port_in_use(namespace: Namespace, server: Server) -> None:
     """The error names the port."""
     with pytest.raises(OSError, match=f"port={server.port}"):
         serve(namespace, amqp_port=server.port)

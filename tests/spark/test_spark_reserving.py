@@ -208,7 +208,7 @@ def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
     assert query.plan()
     tasks = query.tasks()
     query.stop()  # ends the lock renewal
-    broker.wait_for_lapse("in")
+    broker.wait_for_expiry("in")
     taken = broker.take("in", 3)
     assert len(taken) == 3
     with pytest.raises(MessageLockLostError, match="not live any more"):

@@ -25,10 +25,10 @@ Record = dict[str, Any]
 Range = tuple[int, int]
 SETTLEMENTS = {"complete", "abandon", "defer", "dead_letter"}
 HAND_OUTS = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
-"""Where the message of a call comes from, what the call adds to its count, where the message is then."""
+"""For each call: the message's state before it, the increase of its count, its state after it."""
 
 GONE = {"absent", "gone", "taken"}
-"""Never stored; settled for good; perhaps received and deleted by a call that never returned."""
+"""Never stored, settled for good, or perhaps received and deleted by a call that never returned."""
 
 LOW_48_BITS = (1 << 48) - 1
 
