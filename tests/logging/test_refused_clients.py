@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A refused client leaves a line: a wrong key, no token, a wrong entity; over HTTP, over AMQP and in bulk calls."""
+"""A rejected client leaves a line: a wrong key, no token, a wrong entity; over HTTP, over AMQP and in bulk calls."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ NAME = "RootManageSharedAccessKey"
 def test_refusal_leaves_a_line(
     lines_of: Callable[..., Any], deed: str, reason: str, entity: str, key_name: str | None
 ) -> None:
-    """With the name of the key, the entity and why."""
+    """The line has the name of the key, the entity and the reason."""
     lines = lines_of(SERVED + textwrap.indent(deed, "    ") + "\n")
     found = [(line["event"], line["reason"], line["entity"], line.get("key_name")) for line in lines]
     assert set(found) == {("client.refused", reason, entity, key_name)}

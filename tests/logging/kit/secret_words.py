@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that must not stand in a log, and where they are put."""
+"""Words that must not appear in a log, for use in messages and credentials."""
 
 from __future__ import annotations
 
