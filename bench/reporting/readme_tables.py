@@ -83,8 +83,5 @@ def _woken(here: Mapping[str, Row]) -> list[str]:
         f"{here[name]['latency_us_p50']:.3g} µs (p50) or {here[name]['latency_us_p99']:.3g} µs (p99)"
         for name in (OURS, PEEKLOCK)
     )
-    return [
-        "",
-        f"A receiver that waits in another thread gets the body {ours} after the send; "
-        f"with the hand-written queue {by_hand}.",
-    ]
+    after = f"{ours} after the send; with the hand-written queue {by_hand}."
+    return ["", f"A receiver that waits in another thread gets the body {after}"]
