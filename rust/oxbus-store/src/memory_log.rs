@@ -307,12 +307,12 @@ mod tests {
                 Some(done),
                 &Wait::FOREVER,
             )
-            .expect("taken");
+            .expect("appended");
         }
         assert_eq!(log.reached(Level::Written), Lsn::NONE);
         storage.release();
         assert_eq!(*arrived.lock().expect("unpoisoned"), [1, 2, 3].map(|lsn| Ok(Lsn(lsn))));
-        log.commit(Lsn(3), Level::Synced, &Wait::FOREVER).expect("there");
+        log.commit(Lsn(3), Level::Synced, &Wait::FOREVER).expect("it exists");
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
         let log = storage.open();
         storage.inject(AppendFault::Delay);
         log.append(Lsn(1), b"x", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         let newer = storage.open();
         assert_eq!(newer.next_lsn(), Lsn(1));
         assert_eq!(

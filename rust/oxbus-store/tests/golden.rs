@@ -88,9 +88,10 @@ fn open(namespace: &Path, shard: u16, salt: u32) -> (FileLog, ReplayedLog) {
         segment_bytes_max: 8 << 10,
         ..FileLogOptions::new(ShardId { store: STORE, shard }, salt)
     };
-    let mut shown = ReplayedLog::default();
-    let opened = FileLog::open(Arc::new(LocalDisk), &shard_dir(namespace, shard), options, &mut shown).expect("opens");
-    (opened.log, shown)
+    let mut content = ReplayedLog::default();
+    let opened =
+        FileLog::open(Arc::new(LocalDisk), &shard_dir(namespace, shard), options, &mut content).expect("opens");
+    (opened.log, content)
 }
 
 fn append(log: &FileLog, lsn: u64) {
@@ -102,11 +103,11 @@ fn append(log: &FileLog, lsn: u64) {
         None,
         &Wait::FOREVER,
     )
-    .expect("taken");
+    .expect("appended");
 }
 
 fn write_stage(dir: &Path) {
-    fs::create_dir_all(dir).expect("made");
+    fs::create_dir_all(dir).expect("created");
     let head = StageHeader {
         store: STORE,
         entity: 7,
@@ -115,7 +116,7 @@ fn write_stage(dir: &Path) {
         id: STAGE_ID.to_owned(),
     };
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-    let mut writer = StageWriter::create(&disk, dir, head).expect("begun");
+    let mut writer = StageWriter::create(&disk, dir, head).expect("created");
     for (partition, rows, payload) in RUNS {
         writer.push_run(partition, rows, payload).expect("written");
     }
@@ -144,7 +145,7 @@ fn check_stage(dir: &Path) {
 
 /// Writes the namespace of a golden folder.
 fn write(namespace: &Path) {
-    fs::create_dir_all(namespace).expect("made");
+    fs::create_dir_all(namespace).expect("created");
     let mut catalog = Catalog::new(STORE);
     for content in [b"first", CONTENT] {
         catalog.write(&LocalDisk, namespace, content.to_vec()).expect("written");
@@ -166,8 +167,8 @@ fn write(namespace: &Path) {
         }
         if shard == 1 {
             log.put_snapshot(COVERED, &mut CHUNKS.iter().map(|chunk| Ok(chunk.to_vec().into())))
-                .expect("kept");
-            log.truncate_before(COVERED).expect("let go");
+                .expect("the snapshot is written");
+            log.truncate_before(COVERED).expect("truncated");
         }
         // Its files have no content.
         log.release_reserve().expect("removed");
@@ -207,7 +208,7 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn copy(from: &Path, to: &Path) {
     for (path, bytes) in files(from) {
         let path = to.join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::create_dir_all(path.parent().expect("a folder")).expect("created");
         fs::write(path, bytes).expect("written");
     }
 }
@@ -225,7 +226,9 @@ fn files_of_each_version_are_read_and_continued() {
     for version in 1..=version_of(&dir) {
         let namespace = dir.join(format!("copy-{version}"));
         copy(&golden(version), &namespace);
-        let catalog = Catalog::read(&LocalDisk, &namespace).expect("whole").expect("there");
+        let catalog = Catalog::read(&LocalDisk, &namespace)
+            .expect("whole")
+            .expect("it exists");
         assert_eq!(
             (catalog.store, catalog.change, &catalog.content[..]),
             (STORE, 2, CONTENT)
@@ -236,8 +239,8 @@ fn files_of_each_version_are_read_and_continued() {
             let salvaged = salvage(&ReadOnlyDisk, &shard_dir(&namespace, shard), None, &mut rescued).expect("listed");
             assert!(salvaged.is_whole(), "{salvaged:?}");
             assert_eq!(rescued, expected(shard), "version {version}, shard {shard}");
-            let (log, shown) = open(&namespace, shard, 7);
-            assert_eq!(shown, expected(shard), "version {version}, shard {shard}");
+            let (log, content) = open(&namespace, shard, 7);
+            assert_eq!(content, expected(shard), "version {version}, shard {shard}");
             assert_eq!((log.epoch(), log.next_lsn()), (3, Lsn(ENTRIES.len() as u64 + 1)));
             log.append(
                 log.next_lsn(),
@@ -247,11 +250,11 @@ fn files_of_each_version_are_read_and_continued() {
                 None,
                 &Wait::FOREVER,
             )
-            .expect("taken");
+            .expect("appended");
             log.close().expect("closed");
             drop(log);
-            let (_, shown) = open(&namespace, shard, 8);
-            assert_eq!(shown.entries.last(), Some(&(Lsn(7), b"new".to_vec())));
+            let (_, content) = open(&namespace, shard, 8);
+            assert_eq!(content.entries.last(), Some(&(Lsn(7), b"new".to_vec())));
         }
     }
     fs::remove_dir_all(&dir).expect("removed");

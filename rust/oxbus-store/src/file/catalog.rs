@@ -182,7 +182,7 @@ mod tests {
         let disk = FaultDisk::new();
         assert_eq!(Catalog::read(&disk, dir()).expect("read"), None);
         assert_eq!(script(&disk), (3, 3));
-        let found = Catalog::read(&disk, dir()).expect("read").expect("there");
+        let found = Catalog::read(&disk, dir()).expect("read").expect("it exists");
         assert_eq!((found.store, found.change, found.content), (STORE, 3, content(3)));
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let disk = FaultDisk::new();
         let mut catalog = Catalog::new(STORE);
         catalog.write(&disk, dir(), b"queues".to_vec()).expect("written");
-        let whole = disk.bytes(&Catalog::path(dir())).expect("there");
+        let whole = disk.bytes(&Catalog::path(dir())).expect("it exists");
         for bit in 0..whole.len() * 8 {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

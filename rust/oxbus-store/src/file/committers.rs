@@ -63,6 +63,7 @@ struct CommittersState {
 /// The committer threads of a namespace.
 pub(super) struct Committers(Arc<CommittersShared>);
 
+/// A log that the committer threads can commit.
 pub(super) trait CommitTarget: Send + Sync {
     /// The log's request for a commit.
     fn sync_request(&self) -> &SyncRequest;

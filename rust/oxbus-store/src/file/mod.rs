@@ -174,15 +174,15 @@ impl FileLog {
             snapshot_bytes = bytes;
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
-        let mut shown = None;
+        let mut replayed_epoch = None;
         let mut recovered = recovery::replay(
             dir,
             segments,
             covered.next(),
             None,
             &mut |lsn, entry, at: EntryPosition<'_>| {
-                if shown != Some(at.epoch) {
-                    shown = Some(at.epoch);
+                if replayed_epoch != Some(at.epoch) {
+                    replayed_epoch = Some(at.epoch);
                     replay.epoch(at.epoch);
                 }
                 replay.entry(lsn, entry, Some(&at.location()));

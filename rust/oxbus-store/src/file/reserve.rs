@@ -90,7 +90,7 @@ impl GroupCommit {
     }
 
     pub(super) fn add_to_reserve(&self, writer: &mut Writer, file: Spare) {
-        self.buffer().reserve.push(file.room());
+        self.buffer().reserve.push(file.allocation());
         writer.reserve.push(file);
     }
 }

@@ -135,7 +135,7 @@ impl Spare {
     }
 
     /// The extent and size with which the buffer reserves the file for entries.
-    pub(super) fn room(&self) -> (Extent, u64) {
+    pub(super) fn allocation(&self) -> (Extent, u64) {
         (self.extent.clone(), self.bytes)
     }
 

@@ -31,8 +31,8 @@ enum RetiredFileUse {
 }
 
 impl GroupCommit {
-    /// Creates missing reserve files and the spare file. Does nothing after the log has ended, because another log may
-    /// use the directory.
+    /// Creates missing reserve files and the spare file. Does nothing while the reserve is lent, and after the log
+    /// has ended, because another log may use the directory.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
@@ -51,8 +51,8 @@ impl GroupCommit {
         self.write_pending(writer, Level::Written);
         self.ensure_reserve(writer)?;
         if let Some(spare) = &writer.spare {
-            let promised = self.buffer().spare_bytes == 0;
-            if promised || spare.bytes() >= needed {
+            let is_reserved = self.buffer().spare_bytes == 0;
+            if is_reserved || spare.bytes() >= needed {
                 return Ok(());
             }
             // From now on no entry can reserve the small file.
@@ -67,10 +67,10 @@ impl GroupCommit {
 
     /// Creates the spare file, or replaces it by a larger one.
     fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        let wanted = self.usual_bytes(writer).max(needed);
-        let made = match Self::take_recycled(writer, needed.max(wanted / 2)) {
+        let target_bytes = self.usual_bytes(writer).max(needed);
+        let made = match Self::take_recycled(writer, needed.max(target_bytes / 2)) {
             Some(spare) => Ok(spare),
-            None => self.make_file(writer, wanted, needed),
+            None => self.make_file(writer, target_bytes, needed),
         };
         let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
         self.set_full(full);
@@ -102,15 +102,15 @@ impl GroupCommit {
     /// Lets entries reserve the spare file.
     fn offer(&self, spare: &Spare) {
         let mut buffer = self.buffer();
-        let (extent, bytes) = spare.room();
+        let (extent, bytes) = spare.allocation();
         buffer.spare_bytes = bytes;
         buffer.spare = Some(extent);
     }
 
     /// Creates a new file. On a full disk, uses a recycled file that is long enough, or a shorter new one.
-    fn make_file(&self, writer: &mut Writer, mut wanted: u64, needed: u64) -> io::Result<Spare> {
+    fn make_file(&self, writer: &mut Writer, mut target_bytes: u64, needed: u64) -> io::Result<Spare> {
         loop {
-            let made = self.try_make_file(writer, wanted);
+            let made = self.try_make_file(writer, target_bytes);
             match &made {
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
                 _ => return made,
@@ -119,21 +119,21 @@ impl GroupCommit {
                 return Ok(spare);
             }
             let shortest = needed.max(self.options.segment_bytes_min);
-            if wanted == shortest && writer.recycled.is_empty() {
+            if target_bytes == shortest && writer.recycled.is_empty() {
                 return made;
             }
             // Free the space of the recycled files that are too short.
             self.remove_recycled(writer, |_| true);
-            wanted = (wanted / 2).max(shortest);
+            target_bytes = (target_bytes / 2).max(shortest);
         }
     }
 
-    fn try_make_file(&self, writer: &mut Writer, wanted: u64) -> io::Result<Spare> {
+    fn try_make_file(&self, writer: &mut Writer, target_bytes: u64) -> io::Result<Spare> {
         // `Spare::make` reuses a recycled file with the spare name.
         for spare in writer.recycled.extract_if(.., |spare| spare.is_named_spare()) {
             self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
         }
-        let spare = Spare::make(&*self.disk, &self.dir, wanted)?;
+        let spare = Spare::make(&*self.disk, &self.dir, target_bytes)?;
         self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
         Ok(spare)
     }
@@ -181,9 +181,9 @@ impl GroupCommit {
         let (mut kept, mut reserved) = (Vec::new(), Vec::new());
         // The directory is not synced: if a power loss undoes a rename, the old name is below every segment that the
         // snapshot needs.
-        for (segment, becomes) in dropped {
+        for (segment, file_use) in dropped {
             let recycle = |name| Spare::recycle(&*self.disk, &self.dir, &segment, name);
-            match becomes {
+            match file_use {
                 RetiredFileUse::Spare if segment.extent.is_unshared() => kept.push(recycle(None)?),
                 RetiredFileUse::Reserve(name) if segment.extent.is_unshared() => reserved.push(recycle(Some(name))?),
                 _ => self.remove_segment(&segment)?,
@@ -225,7 +225,7 @@ impl GroupCommit {
         };
         let mut missing = missing_reserve(writer).into_iter();
         let choose = |segment: SegmentFile| {
-            let becomes = if wanted > 0 && is_usual(segment.bytes) {
+            let file_use = if wanted > 0 && is_usual(segment.bytes) {
                 wanted -= 1;
                 RetiredFileUse::Spare
             } else if segment.bytes == self.options.segment_bytes_min
@@ -235,7 +235,7 @@ impl GroupCommit {
             } else {
                 RetiredFileUse::Nothing
             };
-            (segment, becomes)
+            (segment, file_use)
         };
         dropped.into_iter().map(choose).collect()
     }

@@ -33,8 +33,8 @@ pub(super) struct Standby {
 }
 
 impl Standby {
-    /// The number of disk operations that began, and that ended. The ended count is read first, so a finished operation
-    /// never appears to hang.
+    /// The number of disk operations that began, and that ended. The ended count is read first, so that it never
+    /// exceeds the other.
     pub(super) fn disk_operations(&self) -> (u64, u64) {
         let ended = self.ended.load(Ordering::Acquire);
         (self.begun.load(Ordering::Acquire), ended)

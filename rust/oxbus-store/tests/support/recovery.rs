@@ -97,9 +97,9 @@ fn open(disk: &FaultDisk, salt: u32) -> Result<(FileLog, ReplayedLog), OpenError
         segment_bytes_max: 16 << 10,
         ..FileLogOptions::new(ID, salt)
     };
-    let mut shown = ReplayedLog::default();
-    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut shown)?;
-    Ok((opened.log, shown))
+    let mut content = ReplayedLog::default();
+    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut content)?;
+    Ok((opened.log, content))
 }
 
 /// A log of three owners with some frames of several entries, and a copy of the disk after each owner.
@@ -113,7 +113,7 @@ fn written() -> &'static [FaultDisk] {
             for number in 1..=ENTRIES / 3 {
                 let lsn = log.next_lsn();
                 log.append(lsn, &entry(lsn), SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
-                    .expect("taken");
+                    .expect("appended");
                 match number % 4 {
                     0 => log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced"),
                     1 | 3 => log.commit(lsn, Level::Written, &Wait::FOREVER).expect("written"),
@@ -125,10 +125,10 @@ fn written() -> &'static [FaultDisk] {
                     COVERED,
                     &mut snapshot().chunks(100).map(|part| Ok(part.to_vec().into())),
                 )
-                .expect("kept");
+                .expect("the snapshot is written");
             }
             if owner == 2 {
-                log.truncate_before(Lsn(9)).expect("let go");
+                log.truncate_before(Lsn(9)).expect("truncated");
             }
             log.close().expect("closed");
             drop(log);
@@ -171,14 +171,14 @@ fn open_and_salvage(disk: &FaultDisk) -> (ReplayedLog, Result<(FileLog, Replayed
         );
     }
     let opened = open(disk, 0xABCD);
-    if let Ok((log, shown)) = &opened {
-        let first = shown.covered().next().0;
-        for (number, (lsn, _)) in (first..).zip(&shown.entries) {
+    if let Ok((log, content)) = &opened {
+        let first = content.covered().next().0;
+        for (number, (lsn, _)) in (first..).zip(&content.entries) {
             assert_eq!(lsn.0, number, "no number is missing");
         }
-        assert_eq!(log.next_lsn().0, first + shown.entries.len() as u64);
-        assert_eq!(salvaged.snapshot, shown.snapshot);
-        assert!(salvaged.entries.starts_with(&shown.entries));
+        assert_eq!(log.next_lsn().0, first + content.entries.len() as u64);
+        assert_eq!(salvaged.snapshot, content.snapshot);
+        assert!(salvaged.entries.starts_with(&content.entries));
     }
     (salvaged, opened)
 }
@@ -250,11 +250,11 @@ fn damaged(mut input: Input<'_>) {
         disk.set_bytes(path, bytes);
     }
     let (salvaged, opened) = open_and_salvage(&disk);
-    let as_written = |shown: &ReplayedLog| {
-        if let Some(shown) = &shown.snapshot {
-            assert_eq!(*shown, (COVERED, snapshot()));
+    let as_written = |content: &ReplayedLog| {
+        if let Some(content) = &content.snapshot {
+            assert_eq!(*content, (COVERED, snapshot()));
         }
-        for (lsn, bytes) in &shown.entries {
+        for (lsn, bytes) in &content.entries {
             assert!(
                 lsn.0 <= ENTRIES && *bytes == entry(*lsn),
                 "{lsn:?} differs from the written entry"
@@ -262,8 +262,8 @@ fn damaged(mut input: Input<'_>) {
         }
     };
     as_written(&salvaged);
-    let Ok((log, shown)) = opened else { return };
-    as_written(&shown);
+    let Ok((log, content)) = opened else { return };
+    as_written(&content);
     // The log can be continued, and the next owner reads the added entry.
     log.append(
         log.next_lsn(),
@@ -273,12 +273,12 @@ fn damaged(mut input: Input<'_>) {
         None,
         &Wait::FOREVER,
     )
-    .expect("taken");
+    .expect("appended");
     log.close().expect("closed");
     let added = (Lsn(log.next_lsn().0 - 1), b"added".to_vec());
     drop(log);
     let (_, again) = open(&disk, 0xDCBA).expect("what opened once opens again");
-    let mut expected = shown;
+    let mut expected = content;
     expected.entries.push(added);
     assert_eq!(again, expected);
 }
@@ -396,12 +396,12 @@ pub fn catalog(input: &[u8]) {
         Ok(()) => {}
         // The change number is exhausted.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            let kept = Catalog::read(&disk, dir).expect("whole").expect("there");
+            let kept = Catalog::read(&disk, dir).expect("whole").expect("it exists");
             assert_eq!(kept, found, "nothing was written");
             return;
         }
         Err(error) => panic!("no fault was asked for: {error}"),
     }
-    let again = Catalog::read(&disk, dir).expect("whole").expect("there");
+    let again = Catalog::read(&disk, dir).expect("whole").expect("it exists");
     assert_eq!((&again, &again.content), (&found, &content));
 }

@@ -227,7 +227,7 @@ impl GroupCommit {
                 position: 0,
                 spare_bytes: 0,
                 spare: None,
-                reserve: start.reserve.iter().map(Spare::room).collect(),
+                reserve: start.reserve.iter().map(Spare::allocation).collect(),
                 source: None,
                 drains: false,
                 may_fold,

@@ -103,17 +103,17 @@ impl SegmentWalk {
 
     /// Visits the entries of a frame that were not visited before; returns their number.
     fn visit_entries(&mut self, frame: &FrameHeader, payload: &[u8], visit: &mut dyn Replay) -> u64 {
-        let mut shown = 0;
+        let mut visited = 0;
         let mut lsn = frame.first;
         for entry in frame::entries(payload, frame.entries).expect("parsed before") {
             if lsn >= self.next {
                 visit.entry(lsn, entry, None);
                 self.next = lsn.next();
-                shown += 1;
+                visited += 1;
             }
             lsn = lsn.next();
         }
-        shown
+        visited
     }
 
     /// Records entries before `first` that were not visited as lost.

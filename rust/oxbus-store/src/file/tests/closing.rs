@@ -7,8 +7,9 @@ use crate::fault::SimulatedFault;
 /// Writes a snapshot of all entries and drops the covered segments.
 fn snapshot_all(log: &FileLog) {
     let last = Lsn(log.next_lsn().0 - 1);
-    log.put_snapshot(last, &mut parts([b"all".to_vec()])).expect("kept");
-    log.truncate_before(last.next()).expect("let go");
+    log.put_snapshot(last, &mut parts([b"all".to_vec()]))
+        .expect("the snapshot is written");
+    log.truncate_before(last.next()).expect("truncated");
 }
 
 #[test]
@@ -16,9 +17,9 @@ fn a_close_removes_a_segment_that_the_snapshot_covers() {
     let disk = FaultDisk::new();
     let mut expected = 0;
     for owner in 1..=3 {
-        let (log, shown, replayed) = open(&disk);
+        let (log, content, replayed) = open(&disk);
         assert_eq!((log.next_lsn(), replayed.entries), (Lsn(expected + 1), 0));
-        assert_eq!(shown.snapshot.map(|(lsn, _)| lsn.0).unwrap_or_default(), expected);
+        assert_eq!(content.snapshot.map(|(lsn, _)| lsn.0).unwrap_or_default(), expected);
         for _ in 0..30 {
             append(&log, Level::Written).expect("appended");
         }
@@ -37,9 +38,9 @@ fn a_close_removes_a_segment_that_the_snapshot_covers() {
     append(&log, Level::Synced).expect("appended");
     drop(log);
     assert_eq!(segment_paths(&disk).len(), 1);
-    let (log, shown, _) = open(&disk.after_power_cut(1));
-    check_entries(&shown, expected + 1);
-    assert_eq!((last_of(&shown), log.next_lsn()), (expected + 1, Lsn(expected + 2)));
+    let (log, content, _) = open(&disk.after_power_cut(1));
+    check_entries(&content, expected + 1);
+    assert_eq!((last_of(&content), log.next_lsn()), (expected + 1, Lsn(expected + 2)));
 }
 
 #[test]
@@ -69,8 +70,8 @@ fn an_append_during_a_close_is_rejected_or_kept() {
             log.close().expect("closed");
             appending.join().expect("no panic")
         });
-        let (next, shown, _) = open(&disk);
-        check_entries(&shown, 2);
+        let (next, content, _) = open(&disk);
+        check_entries(&content, 2);
         assert!(!appended || next.next_lsn() == Lsn(3), "round {round}");
     }
 }

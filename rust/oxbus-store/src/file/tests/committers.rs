@@ -57,9 +57,9 @@ fn append_from_many_threads(logs: &[FileLog]) {
 fn check_all_there(disks: &[FaultDisk]) {
     let mut entries = 0;
     for disk in disks {
-        let (_, shown, _) = open(&disk.after_power_cut(0));
-        check_entries(&shown, 1);
-        entries += last_of(&shown);
+        let (_, content, _) = open(&disk.after_power_cut(0));
+        check_entries(&content, 1);
+        entries += last_of(&content);
     }
     assert_eq!(entries, THREADS * EACH);
 }
@@ -114,9 +114,9 @@ fn callers_get_the_error_of_a_failing_disk() {
             });
         }
     });
-    let (_, shown, _) = open(&disk.after_power_cut(0));
-    check_entries(&shown, 1);
-    assert!(last_of(&shown) >= 1);
+    let (_, content, _) = open(&disk.after_power_cut(0));
+    check_entries(&content, 1);
+    assert!(last_of(&content) >= 1);
 }
 
 #[test]

@@ -90,14 +90,14 @@ fn snapshot(log: &FileLog, at: Lsn, progress: &mut ScriptProgress) {
 fn check_left(disk: &FaultDisk, progress: &ScriptProgress, at_least: u64, what: &str) {
     let mut known = None;
     for round in 0..2 {
-        let (log, shown, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {progress:?}"));
-        let covered = shown.snapshot.as_ref().map_or(0, |(lsn, _)| lsn.0);
-        if let Some((lsn, bytes)) = &shown.snapshot {
+        let (log, content, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {progress:?}"));
+        let covered = content.snapshot.as_ref().map_or(0, |(lsn, _)| lsn.0);
+        if let Some((lsn, bytes)) = &content.snapshot {
             assert_eq!(bytes[..], lsn.0.to_le_bytes(), "{what}");
         }
         assert!(covered >= progress.covered, "{what}: the snapshot is lost");
-        check_entries(&shown, covered + 1);
-        let last = last_of(&shown).max(covered);
+        check_entries(&content, covered + 1);
+        let last = last_of(&content).max(covered);
         assert!(last >= at_least, "{what}: lost {last} < {at_least} {progress:?}");
         assert!(last <= progress.attempted, "{what}: a ghost {last} {progress:?}");
         assert_eq!(log.next_lsn(), Lsn(last + 1), "{what}");

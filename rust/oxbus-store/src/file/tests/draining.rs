@@ -39,8 +39,8 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
 }
 
 /// The drained numbers in a log, and the number of its other entries.
-fn drained(shown: &ReplayedLog) -> (BTreeSet<u64>, usize) {
-    let (drained, kept): (Vec<_>, Vec<_>) = shown.entries.iter().partition(|(_, entry)| entry.len() == 16);
+fn drained(content: &ReplayedLog) -> (BTreeSet<u64>, usize) {
+    let (drained, kept): (Vec<_>, Vec<_>) = content.entries.iter().partition(|(_, entry)| entry.len() == 16);
     (
         drained.iter().flat_map(|(_, entry)| range_of(entry)).collect(),
         kept.len(),
@@ -65,7 +65,10 @@ fn full() -> (FaultDisk, FileLog, usize) {
 
 fn bytes_of(disk: &FaultDisk) -> usize {
     let paths = disk.paths();
-    paths.iter().map(|path| disk.bytes(path).expect("there").len()).sum()
+    paths
+        .iter()
+        .map(|path| disk.bytes(path).expect("it exists").len())
+        .sum()
 }
 
 #[test]
@@ -77,20 +80,20 @@ fn a_full_disk_is_drained_for_ever_and_takes_no_more_room() {
     }
     assert!(bytes_of(&disk) <= before, "{} > {before}", bytes_of(&disk));
     assert!(matches!(append(&log, Level::Synced), Err(AppendError::Full)));
-    let (_, shown, replayed) = open(&disk.after_kill());
+    let (_, content, replayed) = open(&disk.after_kill());
     assert_eq!(replayed.torn_bytes, 0);
-    assert_eq!(drained(&shown), ((1..=20_000).collect(), kept));
+    assert_eq!(drained(&content), ((1..=20_000).collect(), kept));
     let mut salvaged = ReplayedLog::default();
     let found = salvage(&disk.after_kill(), Path::new(DIR), None, &mut salvaged).expect("listed");
     assert!(found.is_whole(), "{found:?}");
-    assert_eq!(salvaged, shown, "a salvage finds the same");
+    assert_eq!(salvaged, content, "a salvage finds the same");
     disk.set_capacity(None);
     log.prepare().expect("room again");
     append(&log, Level::Synced).expect("appended");
     drain(&log, 20_001).expect("drained");
     drop(log);
-    let (_, shown, _) = open(&disk);
-    assert_eq!(drained(&shown), ((1..=20_001).collect(), kept + 1));
+    let (_, content, _) = open(&disk);
+    assert_eq!(drained(&content), ((1..=20_001).collect(), kept + 1));
 }
 
 #[test]
@@ -104,9 +107,9 @@ fn each_owner_can_drain_a_full_disk() {
         // In the other rounds the owner is killed; its copy of the disk is no longer used.
         disk = disk.after_kill();
         disk.set_capacity(Some(bytes_of(&disk) as u64));
-        let shown;
-        (log, shown, _) = open(&disk);
-        assert_eq!(drained(&shown), ((1..=number).collect(), kept), "owner {owner}");
+        let content;
+        (log, content, _) = open(&disk);
+        assert_eq!(drained(&content), ((1..=number).collect(), kept), "owner {owner}");
         for _ in 0..=owner * 37 % 500 {
             number += 1;
             drain(&log, number).unwrap_or_else(|error| panic!("owner {owner}, {number}: {error:?}"));
@@ -153,14 +156,17 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
                 .skip(usize::from(fault == SimulatedFault::PowerCut))
             {
                 let what = format!("{fault:?} at {call}, {at}");
-                let (_, shown, _) = try_open(left).unwrap_or_else(|error| panic!("{what}: {error}"));
-                let (gone, others) = drained(&shown);
-                let from = if shown.snapshot.is_some() { 601 } else { 1 };
+                let (_, content, _) = try_open(left).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let (gone, others) = drained(&content);
+                let from = if content.snapshot.is_some() { 601 } else { 1 };
                 for number in from..=acknowledged {
                     assert!(gone.contains(&number), "{what}: {number} of {acknowledged} is back");
                 }
                 assert!(gone.last().is_none_or(|last| *last <= acknowledged + 1), "{what}");
-                assert!(shown.snapshot.is_some() || others == kept, "{what}: {others} of {kept}");
+                assert!(
+                    content.snapshot.is_some() || others == kept,
+                    "{what}: {others} of {kept}"
+                );
             }
         }
     }
@@ -176,7 +182,7 @@ fn the_reserve_is_there_before_the_first_entry_and_after_every_end() {
         paths.retain(|path| path.to_string_lossy().contains("/reserve-"));
         paths
             .iter()
-            .map(|path| disk.bytes(path).expect("there").len())
+            .map(|path| disk.bytes(path).expect("it exists").len())
             .collect::<Vec<_>>()
     };
     assert_eq!(reserve(&disk), [16 << 10; 2]);
@@ -196,18 +202,18 @@ fn the_reserve_is_there_before_the_first_entry_and_after_every_end() {
 fn the_next_owner_truncates_unused_space() {
     let mut disk = FaultDisk::new();
     for owner in 0..50u64 {
-        let (log, shown, _) = open(&disk);
-        assert_eq!(last_of(&shown), owner);
+        let (log, content, _) = open(&disk);
+        assert_eq!(last_of(&content), owner);
         let lsn = log.next_lsn();
         log.append(lsn, &entry(1), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         disk = disk.after_kill();
     }
     let (_log, ..) = open(&disk);
     let journals: Vec<usize> = segment_paths(&disk)
         .iter()
-        .map(|path| disk.bytes(path).expect("there").len())
+        .map(|path| disk.bytes(path).expect("it exists").len())
         .collect();
     assert_eq!(journals.len(), 50);
     assert!(journals.iter().all(|bytes| *bytes < 4096 + 128), "{journals:?}");

@@ -22,14 +22,14 @@ fn the_flusher_syncs_entries_without_waiters() {
         Some(done),
         &Wait::FOREVER,
     )
-    .expect("taken");
+    .expect("appended");
     assert_eq!(
         receiver.recv_timeout(std::time::Duration::from_secs(60)),
         Ok(Ok(Lsn(1)))
     );
     drop(flusher);
-    let (_, shown, _) = open(&disk.after_power_cut(3));
-    assert_eq!(last_of(&shown), 1);
+    let (_, content, _) = open(&disk.after_power_cut(3));
+    assert_eq!(last_of(&content), 1);
 }
 
 #[test]

@@ -66,9 +66,9 @@ fn options(salt: u32) -> FileLogOptions {
 fn try_open(disk: &FaultDisk) -> Result<(FileLog, ReplayedLog, ReplayResult), OpenError> {
     static SALT: AtomicU64 = AtomicU64::new(1);
     let salt = SALT.fetch_add(0x1234_5677, Ordering::Relaxed) as u32;
-    let mut shown = ReplayedLog::default();
-    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(salt), &mut shown)?;
-    Ok((opened.log, shown, opened.replayed))
+    let mut content = ReplayedLog::default();
+    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(salt), &mut content)?;
+    Ok((opened.log, content, opened.replayed))
 }
 
 fn open(disk: &FaultDisk) -> (FileLog, ReplayedLog, ReplayResult) {
@@ -95,15 +95,15 @@ fn append(log: &FileLog, level: Level) -> Result<Lsn, AppendError> {
     Ok(lsn)
 }
 
-fn check_entries(shown: &ReplayedLog, from: u64) {
-    for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
+fn check_entries(content: &ReplayedLog, from: u64) {
+    for (index, (lsn, bytes)) in content.entries.iter().enumerate() {
         assert_eq!(lsn.0, from + index as u64, "no gap");
         assert!(*bytes == entry(lsn.0), "entry {} is unchanged", lsn.0);
     }
 }
 
-fn last_of(shown: &ReplayedLog) -> u64 {
-    shown.entries.last().map_or(0, |(lsn, _)| lsn.0)
+fn last_of(content: &ReplayedLog) -> u64 {
+    content.entries.last().map_or(0, |(lsn, _)| lsn.0)
 }
 
 fn segment_paths(disk: &FaultDisk) -> Vec<PathBuf> {

@@ -34,7 +34,7 @@ fn a_panic_with_the_buffer_ends_the_log() {
     );
     assert_eq!(append(&log, Level::Written), Err(AppendError::Unavailable(failed)));
     drop(log);
-    let (_, shown, _) = open(&disk);
-    check_entries(&shown, 1);
-    assert_eq!(last_of(&shown), 1, "no buffered entry was written");
+    let (_, content, _) = open(&disk);
+    check_entries(&content, 1);
+    assert_eq!(last_of(&content), 1, "no buffered entry was written");
 }

@@ -28,7 +28,7 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
             None,
             &Wait::FOREVER,
         )
-        .expect("taken")
+        .expect("appended")
         .expect("files can be read back");
     (
         message.clone(),
@@ -69,7 +69,7 @@ fn messages_are_read_back_from_every_segment() {
     }
     log.commit(Lsn(200), Level::Synced, &Wait::FOREVER).expect("synced");
     check_all(&messages);
-    log.truncate_before(Lsn(190)).expect("let go");
+    log.truncate_before(Lsn(190)).expect("truncated");
     drop(log);
     check_all(&messages);
 }
@@ -87,8 +87,8 @@ fn a_snapshot_relocates_messages() {
         })
     };
     log.put_snapshot(Lsn(60), &mut messages.iter().map(chunk))
-        .expect("kept");
-    log.truncate_before(Lsn(61)).expect("let go");
+        .expect("the snapshot is written");
+    log.truncate_before(Lsn(61)).expect("truncated");
     check_all(&messages);
     // Messages are now read from the snapshot, the only named file with these bytes.
     let names = disk.list(Path::new(DIR)).expect("listed");
@@ -147,7 +147,7 @@ fn an_open_reports_the_location_of_each_entry() {
     }
     let chunk = || Ok(entry_with(b"a part of the snapshot", 0).into());
     log.put_snapshot(Lsn(10), &mut std::iter::repeat_with(chunk).take(3))
-        .expect("kept");
+        .expect("the snapshot is written");
     drop(log);
     let mut found = Places(Vec::new());
     FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut found).expect("opened");

@@ -37,7 +37,7 @@ fn a_caller_that_times_out_ends_the_log() {
         injection.begin(DiskFault::Stall, after);
         let lsn = log.next_lsn();
         log.append(lsn, &entry(lsn.0), SpaceClass::Adds, level, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         // Stop waiting during the hanging operation: the write is the first operation, the sync the second.
         let (asked, turn) = (Arc::clone(&log), log.disk_operations().0 + 1 + after);
         let hangs = move || asked.disk_operations() == (turn, turn - 1);
@@ -53,9 +53,9 @@ fn a_caller_that_times_out_ends_the_log() {
         let restarted = FileLog::restart(&log, options(8), &mut kept).expect("the disk answers");
         append(&restarted, Level::Synced).expect("the disk answers");
         drop((restarted, log));
-        let (_, shown, _) = open(&below);
-        assert_eq!(shown.snapshot, Some((lsn, b"the acknowledged state".to_vec())));
-        assert_eq!(shown.entries, [(lsn.next(), entry(lsn.0 + 1))]);
+        let (_, content, _) = open(&below);
+        assert_eq!(content.snapshot, Some((lsn, b"the acknowledged state".to_vec())));
+        assert_eq!(content.entries, [(lsn.next(), entry(lsn.0 + 1))]);
     }
 }
 
@@ -69,7 +69,7 @@ fn a_caller_without_a_timeout_is_served() {
             .map(|_| scope.spawn(|| log.commit(Lsn(2), Level::Synced, &Wait::FOREVER)))
             .collect();
         log.append(Lsn(2), &entry(2), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         until(|| log.is_disk_busy());
         injection.end();
         for thread in waiting {
@@ -108,9 +108,9 @@ fn a_stalled_log_still_works() {
         }
     }
     log.close().expect("synced");
-    let (_, shown, _) = open(&below);
-    check_entries(&shown, 1);
-    assert_eq!(last_of(&shown), 60);
+    let (_, content, _) = open(&below);
+    check_entries(&content, 1);
+    assert_eq!(last_of(&content), 60);
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn an_open_reports_the_epoch_of_each_entry() {
             written.push((log.epoch(), append(&log, Level::Synced).expect("the disk answers")));
         }
     }
-    let mut shown = Epochs::default();
-    FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut shown).expect("the log opens");
-    assert_eq!(shown.0, written);
+    let mut content = Epochs::default();
+    FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut content).expect("the log opens");
+    assert_eq!(content.0, written);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_panic_at_the_disk_ends_the_log() {
     let (log, ..) = open(&FaultDisk::new());
     append(&log, Level::Synced).expect("appended");
     log.append(Lsn(2), b"two", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-        .expect("taken");
+        .expect("appended");
     let panics = || log.commits.with_writer(|_| panic!("the test panics"));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
     let failure = LogFailure::Panicked;
