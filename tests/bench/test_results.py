@@ -141,7 +141,7 @@ def test_newest_result_of_the_same_machine_is_compared_with(tmp_path: Path, monk
 
 
 def test_reports_omit_cases_that_skip_bodies() -> None:
-    """They stay in the result file."""
+    """The omitted cases stay in the result file."""
     found = run(row("send_receive_complete/100B/single", OURS, 1e6), row(f"{SINGLE}_unread", OURS, 9e6))
     shown = "\n".join([*tables.cases(found), *readme_tables.in_memory(found)])
     assert "1 M" in shown

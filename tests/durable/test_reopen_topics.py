@@ -200,7 +200,7 @@ def test_numbers_continue(news: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_scheduled_messages_keep_waiting(news: Bus, clock: ManualClock, way: str) -> None:
-    """They wait at the topic, can be cancelled, and the rules that exist when they are due apply (B-241)."""
+    """Scheduled messages wait at the topic and can be cancelled; the rules at their due time apply (B-241)."""
     with news.sender("news") as sender:
         due = clock.now() + timedelta(hours=1)
         messages = [

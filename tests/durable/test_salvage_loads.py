@@ -73,7 +73,7 @@ def numbers(path: Path, partition_id: int, queue: str = "q") -> list[int]:
 
 
 def test_rows_that_wait_are_copied(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They become messages of the copy, and it knows the name of the load; the original is unchanged."""
+    """The rows become messages of the copy, which knows the name of the load; the original is unchanged."""
     code, report, copy = salvage(bus, capsys)
     assert code == 0
     assert [(it["messages"], it["loaded_rows"], it["losses"]) for it in report] == [(0, ROWS, [])] * PARTITIONS
@@ -143,7 +143,7 @@ def test_rows_without_a_catalog_get_a_queue(bus: Path, capsys: pytest.CaptureFix
 
 
 def test_rows_of_a_deleted_queue_stay_deleted(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are deleted with it, as when the namespace is opened."""
+    """Salvage drops the rows of a deleted queue, as an open does."""
     files = {file_of(bus, it): file_of(bus, it).read_bytes() for it in range(PARTITIONS)}
     with Namespace(bus, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).delete_queue("q")
