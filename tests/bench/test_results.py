@@ -169,8 +169,8 @@ def test_readme_shows_ratios_of_the_same_rounds(tmp_path: Path) -> None:
         for name, p50 in ((OURS, 22.0), (PEEKLOCK, 18.0))
     ]
     page = tmp_path / "page.md"
-    place = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
-    page.write_text(place.format("speed") + place.format("other"), encoding="utf-8")
+    part = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
+    page.write_text(part.format("speed") + part.format("other"), encoding="utf-8")
     report.fill([page], {"speed": readme_tables.in_memory(run(*rates, *woken))})
     found = page.read_text(encoding="utf-8")
     assert "| one by one, 1 KiB | 500 k | 1.25 | 0.38 |" in found

@@ -71,9 +71,9 @@ def test_backlog_beyond_the_limit_survives_completely(crowded: Bus, way: str) ->
         send(crowded, range(start, start + MESSAGES), "other")
     send(crowded, range(MESSAGES))
     assert texts(crowded.peek()) == expected
-    before = crowded.picture()
+    before = crowded.observed_state()
     crowded.reopen(way)
-    assert crowded.picture() == before
+    assert crowded.observed_state() == before
     messages = crowded.take()
     assert texts(messages) == expected
     crowded.receiver().complete_messages(messages)

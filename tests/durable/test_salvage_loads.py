@@ -113,19 +113,19 @@ def test_damaged_runs_are_skipped_and_counted(bus: Path, capsys: pytest.CaptureF
     assert numbers(copy, 1) == NUMBERS
 
 
-@pytest.mark.parametrize("place", ["head", "end", "newer"])
-def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
+@pytest.mark.parametrize("damage", ["head", "end", "newer"])
+def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
     """Nothing of it is copied; everything else is."""
     file = file_of(bus, 0)
     content = bytearray(file.read_bytes())
-    at = {"head": 20, "end": len(content) - 10, "newer": 8}[place]
+    at = {"head": 20, "end": len(content) - 10, "newer": 8}[damage]
     content[at] ^= 2
     file.write_bytes(bytes(content))
     code, (damaged, _), copy = salvage(bus, capsys)
     assert code == 1
     (loss,) = damaged["losses"]
     assert file.name in loss
-    assert ("newer version" if place == "newer" else "rows of a bulk load are lost") in loss
+    assert ("newer version" if damage == "newer" else "rows of a bulk load are lost") in loss
     assert damaged["loaded_rows"] == 0
     assert (numbers(copy, 0), numbers(copy, 1)) == ([], NUMBERS)
 
