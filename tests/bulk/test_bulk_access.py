@@ -136,7 +136,7 @@ def test_describe_shows_counts_only_with_listen_or_manage(guarded: Server, right
 
 
 def test_key_of_an_entity_includes_its_subentities(guarded: Server, namespace: Namespace) -> None:
-    """Also its dead letters and a topic's subscriptions; nothing of other entities, even with a token for this one."""
+    """The key covers its dead letters and a topic's subscriptions; a token for a queue covers no other queue."""
     with client_of(guarded, "own-Listen") as client:
         assert len(client.receive(f"{QUEUE.upper()}/$deadletterqueue", max_message_count=1)) == 0
     admin = ServiceBusAdministrationClient(namespace)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oxbus import Namespace
 
 LIVENESS_SECONDS = 60
-"""How long a test waits before it calls another process stuck; its calls would wait fifty times as long."""
+"""Time after which a test considers another process stuck; its calls would wait fifty times as long."""
 
 CHILD = """
 import contextlib, signal, sys
@@ -95,7 +95,7 @@ def test_call_without_an_answer_is_interrupted(call: str) -> None:
                 interrupted(process)
 
 
-def test_receive_that_is_interrupted_takes_nothing(namespace: Namespace, queue_name: str) -> None:
+def test_interrupted_receive_locks_nothing(namespace: Namespace, queue_name: str) -> None:
     """The server notices: later messages go to other receivers, and no delivery is counted."""
     with serve(namespace, bulk_limits={"requests": 1}) as server, BulkClient(server.connection_string) as client:
         program = CHILD.format(call=RECEIVE.format(queue_name=queue_name))

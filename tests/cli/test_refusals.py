@@ -132,7 +132,7 @@ def test_unknown_command(run: Callable[..., Any], command: str, text: str) -> No
 @pytest.mark.parametrize(
     "command", [["stats"], ["queue", "list"], ["peek", "orders"], ["deadletter", "list", "orders"]]
 )
-def test_directory_may_stand_before_the_command(
+def test_directory_may_precede_the_command(
     ox: Callable[..., Any], run: Callable[..., Any], data: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     """`oxbus --data X stats` is `oxbus stats --data X`."""

@@ -320,7 +320,7 @@ def test_printed_string_is_for_sdks_spark_and_bulk_clients(launch: Callable[...,
 
 
 def test_string_for_other_keys_has_a_placeholder(launch: Callable[..., Any]) -> None:
-    """It has the address and a placeholder for the key."""
+    """The string has the address and a placeholder for the key."""
     process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=KEY)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
@@ -368,7 +368,7 @@ def test_rules_of_a_file_apply_and_are_reloaded(start: Callable[..., Any], tmp_p
 
 
 def test_key_of_the_environment_is_not_printed(launch: Callable[..., subprocess.Popen[str]]) -> None:
-    """It is accepted but not printed; without a key, the connection string with the development key is printed."""
+    """The server accepts the key but does not print it; without a key it prints the development key."""
     for key, shown in (
         (SECRET, "SharedAccessKey=...;UseDevelopmentEmulator=true"),
         ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true"),

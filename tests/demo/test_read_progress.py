@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOKS = 3
-"""The first look is taken before anything is shown."""
+"""The first reading is taken before anything is shown."""
 
 
 @pytest.fixture

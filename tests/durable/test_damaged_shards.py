@@ -38,25 +38,25 @@ def flipped(path: Path) -> Callable[[], None]:
 
 def moved_away(path: Path) -> Callable[[], None]:
     """Move the whole shard away."""
-    aside = path.parent / "aside"
-    shard(path, BAD).rename(aside)
+    moved = path.parent / "moved"
+    shard(path, BAD).rename(moved)
 
     def mend() -> None:
         shutil.rmtree(shard(path, BAD), ignore_errors=True)
-        aside.rename(shard(path, BAD))
+        moved.rename(shard(path, BAD))
 
     return mend
 
 
 def emptied(path: Path) -> Callable[[], None]:
     """Move the files that hold messages away."""
-    aside = path.parent / "aside"
-    aside.mkdir()
+    moved = path.parent / "moved"
+    moved.mkdir()
     for name in contents(shard(path, BAD)):
-        (shard(path, BAD) / name).rename(aside / name)
+        (shard(path, BAD) / name).rename(moved / name)
 
     def mend() -> None:
-        for file in aside.iterdir():
+        for file in moved.iterdir():
             file.rename(shard(path, BAD) / file.name)
 
     return mend
@@ -179,10 +179,10 @@ def test_swapped_shards_are_offline(filled: Bus, key_of: Callable[..., str], way
     filled.stop(way)
 
     def swap() -> None:
-        aside = filled.path.parent / "aside"
-        shard(filled.path, BAD).rename(aside)
+        moved = filled.path.parent / "moved"
+        shard(filled.path, BAD).rename(moved)
         shard(filled.path, OTHER).rename(shard(filled.path, BAD))
-        aside.rename(shard(filled.path, OTHER))
+        moved.rename(shard(filled.path, OTHER))
 
     swap()
     check_others_work(filled, {OTHER, BAD}, key_of)
@@ -219,10 +219,10 @@ def test_missing_segment_is_found(filled: Bus, key_of: Callable[..., str]) -> No
     filled.stop("crash")
     segments = journals(shard(filled.path, BAD))
     assert len(segments) > 1
-    aside = filled.path.parent / "aside"
-    segments[0].rename(aside)
+    moved = filled.path.parent / "moved"
+    segments[0].rename(moved)
     check_others_work(filled, {BAD}, key_of)
-    aside.rename(segments[0])
+    moved.rename(segments[0])
     check_mended(filled, {BAD})
 
 

@@ -120,7 +120,7 @@ def test_reopened_namespace_follows_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["EnablePartitioning", "RequiresDuplicateDetection", "RequiresSession"])
-def test_what_is_fixed_at_creation_is_not_changed(tmp_path: Path, key: str) -> None:
+def test_options_fixed_at_creation_cannot_be_changed(tmp_path: Path, key: str) -> None:
     """A file with another value is rejected before any change; the error names the key and the remedy (B-008)."""
     place = tmp_path / "bus"
     Namespace(place, config=config(queues=[{"Name": "orders"}])).close()
@@ -144,7 +144,7 @@ def test_premium_namespace_decides_about_partitions(tmp_path: Path, partitions: 
             assert queue.enable_partitioning is (partitions > 1)
 
 
-def test_owner_of_some_partitions_opens_what_is_there(tmp_path: Path) -> None:
+def test_owner_of_some_partitions_opens_existing_entities(tmp_path: Path) -> None:
     """A file that adds nothing opens; one that adds an entity is rejected, and the partitions are free again."""
     place = tmp_path / "bus"
     declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": True}}])

@@ -48,7 +48,7 @@ def numbers(bus: Bus) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_queues_and_their_options_come_back(bus: Bus, clock: ManualClock, way: str) -> None:
+def test_queues_and_their_options_survive(bus: Bus, clock: ManualClock, way: str) -> None:
     """Names with their casing, every option and the times of creation and change are kept (B-018, B-022)."""
     bus.admin.create_queue("Defaults")
     bus.admin.create_queue("a/b-c.d_e", enable_partitioning=True, **OPTIONS)
@@ -147,7 +147,7 @@ def test_queue_may_change_its_kind(bus: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", CLEAN_WAYS)
-def test_numbers_go_on_without_a_gap(queue: Bus, way: str) -> None:
+def test_numbers_continue_without_a_gap(queue: Bus, way: str) -> None:
     """After a clean close each partition counts on by one, whether its messages are still there or not (B-105)."""
     keys = [f"key-{number}" for number in range(12)]
     sent = 0

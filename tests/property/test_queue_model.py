@@ -169,7 +169,7 @@ class QueueMachine(RuleBasedStateMachine):
         return seen
 
     def learn_numbers(self, expected: list[Record]) -> None:
-        """Peek to learn the numbers of sent messages, which are in order within each partition."""
+        """Peek to find the numbers of sent messages, which are in order within each partition."""
         unknown = {number: message for number, message in self.browse().items() if number not in self.model.records}
         bodies = {record.body: record for record in expected}
         assert sorted(str(message) for message in unknown.values()) == sorted(bodies)
@@ -178,7 +178,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.note(number, bodies[str(message)])
 
     def learn_removals(self) -> None:
-        """Learn which expired messages the queue removed; it may do so late, but never delivers them (B-251)."""
+        """Find the expired messages that the queue removed; it may do so late, but never delivers them (B-251)."""
         overdue = self.model.in_phase("overdue")
         if overdue:
             for number in overdue.keys() - self.browse().keys():

@@ -132,7 +132,7 @@ class SessionMachine(RuleBasedStateMachine):
         return seen
 
     def learn(self, expected: list[Record]) -> None:
-        """Peek to learn the numbers of new messages; a session stays in its partition (B-189)."""
+        """Peek to find the numbers of new messages; a session stays in its partition (B-189)."""
         by_body = {record.body: record for record in expected}
         new = {number: message for number, message in self.browse().items() if number not in self.records}
         assert sorted(map(str, new.values())) == sorted(by_body)

@@ -345,7 +345,7 @@ def test_sessions_are_not_received_over_http(ask: Http, admin: ServiceBusAdminis
     assert ask("POST", "/orders/messages/head?timeout=0").status == 400
 
 
-def test_version_before_partitions_is_refused_where_there_are_partitions(
+def test_version_before_partitions_is_rejected_for_partitioned_entities(
     ask: Http, partitioned_queue: str, admin: ServiceBusAdministrationClient
 ) -> None:
     """B-465: absent, October 2013 and later are accepted, older ones only without partitions."""

@@ -60,7 +60,7 @@ def test_properties_are_read_as_they_were_sent(broker: Broker) -> None:
 
 
 def test_properties_can_be_read_as_json(broker: Broker) -> None:
-    """As JSON they keep their types."""
+    """Properties read as JSON keep their types."""
     with oxbus.ServiceBusClient(broker.namespace) as client, client.get_queue_sender("in") as sender:
         properties: Any = {"text": "1", "whole": 1, "truth": True, "real": 1.5, "nothing": None}
         sender.send_messages(oxbus.ServiceBusMessage("x", application_properties=properties))

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 WAYS = ("close", "crash", "checkpoint and crash")
-"""How a namespace ends before it is opened again."""
+"""The ways in which a namespace ends before it is opened again."""
 
 CLEAN_WAYS = ("close", "checkpoint and close")
 COPIES_MAX = 10
 PARTITIONS = 4
 EMPTY_RECEIVES = 3
-"""How many empty receives in a row count as an empty queue, since one may come back short (B-135)."""
+"""The number of consecutive empty receives that count as an empty queue, since one may miss messages (B-135)."""
 
 FIELDS = (
     "message_id",

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Range = tuple[int, int]
 SETTLEMENTS = {"complete", "abandon", "defer", "dead_letter"}
-HAND_OUTS = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
-"""Where the message of a call comes from, what the call adds to its count, where the message is then."""
+DELIVERIES = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
+"""For each call: the message's state before it, the increase of its count, its state after it."""
 
 GONE = {"absent", "gone", "taken"}
-"""Never stored; settled for good; perhaps received and deleted by a call that never returned."""
+"""Never stored, settled for good, or perhaps received and deleted by a call that never returned."""
 
 LOW_48_BITS = (1 << 48) - 1
 
@@ -121,7 +121,7 @@ class Checker:
         if call["verb"] == "send":
             for uid in call["uids"]:
                 self.messages[uid].done = at
-        if call["verb"] in HAND_OUTS:
+        if call["verb"] in DELIVERIES:
             self.deliver(call, record["messages"])
 
     def identify(self, view: Mapping[str, Any]) -> Message | None:
@@ -154,7 +154,7 @@ class Checker:
         """Messages were delivered."""
         if len(views) > call["limit"]:
             self.blame(f"limit: {len(views)} messages for a limit of {call['limit']}")
-        source, added, target = HAND_OUTS[call["verb"]]
+        source, added, target = DELIVERIES[call["verb"]]
         last: dict[int, int] = {}
         for view in views:
             partition = view["number"] >> 48

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LIST_BYTES = 400_000
 AGAIN_SECONDS = 30
-"""How long sends may stay refused after a drain until the test calls that for good; never a measure of speed."""
+"""Time within which sends must work again after a drain; never a measure of speed."""
 
 
 def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:

@@ -125,7 +125,7 @@ class Entity:
                 self.end_session(session_id, counted=True)
 
     def learn(self, now: datetime, main: Mapping[int, str], dead: Mapping[int, str]) -> None:
-        """Learn new numbers and removals from peeked messages, given as bodies by number."""
+        """Take over new numbers and removals from peeked messages, given as bodies by number."""
         for number in self.overdue(now):
             if number not in main:
                 self.dead_letter(number, EXPIRED)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HOSTS = ("127.0.0.1", "127.0.0.2")
 
 _START_SECONDS = 180
-"""How long the cluster may take to start before it counts as stuck."""
+"""Time after which the start of the cluster counts as stuck."""
 
 _PACKAGE = "org.apache.spark.deploy"
 
