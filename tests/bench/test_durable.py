@@ -43,7 +43,7 @@ def test_work_is_repeated_until_it_took_long_enough(seconds: float, times: int) 
     assert long_enough(lambda: seconds, lambda found: found + 1e-9) == [seconds] * times
 
 
-def test_sizes_are_whole_hundreds_for_two_threads(tmp_path: Path) -> None:
+def test_sizes_are_multiples_of_a_hundred_for_two_threads(tmp_path: Path) -> None:
     """Two threads share lists of a hundred, however fast a contender is."""
     sizes = sizes_for(Contender(SimpleQueue, Level.MEMORY), tmp_path, 0.01, 10 * STEP)
     for size in (1, 100):

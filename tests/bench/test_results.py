@@ -90,7 +90,7 @@ def test_target_is_judged_in_pairs_of_rounds() -> None:
     assert found_by(target(contender="nobody"), *rows) is None
 
 
-def test_best_of_the_others_is_taken_round_by_round_and_at_one_level() -> None:
+def test_best_of_the_others_is_chosen_for_each_round_and_level() -> None:
     """Without all contenders the best is unknown."""
     synced = [row(SINGLE, name, *rates, level="fsync") for name, rates in (("a", (1.0, 4.0)), ("b", (2.0, 1.0)))]
     rows = [row(SINGLE, OURS, 4.0, 4.0, level="fsync"), *synced, row(SINGLE, "c", 99.0, 99.0)]
@@ -141,7 +141,7 @@ def test_newest_result_of_the_same_machine_is_compared_with(tmp_path: Path, monk
 
 
 def test_reports_omit_cases_that_skip_bodies() -> None:
-    """They stay in the result file."""
+    """The omitted cases stay in the result file."""
     found = run(row("send_receive_complete/100B/single", OURS, 1e6), row(f"{SINGLE}_unread", OURS, 9e6))
     shown = "\n".join([*tables.cases(found), *readme_tables.in_memory(found)])
     assert "1 M" in shown
@@ -169,12 +169,12 @@ def test_readme_shows_ratios_of_the_same_rounds(tmp_path: Path) -> None:
         for name, p50 in ((OURS, 22.0), (PEEKLOCK, 18.0))
     ]
     page = tmp_path / "page.md"
-    place = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
-    page.write_text(place.format("speed") + place.format("other"), encoding="utf-8")
+    part = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
+    page.write_text(part.format("speed") + part.format("other"), encoding="utf-8")
     report.fill([page], {"speed": readme_tables.in_memory(run(*rates, *woken))})
     found = page.read_text(encoding="utf-8")
     assert "| one by one, 1 KiB | 500 k | 1.25 | 0.38 |" in found
-    assert "22 / 60 µs (p50 / p99), by hand after 18 / 60 µs" in found
+    assert "22 µs (p50) or 60 µs (p99) after the send; with the hand-written queue 18 µs (p50) or 60 µs (p99)" in found
     assert report.NOT_MEASURED[0] in found
     assert "4.46" not in found
     with pytest.raises(SystemExit, match="no page has a place for speed-on-disk"):

@@ -22,7 +22,7 @@ BENCH = Path(run.__file__)
 TINY = ("--rounds", "1", "--scale", "0.001")
 NEEDS_GO = {"network", "amqp"}
 BESIDE = {"durable": "sqlite", "peers": "peeklock", "network": "echo", "amqp": "nobody"}
-"""A contender of each suite that needs no server from elsewhere."""
+"""A contender of each suite that needs no external server."""
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COUNTED = {"size_in_bytes"}
-"""An option of the SDK that is counted, and has no effect."""
+"""An option of the SDK that is accepted and has no effect."""
 SECRET = {"authorization_rules"}
-"""What has keys: others on the machine could see them in the arguments."""
+"""Options that contain keys: other users of the machine could read them in the arguments."""
 READ_ONLY = {"availability_status", "total_max_size_in_megabytes"}
 
 

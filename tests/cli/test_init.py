@@ -33,7 +33,7 @@ def test_init_creates_a_namespace_with_the_given_partitions(nowhere: Path, run: 
         assert namespace.partitions == 4
 
 
-def test_init_leaves_a_namespace_as_it_is(data: Path, ox: Callable[..., Any]) -> None:
+def test_init_does_not_change_a_namespace(data: Path, ox: Callable[..., Any]) -> None:
     """A second call reports the existing namespace."""
     ox("queue", "create", "orders")
     found = ox("init", data, "--json").json
@@ -78,7 +78,7 @@ def test_tier_may_come_from_the_environment(
     ],
     ids=" ".join,
 )
-def test_other_commands_make_no_namespace(nowhere: Path, run: Callable[..., Any], command: list[str]) -> None:
+def test_other_commands_do_not_create_a_namespace(nowhere: Path, run: Callable[..., Any], command: list[str]) -> None:
     """A missing or empty directory does not change, and the error says how to create a namespace."""
     for exists in (False, True):
         if exists:

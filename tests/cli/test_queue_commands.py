@@ -25,7 +25,7 @@ def test_created_queue_is_there(data: Path, ox: Callable[..., Any]) -> None:
     assert queue.max_delivery_count == 3
 
 
-def test_options_not_given_take_their_defaults(ox: Callable[..., Any]) -> None:
+def test_options_have_defaults(ox: Callable[..., Any]) -> None:
     """The defaults of the API: not partitioned, a minute, ten deliveries (B-022)."""
     queue = ox("queue", "create", "orders", "--json").json
     assert queue["enable_partitioning"] is False
@@ -91,7 +91,7 @@ def test_update_without_an_option_is_wrong_usage(run: Callable[..., Any], ox: Ca
 
 
 def test_list_shows_all_queues(ox: Callable[..., Any]) -> None:
-    """As a table with a line each, or as one list of JSON."""
+    """The list is a table with a line for each queue, or one JSON list."""
     assert ox("queue", "list", "--json").json == []
     for name in ("b", "a"):
         ox("queue", "create", name, "--partitioned")

@@ -300,10 +300,10 @@ def test_directory_is_shown_and_removed_when_all_is_right(
 
     monkeypatch.setattr(main, "run", run)
     assert main.main(directory) == (0 if passed else 1)
-    told = capsys.readouterr().out
-    assert f"stored in {directory}" in told
+    printed = capsys.readouterr().out
+    assert f"stored in {directory}" in printed
     assert directory.exists() == (not passed)
-    assert ("starts from the beginning" in told) == (not passed)
+    assert ("starts from the beginning" in printed) == (not passed)
 
 
 def test_directory_of_another_program_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ IN_ONE_DIRECTORY = (
     "settled:1",
     "tell",
 )
-"""Where one run after the other is killed; each goes on with what the one before left."""
+"""The points at which successive runs are killed; each continues the work of the one before."""
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -15,7 +15,7 @@ from proton import UNDESCRIBED, Array, Data, Described, symbol, ulong
 
 GOLDEN = Path(__file__).parents[2] / "rust/oxbus-amqp/tests/golden"
 
-# Values that are not the elements of an array.
+# `Any`, because the annotation of proton's arrays does not accept this constant.
 NO_DESCRIPTOR: Any = UNDESCRIBED
 
 VALUES = {

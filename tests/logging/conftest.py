@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIVENESS_SECONDS = 120
-"""How long a test waits before it calls a program stuck; never a measure of speed."""
+"""Time after which a test considers a program stuck; never a measure of speed."""
 
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
 

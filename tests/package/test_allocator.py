@@ -20,7 +20,7 @@ def test_freed_memory_stays_for_the_default_or_the_given_time(given: str | None)
         environment[OPTION] = given
     program = f"import oxbus, os; print('left:', os.environ.get({OPTION!r}))"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    told = re.search(r"'purge_delay': (\d+)", done.stderr)
-    assert told, done.stderr
-    assert told[1] == given if given is not None else int(told[1]) == KEEP_MS
+    printed = re.search(r"'purge_delay': (\d+)", done.stderr)
+    assert printed, done.stderr
+    assert printed[1] == given if given is not None else int(printed[1]) == KEEP_MS
     assert f"left: {given}" in done.stdout

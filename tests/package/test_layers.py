@@ -151,7 +151,7 @@ def crate_of(name: str) -> Crate:
 
 
 @pytest.mark.parametrize("crate", ["oxbus-python", "oxbus-server", "oxbus-store"])
-def test_modules_name_each_other_one_way(crate: str) -> None:
+def test_modules_have_no_circular_dependencies(crate: str) -> None:
     """The only allowed circle is that of a module with its submodules."""
     graph = crate_of(crate).graph()
     found = [circle for circle in circles(graph) if not is_family(graph, circle)]
@@ -219,7 +219,7 @@ def test_pyspark_is_imported_by_the_spark_package_and_the_demo_only() -> None:
             assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
 
 
-def test_core_of_the_package_does_not_know_what_is_built_on_it() -> None:
+def test_core_of_the_package_does_not_import_higher_modules() -> None:
     """The modules behind `import oxbus` name neither Spark nor the command line nor the demo."""
     package = ROOT / "python/oxbus"
     above = ("oxbus.spark", "oxbus.cli", "oxbus.demo")

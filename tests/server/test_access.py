@@ -192,7 +192,7 @@ def test_sdk_learns_that_its_key_is_wrong(server: Server, certificate: Path) -> 
         sdk.get_queue("orders")
 
 
-def test_forwarding_needs_the_right_to_send_there(ask: Http, admin: ServiceBusAdministrationClient) -> None:
+def test_forwarding_needs_the_send_right_of_the_destination(ask: Http, admin: ServiceBusAdministrationClient) -> None:
     """A key that manages one entity cannot send to another one, unless the request has a token for that one."""
     rule = AuthorizationRule(key_name="app", primary_key=SECRET, rights=["Manage"])
     admin.create_queue("orders", authorization_rules=[rule])

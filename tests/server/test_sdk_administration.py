@@ -169,7 +169,7 @@ def test_rule_of_the_suite_of_the_sdk(sdk: Any, admin: ServiceBusAdministrationC
     assert dict(sdk.get_rule("news", "all", "r").filter.properties) == properties
 
 
-def test_lists_come_in_pages(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
+def test_lists_are_returned_in_pages(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
     """B-457: a hundred at a time, each once, names in their original letter case."""
     names = [f"Queue-{number:03}" for number in range(201)]
     for name in names:

@@ -53,7 +53,7 @@ def test_development_certificate_is_not_trusted_by_default(server: Server) -> No
 
 
 def test_connection_string_works_in_sdks(server: Server) -> None:
-    """It has the development key and the port."""
+    """The string has the development key and the port."""
     assert server.connection_string == (
         f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName=RootManageSharedAccessKey;"
         "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true"
@@ -145,7 +145,7 @@ def test_invalid_options(namespace: Namespace, options: dict[str, Any], text: st
         serve(namespace, **options)
 
 
-def test_port_that_is_taken(namespace: Namespace, server: Server) -> None:
+def test_port_in_use(namespace: Namespace, server: Server) -> None:
     """The error names the port."""
     with pytest.raises(OSError, match=f"port={server.port}"):
         serve(namespace, amqp_port=server.port)

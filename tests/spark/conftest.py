@@ -29,7 +29,7 @@ MARKS = (
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # PySpark leaves sockets to the garbage collector
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
 )
-"""What holds for every test in this folder."""
+"""Marks of every test in this folder."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

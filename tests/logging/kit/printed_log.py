@@ -12,7 +12,7 @@ from typing import Any
 from oxbus._oxbus import _flush_log
 
 PATIENCE_SECONDS = 60
-"""How long a program waits for a line before it gives up; never a measure of speed."""
+"""Time that a program waits for a line; never a measure of speed."""
 
 
 class PrintedLog(logging.Handler):

@@ -23,4 +23,4 @@ def partition_key(partition_id: int, partitions: int) -> str:
 
 
 WORDS: Final = ("secret", "SharedAccessSignature", "sig=")
-"""What all of them have, and what tokens have."""
+"""Parts of all secrets and of all tokens."""

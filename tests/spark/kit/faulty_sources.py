@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DEATHS = ("after reserving", "while planning", "while reading", "after the sink's commit", "before completing")
-"""Where a driver can die, each in its second batch."""
+"""The points at which a driver can die, each in its second batch."""
 
 _SECOND = 2  # the number of its reservation; Spark counts batches from 0
 

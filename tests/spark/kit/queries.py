@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from spark_broker import Broker
 
 SENT = ["body", "partition_key", "message_id", "application_properties"]
-"""Columns that go from queue to queue."""
+"""Columns that are copied from queue to queue."""
 
 LIMIT_SECONDS = 240
-"""How long a query may run before it counts as stuck; never a measure of speed."""
+"""Time after which a query counts as stuck; never a measure of speed."""
 
 
 def messages(spark: SparkSession, broker: Broker, source: str = "oxbus", **more: object) -> DataFrame:

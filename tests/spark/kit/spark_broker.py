@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY = "b3hidXMtdGVzdC1rZXktMTIzNDU2"
-"""The broker's key; no text of Spark or of ours may show it."""
+"""The broker's key; no text of Spark or oxbus may show it."""
 
 HOST = "127.0.0.1"
 
@@ -113,7 +113,7 @@ class Broker:
         ServiceBusAdministrationClient(self.namespace).delete_queue(queue)
         self.create(queue)
 
-    def wait_for_lapse(self, queue: str, seconds: float = 60.0) -> None:
+    def wait_for_expiry(self, queue: str, seconds: float = 60.0) -> None:
         """Wait until no reservation of a queue holds messages."""
         self.wait_until(lambda: all(it["state"] != "live" for it in self.client.reservations(queue)), seconds)
 

@@ -28,7 +28,7 @@ LOGGED = {
     "after the sink's commit": (2, 1),
     "before completing": (2, 2),
 }
-"""How many batches the checkpoint has as planned and as done when the driver dies: this shows that it died there."""
+"""The numbers of planned and finished batches in the checkpoint at the driver's death: they prove its point."""
 
 SHOWN = {
     "after reserving": 200,
@@ -37,7 +37,7 @@ SHOWN = {
     "after the sink's commit": 400,
     "before completing": 400,
 }
-"""How many messages the sink shows by then."""
+"""The number of messages in the sink at that time."""
 
 
 def logged(checkpoint: Path) -> tuple[int, int]:
@@ -90,8 +90,8 @@ def test_driver_that_dies_with_an_at_least_once_sink(spark: SparkSession, broker
     until_done(forward(messages(spark, broker), broker, checkpoint, delivery="atLeastOnce"))
     after = Counter(broker.contents("out"))
     assert sorted(after) == before
-    doubled = [it for it, count in after.items() if count > 1]
-    assert len(doubled) == 200
-    assert set(doubled) <= set(once)
-    assert {after[it] for it in doubled} == {2}
+    duplicated = [it for it, count in after.items() if count > 1]
+    assert len(duplicated) == 200
+    assert set(duplicated) <= set(once)
+    assert {after[it] for it in duplicated} == {2}
     assert broker.active("in") == 0

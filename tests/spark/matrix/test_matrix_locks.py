@@ -32,7 +32,7 @@ def test_driver_that_stalls_past_the_lock(spark: SparkSession, broker: Broker, t
     query = forward(df, broker, tmp_path / "checkpoint").start()
     stalled = tmp_path / "stalled"
     broker.wait_until(stalled.exists, LIMIT_SECONDS)
-    broker.wait_for_lapse("in")
+    broker.wait_for_expiry("in")
     taken = broker.take("in", 40)
     assert len(taken) == 40
     os.kill(int(stalled.read_text()), signal.SIGCONT)
