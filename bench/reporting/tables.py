@@ -120,7 +120,11 @@ def cases(run: Run) -> list[str]:
                     "; ".join(others),
                 ]
             )
-    return [about(run, "core"), "", *table(["Case", "oxbus, per second", "of the ceiling", "beside it"], rows)]
+    return [
+        about(run, "core"),
+        "",
+        *table(["Case", "oxbus, per second", "ratio to the ceiling", "others, per second"], rows),
+    ]
 
 
 def peers_in_memory(run: Run) -> list[str]:

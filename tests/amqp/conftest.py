@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 WAIT_SECONDS = 30
-"""How long a receive waits for what must come; never a measure of speed."""
+"""Time that a receive waits for expected messages; never a measure of speed."""
 
 
 SPEAKS_AMQP = ("test_amqp_", "test_golden_frames")
-"""The beginnings of the names of modules without an SDK."""
+"""Name prefixes of the modules without an SDK."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

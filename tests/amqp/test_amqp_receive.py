@@ -100,7 +100,7 @@ def test_receive_and_delete_leaves_nothing_to_settle(
     assert inside.get_queue_runtime_properties(queue).total_message_count == 0
 
 
-def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
+def test_prefetched_messages_are_locked_and_released_when_the_receiver_closes(
     client: ServiceBusClient, queue: str
 ) -> None:
     """Closing a receiver releases its locked messages without counting a delivery (behaviour.md 0.4)."""

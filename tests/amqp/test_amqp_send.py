@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROPERTIES: dict[Any, Any] = {"text": "ä", "int": -5, "float": 2.5, "bool": True, "none": None, "uuid": UUID(int=7)}
 
 
-def test_a_message_comes_back_with_everything_it_was_sent_with(client: ServiceBusClient, queue: str) -> None:
+def test_a_message_is_received_with_all_fields_that_were_sent(client: ServiceBusClient, queue: str) -> None:
     """Body, properties and application properties of a received message equal those sent."""
     sent = ServiceBusMessage(
         b"body",
@@ -62,7 +62,7 @@ def test_a_message_comes_back_with_everything_it_was_sent_with(client: ServiceBu
         ({"data_body": [b"one", b"two"]}, AmqpMessageBodyType.DATA),
     ],
 )
-def test_bodies_of_every_form_come_back(
+def test_bodies_of_every_form_are_received(
     client: ServiceBusClient, queue: str, body: dict[str, Any], kind: AmqpMessageBodyType
 ) -> None:
     """A value, a sequence and several data sections are received as they were sent."""
@@ -91,7 +91,7 @@ def test_a_batch_is_stored_as_its_messages(client: ServiceBusClient, queue: str,
     assert sorted(int(str(message)) for message in got) == list(range(50))
 
 
-def test_a_large_message_goes_in_several_frames(client: ServiceBusClient, queue: str) -> None:
+def test_a_large_message_is_sent_and_received_in_several_frames(client: ServiceBusClient, queue: str) -> None:
     """A message longer than a frame is reassembled, in both directions."""
     body = bytes(range(256)) * 2_000
     with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:

@@ -36,7 +36,7 @@ def within_tls(server: Server, certificate: Path) -> dict[str, Any]:
     return {"custom_endpoint_address": f"sb://localhost:{server.port}", "connection_verify": str(certificate)}
 
 
-def test_a_message_goes_through_tls(
+def test_a_message_is_sent_over_tls(
     server: Server, inside: ServiceBusAdministrationClient, within_tls: dict[str, Any]
 ) -> None:
     """The AMQP port accepts TLS, too."""
@@ -68,10 +68,10 @@ def test_a_client_that_does_not_trust_the_certificate_disconnects(
         sender.send_messages(SdkMessage("to nobody"))
 
 
-def test_a_message_goes_through_a_websocket(
+def test_a_message_is_sent_over_a_websocket(
     server: Server, inside: ServiceBusAdministrationClient, within_tls: dict[str, Any]
 ) -> None:
-    """Also with a WebSocket over TLS, on the same port."""
+    """The same port accepts a WebSocket over TLS."""
     inside.create_queue("q", enable_partitioning=True)
 
     async def send_and_receive() -> str:

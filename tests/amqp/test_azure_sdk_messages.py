@@ -32,7 +32,7 @@ def text(message: ServiceBusReceivedMessage) -> str:
     return b"".join(message.body).decode()
 
 
-def test_a_message_comes_back_with_everything_it_carries(client: ServiceBusClient, queue: str, take: Take) -> None:
+def test_a_message_is_received_with_all_its_fields(client: ServiceBusClient, queue: str, take: Take) -> None:
     """Properties, typed application properties and the body equal those sent (B-428, B-429, B-435)."""
     token = uuid.uuid4()
     sent = ServiceBusMessage(
@@ -141,7 +141,7 @@ def test_a_large_message_is_sent_in_several_frames(client: ServiceBusClient, que
     ],
     ids=["value", "sequence", "data"],
 )
-def test_every_form_of_body_comes_back(
+def test_every_form_of_body_is_received(
     client: ServiceBusClient, queue: str, take: Take, body: dict[str, Any], kind: AmqpMessageBodyType, expected: object
 ) -> None:
     """Values, sequences and several data sections arrive unchanged (B-428)."""
@@ -178,7 +178,7 @@ def test_iterating_ends_when_no_message_arrives(client: ServiceBusClient, queue:
     assert seen == ["0", "1", "2", "3", "4"]
 
 
-def test_prefetched_messages_are_locked_and_come_in_order(client: ServiceBusClient, queue: str, take: Take) -> None:
+def test_prefetched_messages_are_locked_and_ordered(client: ServiceBusClient, queue: str, take: Take) -> None:
     """A receiver with prefetch gets every message exactly once."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(30)])

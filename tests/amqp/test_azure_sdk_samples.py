@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)
 
 SECONDS_MAX = 150
-"""When the samples count as stuck; never a measure of speed."""
+"""Time after which the samples count as stuck; never a measure of speed."""
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ REFUSED_BY_STANDARD = {
     "test_mgmt_queue_create_with_queue_description",
     "test_async_mgmt_queue_create_with_queue_description",
 }
-"""Tests that expect a refusal of `max_message_size_in_kilobytes`, which a Premium namespace takes (B-053)."""
+"""Tests that expect `max_message_size_in_kilobytes` to be rejected, which a Premium namespace accepts (B-053)."""
 
 
 @pytest.mark.parametrize("file", TESTS)

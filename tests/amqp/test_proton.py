@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 30
 TRANSACTIONAL_STATE = 0x34
-"""What the state of a delivery is called that is part of a transaction."""
+"""Descriptor of the state of a delivery in a transaction."""
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_outcomes_settle(connection: BlockingConnection, queue: str, oxbus_clien
             receiver.release(delivered=message.body == "modified")
     assert counts == {"rejected": [0], "modified": [0, 1], "released": [0, 0], "accepted": [0]}
     with oxbus_client.get_queue_receiver(queue, sub_queue="deadletter") as dead:
-        (buried,) = dead.receive_messages(max_wait_time=WAIT_SECONDS)
-        dead.complete_message(buried)
+        (dead_letter,) = dead.receive_messages(max_wait_time=WAIT_SECONDS)
+        dead.complete_message(dead_letter)
 
 
 class Transfer(MessagingHandler, TransactionHandler):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oxbus import Namespace
 
 LIVENESS_SECONDS = 60
-"""How long a test waits before it calls another process stuck; its calls would wait fifty times as long."""
+"""Time after which a test considers another process stuck; its calls would wait fifty times as long."""
 
 CHILD = """
 import contextlib, signal, sys
@@ -67,11 +67,11 @@ def until_busy(client: BulkClient) -> None:
             return
 
 
-def child(call: str, place: str) -> subprocess.Popen[str]:
+def child(call: str, address: str) -> subprocess.Popen[str]:
     """Start another process that makes a call."""
     program = CHILD.format(call=CALLS[call])
     return subprocess.Popen(
-        [sys.executable, "-c", program, place], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -95,7 +95,7 @@ def test_call_without_an_answer_is_interrupted(call: str) -> None:
                 interrupted(process)
 
 
-def test_receive_that_is_interrupted_takes_nothing(namespace: Namespace, queue_name: str) -> None:
+def test_interrupted_receive_locks_nothing(namespace: Namespace, queue_name: str) -> None:
     """The server notices: later messages go to other receivers, and no delivery is counted."""
     with serve(namespace, bulk_limits={"requests": 1}) as server, BulkClient(server.connection_string) as client:
         program = CHILD.format(call=RECEIVE.format(queue_name=queue_name))

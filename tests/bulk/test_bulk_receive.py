@@ -97,7 +97,7 @@ def test_wait_ends_with_the_first_message(bulk: BulkClient, queue_name: str, row
     assert found == [1]
 
 
-def test_many_messages_come_in_one_receive(bulk: BulkClient, queue_name: str) -> None:
+def test_many_messages_are_returned_by_one_receive(bulk: BulkClient, queue_name: str) -> None:
     """More than one chunk of a stream: each message once."""
     bodies = [str(number).encode() * 100 for number in range(20_000)]
     bulk.send(queue_name, pa.table({"body": bodies}))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oxbus.management import ServiceBusAdministrationClient
 
 GROWS = SqlRuleAction("SET a = a + a; SET b = a + a")
-"""Makes a text four times as long, in two properties."""
+"""An action that makes a text four times as long, in two properties."""
 
 
 @pytest.fixture

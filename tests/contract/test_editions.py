@@ -31,7 +31,7 @@ WORDS = {
     16: "which libraries assign ids; here every sender does",
     17: "a comparison with another service",
 }
-"""Rows that say nothing about what an entity does."""
+"""Rows without a test because they describe no behaviour, with their subject."""
 
 ROWS: dict[int, Any] = {}
 

@@ -24,7 +24,7 @@ IDLE = timedelta(minutes=5)
 NEARLY = IDLE.total_seconds() - 1
 YEAR_1 = 1
 LIVENESS_SECONDS = 60
-"""How long a test waits before it calls something stuck; never a measure of speed."""
+"""How long a test waits before it considers something stuck; not a measure of speed."""
 
 
 @pytest.fixture

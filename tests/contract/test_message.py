@@ -74,7 +74,7 @@ def exchange(
 def test_text_property_can_be_given_or_set(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
 ) -> None:
-    """Every text property works as an option and as an attribute and comes back unchanged (B-077, R-06)."""
+    """Every text property can be set as an option and as an attribute and is received unchanged (B-077, R-06)."""
     given = ServiceBusMessage(b"x", **{name: TEXTS[name]})
     assigned = ServiceBusMessage(b"x")
     setattr(assigned, name, TEXTS[name])
@@ -127,7 +127,7 @@ def test_sender_assigns_a_message_id(
 def test_application_property_keeps_value_and_type(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
 ) -> None:
-    """Each kind of property value comes back equal and of the same type, under its text name (B-429, R-06)."""
+    """Each property value is received equal and of the same type, under its text name (B-429, R-06)."""
     value = PROPERTY_VALUES[name]
     received = exchange(ServiceBusMessage(b"x", application_properties={name: value}))
     properties = received.application_properties or {}
@@ -139,14 +139,14 @@ def test_application_property_keeps_value_and_type(
 def test_application_properties_keep_their_order(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage],
 ) -> None:
-    """Properties come back in the order they were set (R-06)."""
+    """Properties are received in the order they were set (R-06)."""
     names = [f"p{number}" for number in (5, 3, 9, 1, 7)]
     received = exchange(ServiceBusMessage(b"x", application_properties=dict.fromkeys(names, 0)))
     assert list(received.application_properties or {}) == names
 
 
 def test_property_names_may_be_bytes(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """A name given as bytes comes back as text (B-429)."""
+    """A name given as bytes is received as text (B-429)."""
     properties: Any = {b"name": 1}
     received = exchange(ServiceBusMessage(b"x", application_properties=properties))
     assert received.application_properties == {"name": 1}
@@ -156,7 +156,7 @@ def test_property_names_may_be_bytes(exchange: Callable[[ServiceBusMessage], Ser
 def test_body_comes_back_unchanged(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
 ) -> None:
-    """Text and bytes of any content come back as the same bytes (B-428, R-06)."""
+    """Text and bytes of any content are received as the same bytes (B-428, R-06)."""
     body = BODIES[name]
     message = ServiceBusMessage(body)
     expected = body if isinstance(body, bytes) else body.encode()
@@ -194,7 +194,7 @@ def test_setting_back_to_none() -> None:
 def test_time_to_live_is_kept(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], life: timedelta
 ) -> None:
-    """A time to live comes back as it was set (B-246)."""
+    """A time to live is received as it was set (B-246)."""
     message = ServiceBusMessage(b"x", time_to_live=life)
     assert message.time_to_live == life
     assert exchange(message).time_to_live == life

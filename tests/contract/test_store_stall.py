@@ -273,7 +273,7 @@ def test_interrupted_send(
 ) -> None:
     """Ctrl-C ends a send that hangs; it is stored at most once (B-092)."""
     if threading.current_thread() is not threading.main_thread():
-        pytest.fail("signals come to the main thread only")
+        pytest.fail("only the main thread gets signals")
     inject_fault(namespace, BAD, "stall")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -94,7 +94,7 @@ def test_unknown_names_are_refused(name: str, value: str) -> None:
 def test_edition_decides_partitioning(
     options: dict[str, Any], asked: bool | None, is_partitioned: bool, kind: str
 ) -> None:
-    """Entities choose on Basic and Standard, the namespace on Premium; older editions differ (B-005, B-007, B-010, B-466)."""
+    """On Basic and Standard the entity chooses, on Premium the namespace; by edition (B-005, B-007, B-010, B-466)."""
     _, admin, _ = opened(**options)
     if kind == "topic" and options.get("tier") == "basic":
         with pytest.raises(InvalidOperationError, match="Basic"):

@@ -573,7 +573,7 @@ def test_receiver_of_one_partition(
 ) -> None:
     """`partition_id` receives copies from one partition only, as on a queue (B-058)."""
     if not partitioned:
-        pytest.skip("speaks of partitions")
+        pytest.skip("needs partitions")
     subscribe()
     keys = [f"key-{number}" for number in range(64)]
     for key in keys:

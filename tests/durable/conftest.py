@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 LIVENESS_SECONDS = 120
-"""How long a test waits before it calls another process stuck; never a measure of speed."""
+"""Time after which a test considers another process stuck; never a measure of speed."""
 
 PREAMBLE = """
 import os, sys, threading, time

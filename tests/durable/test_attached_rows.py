@@ -86,7 +86,7 @@ def test_rows_are_attached_once_for_each_name(path: Path, durability: str) -> No
 
 
 def test_rows_have_consecutive_numbers(path: Path) -> None:
-    """Also with tasks one after the other and a send between two of them."""
+    """The numbers stay consecutive with tasks in sequence and a send between two of them."""
     for task in range(2):
         load(path, f"job/{task}")
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
@@ -118,7 +118,7 @@ def test_several_tables_for_all_partitions(path: Path) -> None:
     assert all(numbers == sorted(numbers) for numbers in found.values())
 
 
-def test_nothing_is_there_before_the_end(path: Path) -> None:
+def test_nothing_is_visible_before_the_end(path: Path) -> None:
     """A task that dies leaves nothing visible, and the next attempt is not treated as its copy."""
     loading = _BulkLoad(path, "q", "job/0", durability="os")
     loading.push(rows())
@@ -137,7 +137,7 @@ def test_nothing_is_there_before_the_end(path: Path) -> None:
     assert bodies(path) == KEYS
 
 
-def test_keyless_rows_go_where_the_task_says(path: Path) -> None:
+def test_keyless_rows_go_to_the_partition_of_the_task(path: Path) -> None:
     """All rows of a task go to one partition, so that a second attempt meets the name of the first."""
     table = pa.table({"body": [b"1", b"2", b"3"]})
     assert load(path, "job/0", table) == [(PARTITION, 3, True)]
@@ -217,7 +217,7 @@ def test_rows_are_taken_over_by_a_queue_that_rejects_new_messages(tmp_path: Path
         ).total_message_count == 10 + len(KEYS)
 
 
-def test_rows_of_a_deleted_queue_go_with_it(path: Path) -> None:
+def test_rows_of_a_deleted_queue_are_deleted(path: Path) -> None:
     """A new queue with the same name does not get them."""
     load(path, "job/0")
     with Namespace(path, partitions_owned={0}):
@@ -263,7 +263,7 @@ def test_copies_are_dropped(tmp_path: Path) -> None:
     assert bodies(path) == ["1", "2"]
 
 
-def test_bad_rows_leave_no_trace(path: Path) -> None:
+def test_bad_rows_store_nothing(path: Path) -> None:
     """An unknown column, a body of another type, a key of another session: rejected, and the name stays free."""
     bad: list[tuple[Any, type[Exception], str]] = [
         (pa.table({"body": [b"1"], "colour": ["red"]}), ValueError, "colour"),
@@ -289,9 +289,9 @@ def test_damaged_file_is_reported_and_stays(path: Path) -> None:
     for _ in range(2):
         with Namespace(path) as namespace:
             assert namespace.recovery
-            (told,) = namespace.recovery.waiting_loads
-            assert first.name in told
-            assert "damaged" in told
+            (waiting,) = namespace.recovery.waiting_loads
+            assert first.name in waiting
+            assert "damaged" in waiting
             counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
             assert counts.total_message_count == 3
     first.write_bytes(whole)
@@ -329,7 +329,7 @@ def test_racing_attempts_attach_once(path: Path) -> None:
 
 
 def test_load_that_has_ended(path: Path) -> None:
-    """It cannot continue, and the rows that it attached stay."""
+    """A load that has ended cannot continue, and the rows that it attached stay."""
     loading = _BulkLoad(path, "q", "job/0", durability="os")
     loading.push(rows())
     loading.finish(0)

@@ -42,7 +42,7 @@ def test_bytes_are_those_of_the_files(filled: Bus, way: str) -> None:
     assert filled.namespace.statistics()["disk_bytes"] == file_bytes(filled.path)
 
 
-def test_bytes_follow_what_is_stored(filled: Bus) -> None:
+def test_bytes_follow_the_stored_messages(filled: Bus) -> None:
     """After a clean end without the messages the value is smaller, and an empty namespace still has its first pages."""
     filled.reopen("close")
     full = filled.namespace.statistics()["disk_bytes"]

@@ -119,7 +119,7 @@ def received(bus: Bus, work: Callable[[Bus], None]) -> tuple[list[int], list[int
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
 @pytest.mark.parametrize("way", WAYS)
-def test_first_send_comes_behind_what_is_due(
+def test_first_send_follows_due_messages(
     bus: Bus, overdue: Callable[..., None], way: str, work: Callable[[Bus], None]
 ) -> None:
     """The first event after the open, of any kind, gets the higher number (B-235)."""
@@ -132,7 +132,7 @@ def test_first_send_comes_behind_what_is_due(
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
-def test_first_sends_of_many_threads_come_behind_what_is_due(
+def test_first_sends_of_many_threads_follow_due_messages(
     bus: Bus, overdue: Callable[..., None], in_background: Callable[..., Any], work: Callable[[Bus], None]
 ) -> None:
     """A thread that does not activate the due messages itself waits until another one has done so (B-235)."""

@@ -124,7 +124,7 @@ def test_fetch_by_number_that_fails_charges_nothing(wide_bus: Bus, fault: str, m
         assert fetched.delivery_count == (1 if mode == ServiceBusReceiveMode.PEEK_LOCK else 0)
 
 
-def test_fetch_by_number_names_what_it_could_not_fetch(wide_bus: Bus) -> None:
+def test_fetch_by_number_names_the_messages_it_could_not_fetch(wide_bus: Bus) -> None:
     """The error of a fetch whose delivery may be written has the effect unknown and the numbers (B-278, B-281)."""
     wide_bus.send("a", "b", partition_key=KEYS[BAD])
     deferred = wide_bus.take()

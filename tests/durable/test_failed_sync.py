@@ -131,8 +131,8 @@ def test_acknowledged_settlements_outlive_the_healing(wide_bus: Bus, fault: str)
     fail_partition(wide_bus, fault)
     heal_partition(wide_bus)
     assert bodies(wide_bus.peek()) == ["deferred", "held"]
-    (buried,) = wide_bus.peek(sub_queue="deadletter")
-    assert (str(buried), buried.dead_letter_reason) == ("dead", "why")
+    (dead_letter,) = wide_bus.peek(sub_queue="deadletter")
+    assert (str(dead_letter), dead_letter.dead_letter_reason) == ("dead", "why")
     (fetched,) = receiver.receive_deferred_messages(deferred.sequence_number)
     receiver.complete_message(fetched)
     try:

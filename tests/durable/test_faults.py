@@ -75,7 +75,7 @@ def test_every_verb_on_the_faulted_partition_fails(wide_bus: Bus, clock: ManualC
 
 
 @pytest.mark.parametrize("fault", STOPPING)
-def test_other_partitions_go_on(wide_bus: Bus, fault: str) -> None:
+def test_other_partitions_keep_working(wide_bus: Bus, fault: str) -> None:
     """Keyed and keyless sends, receives and settlements of 15 partitions are not affected (B-073, B-093, B-099)."""
     for partition_id in ALL:
         wide_bus.send(f"before {partition_id}", partition_key=KEYS[partition_id])

@@ -26,7 +26,7 @@ BODY_BYTES = 60_000
 """Large enough for several writes of one file."""
 
 CALLS_MAX = 60
-"""More calls of a disk than a load makes."""
+"""More disk calls than a load makes."""
 
 NUMBERS = list(range(ROWS))
 
@@ -69,18 +69,18 @@ def numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
 def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
-    """Whichever disk call fails, the task gets an error, and the next attempt of that name stores each row once."""
+    """If any disk call fails, the task gets an error, and the next attempt of that name stores each row once."""
     for after in range(CALLS_MAX):
         loading = begin(path)
         begin_fault(loading, fault, after=after)
         try:
             loaded = run(loading)
         except (ServiceBusError, OSError) as error:
-            told = str(error)
+            reported = str(error)
         else:
             break
-        assert "check the disk" in told
-        assert str(path) in told
+        assert "check the disk" in reported
+        assert str(path) in reported
         assert [*path.glob("shard-*/attached/*.tmp")] == [], "unattached files are gone"
     else:
         pytest.fail("the load never finished")
@@ -92,7 +92,7 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
-def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
+def test_failed_load_has_no_effect(path: Path, fault: str) -> None:
     """An open between two attempts finds complete partitions of the task or nothing."""
     after = 0
     while True:
@@ -118,21 +118,21 @@ def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
     run(loading)
     with Namespace(path) as namespace:
         assert namespace.recovery
-        (told,) = namespace.recovery.waiting_loads
+        (reported,) = namespace.recovery.waiting_loads
         counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
-    assert "damaged" in told
+    assert "damaged" in reported
     assert counts.total_message_count in {ROWS - ROWS // len(KEYS), ROWS - 2 * ROWS // len(KEYS)}
 
 
-def test_no_room_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
+def test_full_disk_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
     """The namespace opens without the rows and reports it; with enough space, another open has each once."""
     assert all(attached for _, _, attached in run(begin(path)))
     taking = """
         import logging, resource, signal
-        # Lines of the log would stand between what is printed.
+        # Log lines would mix with the output.
         logging.disable()
         limit = int(sys.argv[2])
-        # As on a full disk, what needs a longer file fails.
+        # As on a full disk, a write that extends a file fails.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         namespace = Namespace(sys.argv[1])

@@ -50,7 +50,7 @@ def test_other_partitions_take_messages(wide_bus: Bus) -> None:
     assert len(wide_bus.take()) == 15 + 48
 
 
-def test_receiving_and_settling_go_on(wide_bus: Bus) -> None:
+def test_receiving_and_settling_keep_working(wide_bus: Bus) -> None:
     """While the disk is full every settlement works and lasts (B-037, B-162 to B-165)."""
     names = ["completed", "abandoned", "deferred", "dead", "renewed", "taken"]
     wide_bus.send(*names, partition_key=KEYS[BAD])
@@ -92,7 +92,7 @@ def test_a_full_partition_can_be_drained(wide_bus: Bus) -> None:
     assert wide_bus.runtime().total_message_count == 0
 
 
-def test_sends_work_again_when_there_is_room(wide_bus: Bus) -> None:
+def test_sends_work_again_when_there_is_space(wide_bus: Bus) -> None:
     """Once the disk has space again, sends are accepted, after earlier messages and under new numbers (B-105)."""
     wide_bus.send("before", partition_key=KEYS[BAD])
     for step in range(3):

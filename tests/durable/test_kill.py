@@ -35,13 +35,13 @@ LIVENESS_SECONDS = 120
 LONGEST_START_SECONDS = 1.0
 LONGEST_WORK_SECONDS = 0.8
 KILLS_PER_NAMESPACE = 20
-"""After so many kills a new namespace begins, so that a history stays short."""
+"""Number of kills after which a new namespace begins, to limit the length of a history."""
 
 SMALL_MEMORY_BYTES = 4 << 20
-"""Most bodies stay on disk."""
+"""With this limit most bodies stay on disk."""
 
 SHOWN = 20
-"""Violations that a failure shows."""
+"""Number of violations that a failure shows."""
 
 pytestmark = pytest.mark.timeout(300 + 60 * CYCLES)
 

@@ -50,7 +50,7 @@ def test_answers_of_a_killed_server_hold(tmp_path: Path, partitioned: bool) -> N
     directory = tmp_path / "bus"
     with Namespace(directory) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=partitioned)
-    told: dict[str, list[str]] = {"sent": [], "completed": [], "refused": []}
+    returned: dict[str, list[str]] = {"sent": [], "completed": [], "refused": []}
     command = [sys.executable, "-m", "oxbus.cli", "serve", "--data", str(directory), "--amqp-port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -60,18 +60,18 @@ def test_answers_of_a_killed_server_hold(tmp_path: Path, partitioned: bool) -> N
                 assert client.stdout is not None
                 for line in client.stdout:
                     what, number = line.split()
-                    told[what].append(number)
-                    if len(told["sent"]) == SENT_BEFORE_THE_KILL:
+                    returned[what].append(number)
+                    if len(returned["sent"]) == SENT_BEFORE_THE_KILL:
                         server.kill()
-                    if told["refused"]:
+                    if returned["refused"]:
                         client.kill()
         finally:
             server.kill()
-    assert (len(told["completed"]), len(told["refused"])) == (20, 1)
+    assert (len(returned["completed"]), len(returned["refused"])) == (20, 1)
     with Namespace(directory) as namespace, ServiceBusClient(namespace) as oxbus_client:
         receiver = oxbus_client.get_queue_receiver("q")
-        there = [str(it.message_id) for it in receiver.receive_messages(len(told["sent"]) + 1, max_wait_time=0)]
+        there = [str(it.message_id) for it in receiver.receive_messages(len(returned["sent"]) + 1, max_wait_time=0)]
     assert len(there) == len({*there})
     # The message in flight may be there, too.
-    under_way = str(len(told["sent"]))
-    assert {*there} - {under_way} == {*told["sent"]} - {*told["completed"]}
+    under_way = str(len(returned["sent"]))
+    assert {*there} - {under_way} == {*returned["sent"]} - {*returned["completed"]}

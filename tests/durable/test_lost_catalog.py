@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TEXTS = [str(number) for number in range(20)]
 BITS = [0, 7, 8, 9, 12, 20, 33, 41, 46, 60]
-"""Bytes of the catalog of which one bit is turned: magic, version, and the rest (docs/format.md)."""
+"""Bytes of the catalog in which one bit is flipped: magic, version, and the rest (docs/format.md)."""
 
 
 def cut(catalog: Path) -> None:

@@ -65,16 +65,16 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_backlog_beyond_the_limit_comes_back_whole(crowded: Bus, way: str) -> None:
+def test_backlog_beyond_the_limit_survives_completely(crowded: Bus, way: str) -> None:
     """Ten times the limit is sent, peeked, kept over the end of the process, and received (R-27)."""
     expected = [text(number) for number in range(MESSAGES)]
     for start in range(0, 10 * MESSAGES, MESSAGES):
         send(crowded, range(start, start + MESSAGES), "other")
     send(crowded, range(MESSAGES))
     assert texts(crowded.peek()) == expected
-    before = crowded.picture()
+    before = crowded.observed_state()
     crowded.reopen(way)
-    assert crowded.picture() == before
+    assert crowded.observed_state() == before
     messages = crowded.take()
     assert texts(messages) == expected
     crowded.receiver().complete_messages(messages)
@@ -110,7 +110,7 @@ def test_every_stage_of_a_message_on_disk(crowded: Bus, clock: ManualClock, way:
     assert (dead.application_properties or {})["tries"] == 1
 
 
-def test_checkpoints_take_messages_over(crowded: Bus) -> None:
+def test_checkpoints_keep_messages_on_disk(crowded: Bus) -> None:
     """Messages that stay while others come and go keep their bodies, and old files are removed (R-28)."""
     send(crowded, range(MESSAGES))
     kept = {str(message) for message in crowded.take()}
@@ -239,7 +239,7 @@ def test_resident_memory_stays_within_the_limit(
         grown = [filled - base]
         sub_queue = None
         if sys.argv[2] == "dead-lettered first":
-            # By somebody who sent nothing. Opening reads whole segments, which the allocator gives back after a while.
+            # By a process that sent nothing. Opening reads whole segments, which the allocator frees after a while.
             namespace.close()
             namespace, client = opened()
             base = resident()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REFUSALS = (ServiceBusError, OSError)
-"""What a failure of the system may become; the text must name the path."""
+"""Possible errors for a failure of the system; the text must name the path."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def whole(bus: Bus) -> bool:
     return found
 
 
-def test_directory_of_somebody_else(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_directory_with_foreign_files(tmp_path: Path, refused: Callable[..., str]) -> None:
     """A directory that has files but no catalog is not taken over (docs/format.md)."""
     home = tmp_path / "home"
     (home / "deep").mkdir(parents=True)
@@ -67,10 +67,10 @@ def test_directory_of_somebody_else(tmp_path: Path, refused: Callable[..., str])
 def test_namespace_without_its_catalog(closed: Bus, refused: Callable[..., str]) -> None:
     """Shards without a catalog do not count as an empty namespace (docs/format.md)."""
     catalog = closed.path / "catalog"
-    aside = closed.path.parent / "aside"
-    catalog.rename(aside)
+    moved = closed.path.parent / "moved"
+    catalog.rename(moved)
     refused(closed.path, StoreCorruptError)
-    aside.rename(catalog)
+    moved.rename(catalog)
     assert whole(closed)
 
 
@@ -191,7 +191,7 @@ def test_empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree(tmp_path) == {}
 
 
-def test_directory_that_goes_away(closed: Bus) -> None:
+def test_directory_that_was_deleted(closed: Bus) -> None:
     """A namespace whose directory was deleted is new and empty: no state is kept elsewhere (docs/format.md)."""
     shutil.rmtree(closed.path)
     closed.open()

@@ -75,16 +75,16 @@ def fill(bus: Bus, clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_everything_looks_as_before(queue: Bus, clock: ManualClock, way: str) -> None:
+def test_queue_is_unchanged_after_a_reopen(queue: Bus, clock: ManualClock, way: str) -> None:
     """Peek, counts and options show the same after the reopen as before (B-103 to B-119, B-290, B-389)."""
     fill(queue, clock)
-    before = queue.picture()
+    before = queue.observed_state()
     assert before["counts"]["total_message_count"] == len(BODIES) + 5 + 2 + 3
     clock.advance(60)
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -135,7 +135,7 @@ def test_order_survives_a_partial_drain(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("settled", ["complete", "receive and delete", "plural"])
-def test_settled_message_never_comes_back(queue: Bus, settled: str, way: str) -> None:
+def test_settled_message_never_returns(queue: Bus, settled: str, way: str) -> None:
     """After an acknowledged complete or receive-and-delete a message is neither delivered nor seen (B-146, B-162)."""
     for number in range(20):
         queue.send(str(number), partition_key=f"key-{number}")
@@ -158,7 +158,7 @@ def test_settled_message_never_comes_back(queue: Bus, settled: str, way: str) ->
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_cancelled_schedule_never_comes_back(queue: Bus, clock: ManualClock, way: str) -> None:
+def test_cancelled_schedule_never_returns(queue: Bus, clock: ManualClock, way: str) -> None:
     """An acknowledged cancel is final: the message is not there, and does not appear when it is due (B-238)."""
     with queue.sender() as sender:
         (number,) = sender.schedule_messages(ServiceBusMessage("x"), clock.now() + timedelta(minutes=5))
@@ -172,7 +172,7 @@ def test_cancelled_schedule_never_comes_back(queue: Bus, clock: ManualClock, way
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_batch_comes_back_whole(queue: Bus, way: str) -> None:
+def test_batch_survives_completely(queue: Bus, way: str) -> None:
     """An accepted list of messages is there with all its messages, consecutively (B-079)."""
     batch = [ServiceBusMessage(str(number), partition_key="k") for number in range(100)]
     with queue.sender() as sender:
@@ -205,9 +205,9 @@ def test_many_reopens(queue: Bus) -> None:
 def test_checkpoint_in_the_middle_of_work_changes_nothing(queue: Bus, clock: ManualClock) -> None:
     """A checkpoint is not visible to clients, and later changes are also there after a reopen (B-103)."""
     fill(queue, clock)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.namespace.checkpoint()
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     queue.send("after", partition_key="k")
     queue.namespace.checkpoint()
     queue.namespace.checkpoint()

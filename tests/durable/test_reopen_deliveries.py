@@ -122,7 +122,7 @@ def test_fetched_deferred_message_stays_deferred(queue: Bus, way: str) -> None:
     assert queue.take() == []
 
 
-def test_high_counts_come_back(make_bus: Callable[..., Bus], way: str) -> None:
+def test_high_counts_survive(make_bus: Callable[..., Bus], way: str) -> None:
     """A count of several thousand deliveries is kept (B-029)."""
     bus = make_bus(durability="os")
     bus.open()

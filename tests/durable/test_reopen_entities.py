@@ -48,7 +48,7 @@ def numbers(bus: Bus) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_queues_and_their_options_come_back(bus: Bus, clock: ManualClock, way: str) -> None:
+def test_queues_and_their_options_survive(bus: Bus, clock: ManualClock, way: str) -> None:
     """Names with their casing, every option and the times of creation and change are kept (B-018, B-022)."""
     bus.admin.create_queue("Defaults")
     bus.admin.create_queue("a/b-c.d_e", enable_partitioning=True, **OPTIONS)
@@ -147,7 +147,7 @@ def test_queue_may_change_its_kind(bus: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", CLEAN_WAYS)
-def test_numbers_go_on_without_a_gap(queue: Bus, way: str) -> None:
+def test_numbers_continue_without_a_gap(queue: Bus, way: str) -> None:
     """After a clean close each partition counts on by one, whether its messages are still there or not (B-105)."""
     keys = [f"key-{number}" for number in range(12)]
     sent = 0
@@ -157,9 +157,9 @@ def test_numbers_go_on_without_a_gap(queue: Bus, way: str) -> None:
             sent += 1
         partitions = {partition for partition, _ in numbers(queue)}
         for partition in partitions:
-            counters = [counter for place, counter in numbers(queue) if place == partition]
+            counters = [counter for p, counter in numbers(queue) if p == partition]
             assert counters == list(range(counters[0], counters[0] + len(counters)))
-        assert sum(max(c for place, c in numbers(queue) if place == partition) for partition in partitions) == sent
+        assert sum(max(c for p, c in numbers(queue) if p == partition) for partition in partitions) == sent
         queue.receiver().complete_messages(queue.take())
         queue.reopen(way)
         queue.reopen(way)

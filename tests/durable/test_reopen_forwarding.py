@@ -342,4 +342,4 @@ def test_a_kill_neither_loses_nor_duplicates(
     assert found
 
 
-"""Messages that were sent and not acknowledged may be there."""
+"""Messages that were sent but not acknowledged may be there."""

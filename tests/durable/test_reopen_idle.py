@@ -28,7 +28,7 @@ def names(bus: Bus) -> list[str]:
 
 
 @pytest.mark.parametrize("way", [*CLEAN_WAYS, "checkpoint and crash"])
-def test_idle_time_goes_on(bus: Bus, clock: ManualClock, partitioned: bool, way: str) -> None:
+def test_idle_time_continues(bus: Bus, clock: ManualClock, partitioned: bool, way: str) -> None:
     """Uses before the reopen count after it, and so does the time in between, open or not (B-382, B-388)."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, auto_delete_on_idle=IDLE)
     clock.advance(NEARLY)

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.parametrize("way", WAYS)
 
 def test_deferred_message_is_fetched_by_its_number_only(queue: Bus, way: str) -> None:
     """A deferred message keeps its number and changes, is not received, and is fetched once (B-275, B-276)."""
-    queue.send("aside", "ready", partition_key="k")
+    queue.send("deferred", "ready", partition_key="k")
     message = queue.take_one()
-    queue.receiver().defer_message(message, properties_to_modify={"put": "aside"})
+    queue.receiver().defer_message(message, properties_to_modify={"put": "deferred"})
     queue.reopen(way)
     assert bodies(queue.take()) == ["ready"]
     (fetched,) = queue.receiver().receive_deferred_messages(message.sequence_number)
-    assert (str(fetched), fetched.state, fetched.delivery_count) == ("aside", ServiceBusMessageState.DEFERRED, 1)
-    assert fetched.application_properties == {"put": "aside"}
+    assert (str(fetched), fetched.state, fetched.delivery_count) == ("deferred", ServiceBusMessageState.DEFERRED, 1)
+    assert fetched.application_properties == {"put": "deferred"}
     queue.receiver().complete_message(fetched)
     queue.reopen(way)
     with pytest.raises(MessageNotFoundError):
@@ -49,24 +49,24 @@ def test_deferred_dead_letter_stays_deferred(queue: Bus, way: str) -> None:
 
 def test_message_states_survive_checkpoints_and_reopens(queue: Bus, clock: ManualClock, way: str) -> None:
     """Deferred, scheduled and dead-lettered messages stay so, from a snapshot or from the journal (R-16, R-18)."""
-    queue.send("aside", "dead", "dead and aside", "ready", partition_key="k")
-    aside, dead, both = (queue.take_one() for _ in range(3))
-    queue.receiver().defer_message(aside)
+    queue.send("deferred", "dead", "dead and deferred", "ready", partition_key="k")
+    deferred, dead, both = (queue.take_one() for _ in range(3))
+    queue.receiver().defer_message(deferred)
     queue.receiver().dead_letter_messages([dead, both], "why")
     dead, both = queue.take(sub_queue="deadletter")
     queue.receiver(sub_queue="deadletter").abandon_message(dead)
     queue.receiver(sub_queue="deadletter").defer_message(both)
     with queue.sender() as sender:
         sender.schedule_messages(ServiceBusMessage("later"), clock.now() + timedelta(minutes=10))
-    before = queue.picture()
+    before = queue.observed_state()
     for _ in range(3):
         queue.reopen(way)
-        assert queue.picture() == before
+        assert queue.observed_state() == before
         queue.namespace.checkpoint()
-        assert queue.picture() == before
-    (fetched,) = queue.receiver().receive_deferred_messages(aside.sequence_number)
+        assert queue.observed_state() == before
+    (fetched,) = queue.receiver().receive_deferred_messages(deferred.sequence_number)
     (dead_fetched,) = queue.receiver(sub_queue="deadletter").receive_deferred_messages(both.sequence_number)
-    assert (str(fetched), str(dead_fetched)) == ("aside", "dead and aside")
+    assert (str(fetched), str(dead_fetched)) == ("deferred", "dead and deferred")
     clock.advance(600)
     assert sorted(bodies(queue.take())) == ["later", "ready"]
     assert bodies(queue.take(sub_queue="deadletter")) == ["dead"]
@@ -198,12 +198,12 @@ def test_deferred_message_does_not_expire_while_closed(queue: Bus, clock: Manual
     assert [message.state for message in queue.peek()] == [ServiceBusMessageState.DEFERRED]
 
 
-@pytest.mark.parametrize("buried", [True, False], ids=["dead-letter", "drop"])
+@pytest.mark.parametrize("dead_lettering", [True, False], ids=["dead-letter", "drop"])
 def test_deferred_message_that_was_found_expired_stays_gone(
-    bus: Bus, clock: ManualClock, way: str, partitioned: bool, buried: bool
+    bus: Bus, clock: ManualClock, way: str, partitioned: bool, dead_lettering: bool
 ) -> None:
     """A fetch that finds it expired drops or dead-letters it for good (B-253, B-255, R-17, R-20)."""
-    bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=buried)
+    bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=dead_lettering)
     bus.send("x", time_to_live=timedelta(minutes=1))
     message = bus.take_one()
     bus.receiver().defer_message(message)
@@ -214,6 +214,8 @@ def test_deferred_message_that_was_found_expired_stays_gone(
         with pytest.raises(MessageNotFoundError):
             bus.receiver().receive_deferred_messages(message.sequence_number)
         assert bus.peek() == []
-        assert [dead.dead_letter_reason for dead in bus.peek("q", "deadletter")] == ["TTLExpiredException"] * buried
-        assert bus.runtime().total_message_count == int(buried)
+        assert [dead.dead_letter_reason for dead in bus.peek("q", "deadletter")] == [
+            "TTLExpiredException"
+        ] * dead_lettering
+        assert bus.runtime().total_message_count == int(dead_lettering)
         bus.reopen(way)

@@ -68,7 +68,7 @@ VALUES: dict[str, Any] = {
 ALL = "news/Subscriptions/all"
 SOME = "news/Subscriptions/some"
 CONTENT_AT = 4_096 + 8 + 2
-"""A byte of a snapshot behind its first page and the header of its first chunk (docs/format.md)."""
+"""A byte of a snapshot after its first page and the header of its first chunk (docs/format.md)."""
 
 
 def entities(bus: Bus) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def news(bus: Bus, partitioned: bool) -> Bus:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_entities_and_rules_come_back(bus: Bus, clock: ManualClock, way: str) -> None:
+def test_entities_and_rules_survive(bus: Bus, clock: ManualClock, way: str) -> None:
     """Names with their casing, options, rules with their values and all times are kept (B-018, B-023, B-024, B-374)."""
     admin = bus.admin
     admin.create_topic("Defaults")
@@ -147,7 +147,7 @@ def test_entities_and_rules_come_back(bus: Bus, clock: ManualClock, way: str) ->
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_come_back(news: Bus, way: str) -> None:
+def test_copies_survive(news: Bus, way: str) -> None:
     """Each subscription keeps its copies, numbers and dead letters (B-113, B-343, B-353)."""
     for number in range(20):
         news.send(
@@ -161,18 +161,18 @@ def test_copies_come_back(news: Bus, way: str) -> None:
     news.receiver(ALL).dead_letter_messages(taken[5:8], "why")
     news.receiver(ALL).defer_message(taken[8])
     news.receiver(ALL).abandon_messages(taken[9:])
-    places = [(ALL, None), (ALL, "deadletter"), (SOME, None), (SOME, "deadletter")]
-    before = {place: [described(copy) for copy in news.peek(*place)] for place in places}
+    sources = [(ALL, None), (ALL, "deadletter"), (SOME, None), (SOME, "deadletter")]
+    before = {source: [described(copy) for copy in news.peek(*source)] for source in sources}
     assert [len(copies) for copies in before.values()] == [12, 3, 10, 0]
     news.reopen(way)
-    assert {place: [described(copy) for copy in news.peek(*place)] for place in places} == before
+    assert {source: [described(copy) for copy in news.peek(*source)] for source in sources} == before
     news.receiver(SOME).complete_messages(news.take(SOME))
     news.reopen(way)
     assert (len(news.peek(ALL)), news.peek(SOME)) == (12, [])
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_rules_go_on_selecting(news: Bus, way: str) -> None:
+def test_rules_keep_selecting(news: Bus, way: str) -> None:
     """Rules and their actions have the same effect after the reopen as before (B-345, B-348, B-351)."""
     news.admin.create_rule("news", "some", "acts", action=SqlRuleAction("SET by = @by", {"@by": "rule"}))
     news.send("before", queue_name="news", application_properties={"some": True})
@@ -200,7 +200,7 @@ def test_numbers_continue(news: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_scheduled_messages_keep_waiting(news: Bus, clock: ManualClock, way: str) -> None:
-    """They wait at the topic, can be cancelled, and the rules that exist when they are due apply (B-241)."""
+    """Scheduled messages wait at the topic and can be cancelled; the rules at their due time apply (B-241)."""
     with news.sender("news") as sender:
         due = clock.now() + timedelta(hours=1)
         messages = [

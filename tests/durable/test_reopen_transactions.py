@@ -34,7 +34,7 @@ SOME = "news/Subscriptions/some"
 KILL_CYCLES = int(os.environ.get("OXBUS_KILL_CYCLES", "12"))
 KILL_SECONDS = float(os.environ.get("OXBUS_KILL_SECONDS", "inf"))
 TOKENS = 12
-"""Messages that the killed processes move about."""
+"""Messages that the killed processes move."""
 
 
 def message(body: str, **options: Any) -> ServiceBusMessage:
@@ -62,16 +62,16 @@ def test_committed_transaction_survives(queue: Bus, clock: ManualClock, way: str
         receiver.defer_message(aside, properties_to_modify={"aside": 2}, transaction=txn)
         receiver.dead_letter_message(dead, reason="why", transaction=txn)
     receiver.abandon_message(kept)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     received = queue.take()
     assert bodies(received) == ["1", "4", "new 0", "new 1"]
     assert (received[0].application_properties, received[0].delivery_count) == ({"again": 1}, 1)
     (deferred,) = queue.receiver().receive_deferred_messages(aside.sequence_number)
     assert deferred.application_properties == {"aside": 2}
-    buried = queue.take_one(sub_queue="deadletter")
-    assert (str(buried), buried.dead_letter_reason) == ("3", "why")
+    dead_letter = queue.take_one(sub_queue="deadletter")
+    assert (str(dead_letter), dead_letter.dead_letter_reason) == ("3", "why")
     with queue.sender() as sender:
         sender.cancel_scheduled_messages(numbers)
 
@@ -92,7 +92,7 @@ def test_uncommitted_transaction_has_no_effect(queue: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_commit_that_failed_leaves_nothing(queue: Bus, clock: ManualClock, way: str) -> None:
+def test_a_failed_commit_has_no_effect(queue: Bus, clock: ManualClock, way: str) -> None:
     """An expired lock fails the commit with all sends of its transaction (B-155, B-316)."""
     old = send_old(queue)
     with queue.sender() as sender:

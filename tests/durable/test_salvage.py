@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 2
 CONTENT_AT = 4_096 + 8 + 2
-"""A byte of a snapshot behind its first page and the header of its first chunk (docs/format.md)."""
+"""A byte of a snapshot after its first page and the header of its first chunk (docs/format.md)."""
 
 
 def key_in(partition_id: int) -> str:

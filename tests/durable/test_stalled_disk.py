@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 SOON = 0.2
-"""A timeout that is over soon, in seconds."""
+"""A short timeout, in seconds."""
 
 MESSAGES = 16
 
@@ -127,7 +127,7 @@ def test_repeated_send_under_duplicate_detection(wide_bus: Bus, ends: str) -> No
         assert Counter(bodies(bus.peek("ids"))) == Counter(["before", "once"])
 
 
-def test_failed_transaction_leaves_nothing(wide_bus: Bus) -> None:
+def test_failed_transaction_has_no_effect(wide_bus: Bus) -> None:
     """A commit that timed out is atomic, also for the next open (R-12)."""
     bus = wide_bus
     bus.send("taken", partition_key=KEYS[BAD])
@@ -153,7 +153,7 @@ def test_failed_transaction_leaves_nothing(wide_bus: Bus) -> None:
     assert bodies(bus.peek()) == ["made"]
 
 
-def test_other_partitions_sync_on(stalling_bus: Bus) -> None:
+def test_other_partitions_keep_syncing(stalling_bus: Bus) -> None:
     """While one disk hangs, the others acknowledge, and the namespace checkpoints and closes (B-099, R-24)."""
     bus = stalling_bus
     inject_fault(bus.namespace, BAD, "stall")

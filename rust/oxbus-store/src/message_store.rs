@@ -295,7 +295,7 @@ pub trait MessageStore: Send + Sync {
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost>;
 
     /// True while the key is that of a live lock or of a cached message.
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool;
 
     /// Locks or takes deferred messages by number: all, or none and an error with the first number that is not a
     /// deferred, unlocked, unexpired message (B-278, B-255).

@@ -281,8 +281,8 @@ impl OrderedStore {
         Ok(Some(self.remove(counter)))
     }
 
-    /// See [`MessageStore::holds`](crate::MessageStore::holds).
-    pub fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+    /// See [`MessageStore::is_claimed_by`](crate::MessageStore::is_claimed_by).
+    pub fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
         self.entries
             .get(&key.counter.0)
             .is_some_and(|entry| entry.is_locked_by(key.generation, ticks) || entry.is_cached_by(key.generation))

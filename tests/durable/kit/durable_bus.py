@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 WAYS = ("close", "crash", "checkpoint and crash")
-"""How a namespace ends before it is opened again."""
+"""The ways in which a namespace ends before it is opened again."""
 
 CLEAN_WAYS = ("close", "checkpoint and close")
 COPIES_MAX = 10
 PARTITIONS = 4
 EMPTY_RECEIVES = 3
-"""How many empty receives in a row count as an empty queue, since one may come back short (B-135)."""
+"""The number of consecutive empty receives that count as an empty queue, since one may miss messages (B-135)."""
 
 FIELDS = (
     "message_id",
@@ -202,7 +202,7 @@ class Bus:
         """The runtime properties of a queue."""
         return self.admin.get_queue_runtime_properties(queue_name)
 
-    def picture(self, queue_name: str = "q") -> dict[str, Any]:
+    def observed_state(self, queue_name: str = "q") -> dict[str, Any]:
         """Everything a client can observe of an idle queue."""
         runtime = self.runtime(queue_name)
         return {

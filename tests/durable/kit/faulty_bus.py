@@ -26,7 +26,7 @@ KEYS = {
 """One key for each partition."""
 
 STOPPING = ("unavailable", "eio-write", "eio-fsync")
-"""Faults after which a partition answers nothing until it is healed."""
+"""Faults after which a partition rejects all calls until it is healed."""
 
 UNACKNOWLEDGED = "never acknowledged"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceivedMessage
 
 QUEUES = {"spread": True, "single": False}
-"""Queues of the test, and whether they are partitioned."""
+"""The queues of the test; true means partitioned."""
 
 REASON = "the kill test says so"
 

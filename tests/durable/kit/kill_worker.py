@@ -32,11 +32,11 @@ THREADS = 6
 PARTITIONS = 4
 KEYS_PER_THREAD = 3
 CHECKPOINTS_SHARE = 0.5
-"""Of the processes, those that take checkpoints."""
+"""The share of processes that take checkpoints."""
 
 LONGEST_PAUSE_SECONDS = 0.1
 MOST_DELIVERIES = 100_000
-"""So many that no message is dead-lettered by itself."""
+"""High enough that no message is dead-lettered by exceeding it."""
 
 
 class Log:

@@ -361,7 +361,7 @@ fn check_lock(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) 
             return Err(lock_lost(settled));
         }
     }
-    if cell.store(settled.sub_queue).holds(settled.at.key, ticks) {
+    if cell.store(settled.sub_queue).is_claimed_by(settled.at.key, ticks) {
         Ok(())
     } else {
         Err(lock_lost(settled))

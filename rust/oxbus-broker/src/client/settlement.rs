@@ -139,7 +139,7 @@ impl Receiver {
         let ticks = self.entity.core().clock().ticks();
         self.entity.tick(self.moment(), wait);
         let cell = self.cell_of(at, wait)?;
-        if !self.may_settle(at, ticks, wait)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
+        if !self.may_settle(at, ticks, wait)? || !cell.store(self.sub_queue).is_claimed_by(at.key, ticks) {
             return Err(self.lock_lost(at));
         }
         self.lock_end(cell, at, settlement)

@@ -68,15 +68,15 @@ impl SlotLog {
         let (out_before, expired_before) = (out.len(), expired.len());
         for word in 0..segment.ready().len() {
             // A slot below those already claimed may become ready during the scan. The next claim takes it.
-            let mut ahead = u64::MAX;
+            let mut not_scanned = u64::MAX;
             while taken < max {
-                let bits = segment.ready_below(word, visible) & ahead;
+                let bits = segment.ready_below(word, visible) & not_scanned;
                 if bits == 0 {
                     break;
                 }
-                let wanted = lowest(bits, max - taken);
-                ahead = above(wanted);
-                taken += claim_bits(segment, word, wanted, mode, now, out, expired);
+                let selected = lowest(bits, max - taken);
+                not_scanned = above(selected);
+                taken += claim_bits(segment, word, selected, mode, now, out, expired);
             }
         }
         self.note_claimed(segment, mode, &out[out_before..], &expired[expired_before..], guard);
@@ -124,35 +124,35 @@ impl SlotLog {
         {
             self.lower_earliest(segment, deadline);
         }
-        let taken_out = if mode == ClaimMode::Take { taken } else { &[] };
-        let left = taken_out.len() + expired.len();
-        if left > 0 {
-            let records = taken_out.iter().map(|claimed| &claimed.record);
+        let removed = if mode == ClaimMode::Take { taken } else { &[] };
+        let finished = removed.len() + expired.len();
+        if finished > 0 {
+            let records = removed.iter().map(|message| &message.record);
             self.browsers.retain_if_browsed(
-                records.chain(expired.iter().map(|removed| &removed.record)),
+                records.chain(expired.iter().map(|message| &message.record)),
                 BodyRemoval::Stored,
             );
-            self.count_finished(segment, left, guard);
+            self.count_finished(segment, finished, guard);
         }
     }
 }
 
-/// Claims the `wanted` messages of a word that are ready. Returns how many were not expired.
+/// Claims the `selected` messages of a word that are ready. Returns how many were not expired.
 #[inline]
 fn claim_bits(
     segment: &SlotSegment,
     word: usize,
-    wanted: u64,
+    selected: u64,
     mode: ClaimMode,
     now: Timestamp,
     out: &mut Vec<ClaimedMessage>,
     expired: &mut Vec<RemovedMessage>,
 ) -> usize {
     let mut taken = 0;
-    let mut got = segment.ready()[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
-    while got != 0 {
-        let offset = word * 64 + got.trailing_zeros() as usize;
-        got &= got - 1;
+    let mut cleared = segment.ready()[word].fetch_and(!selected, Ordering::AcqRel) & selected;
+    while cleared != 0 {
+        let offset = word * 64 + cleared.trailing_zeros() as usize;
+        cleared &= cleared - 1;
         let slot = &segment.slots[offset];
         let counter = Counter(segment.first + offset as u64 + 1);
         if slot.expires_at() <= now {

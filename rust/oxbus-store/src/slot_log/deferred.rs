@@ -46,11 +46,11 @@ impl SlotLog {
             let found = self
                 .find(*counter, &guard)
                 .filter(|(_, slot, _)| slot.state().phase() != MOVED);
-            let got = match found {
+            let slot = match found {
                 Some((segment, slot, _)) => mark_busy(slot, now).map(|state| FetchedSlot::Slot(segment, slot, state)),
                 None => None,
             };
-            let got = got.or_else(|| {
+            let slot = slot.or_else(|| {
                 let moved = found.is_none_or(|(_, slot, _)| slot.state().phase() == MOVED);
                 if !moved {
                     return None;
@@ -58,10 +58,10 @@ impl SlotLog {
                 if map.is_none() {
                     map = self.overflow.open();
                 }
-                let free = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
-                free.then_some(FetchedSlot::Overflow)
+                let available = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
+                available.then_some(FetchedSlot::Overflow)
             });
-            let Some(got) = got else {
+            let Some(slot) = slot else {
                 for slot in fetched {
                     if let FetchedSlot::Slot(_, slot, state) = slot {
                         slot.publish(state);
@@ -69,7 +69,7 @@ impl SlotLog {
                 }
                 return Err(*counter);
             };
-            fetched.push(got);
+            fetched.push(slot);
         }
         let mut finished: Vec<&SlotSegment> = Vec::new();
         for (counter, slot) in counters.iter().zip(fetched) {

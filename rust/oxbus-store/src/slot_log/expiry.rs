@@ -88,10 +88,10 @@ impl SlotLog {
             }
             segment.earliest_deadline.swap(Ticks::NEVER.0, Ordering::SeqCst);
             fence_after_rmw();
-            let left = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
-            if left < Ticks::OPEN_END {
-                segment.earliest_deadline.fetch_min(left.0, Ordering::SeqCst);
-                earliest = earliest.min(left.0);
+            let remaining = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
+            if remaining < Ticks::OPEN_END {
+                segment.earliest_deadline.fetch_min(remaining.0, Ordering::SeqCst);
+                earliest = earliest.min(remaining.0);
             }
         }
         if earliest < Ticks::OPEN_END.0 {

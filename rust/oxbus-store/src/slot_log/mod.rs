@@ -204,8 +204,8 @@ impl MessageStore for SlotLog {
         self.rekey_lock(key, generation, deadline, ticks)
     }
 
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        self.is_held(key, ticks)
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.has_claim(key, ticks)
     }
 
     fn lock_deferred(

@@ -104,8 +104,8 @@ impl OverflowMap {
             .unwrap_or(Err(LockLost))
     }
 
-    pub(super) fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        self.open().is_some_and(|map| map.holds(key, ticks))
+    pub(super) fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.open().is_some_and(|map| map.is_claimed_by(key, ticks))
     }
 
     pub(super) fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {

@@ -113,25 +113,27 @@ impl SlotLog {
 
     pub(super) fn complete_all(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
         let guard = epoch::pin();
-        let mut at: Option<(&SlotSegment, usize)> = None;
+        let mut current: Option<(&SlotSegment, usize)> = None;
         for (index, key) in keys.iter().enumerate() {
-            let place = key.counter.0.wrapping_sub(1);
-            let found = match at {
-                Some((segment, gone)) if (segment.first..segment.end()).contains(&place) => Some((segment, gone)),
+            let slot_index = key.counter.0.wrapping_sub(1);
+            let found = match current {
+                Some((segment, finished)) if (segment.first..segment.end()).contains(&slot_index) => {
+                    Some((segment, finished))
+                }
                 _ => {
-                    if let Some((segment, gone)) = at.take() {
-                        self.count_finished(segment, gone, &guard);
+                    if let Some((segment, finished)) = current.take() {
+                        self.count_finished(segment, finished, &guard);
                     }
                     self.find(key.counter, &guard).map(|(segment, _, _)| (segment, 0))
                 }
             };
-            at = found;
+            current = found;
             let completed = match found {
                 Some((segment, _)) => self.complete_in(segment, *key, ticks),
                 None => None,
             };
             match completed {
-                Some(true) => at = at.map(|(segment, gone)| (segment, gone + 1)),
+                Some(true) => current = current.map(|(segment, finished)| (segment, finished + 1)),
                 Some(false) => lost.push(index),
                 None => {
                     if self.overflow.settle(*key, Outcome::Complete, ticks).is_err() {
@@ -140,8 +142,8 @@ impl SlotLog {
                 }
             }
         }
-        if let Some((segment, gone)) = at {
-            self.count_finished(segment, gone, &guard);
+        if let Some((segment, finished)) = current {
+            self.count_finished(segment, finished, &guard);
         }
     }
 
@@ -252,14 +254,14 @@ impl SlotLog {
         }
     }
 
-    pub(super) fn is_held(&self, key: LockKey, ticks: Ticks) -> bool {
+    pub(super) fn has_claim(&self, key: LockKey, ticks: Ticks) -> bool {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.overflow.holds(key, ticks);
+            return self.overflow.is_claimed_by(key, ticks);
         };
         let state = slot.state();
         match state.phase() {
-            MOVED => self.overflow.holds(key, ticks),
+            MOVED => self.overflow.is_claimed_by(key, ticks),
             CACHED => state.generation() == key.generation,
             _ => is_locked_by(segment, state, key, ticks),
         }
@@ -277,9 +279,9 @@ impl SlotLog {
             ClaimMode::Cache => (CACHED, Ticks::NEVER),
             ClaimMode::Take => (DONE, Ticks::NEVER),
         };
-        let held = state.claimed(phase, deadline);
+        let claimed = state.claimed(phase, deadline);
         // A cached slot cannot be renewed, so a failure means that it was released or delivered.
-        if !slot.compare_exchange(state, held) {
+        if !slot.compare_exchange(state, claimed) {
             return None;
         }
         match phase {
@@ -292,7 +294,7 @@ impl SlotLog {
         }
         Some(LockKey {
             counter: key.counter,
-            generation: held.generation(),
+            generation: claimed.generation(),
         })
     }
 

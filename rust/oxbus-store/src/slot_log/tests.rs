@@ -122,8 +122,8 @@ fn few_deferred_and_scheduled_messages_move_to_the_overflow_map() {
         0,
         "a deferred message stays deferred"
     );
-    assert!(!log.holds(out[0].key, Ticks(500)));
-    assert!(log.holds(out[1].key, Ticks(500)));
+    assert!(!log.is_claimed_by(out[0].key, Ticks(500)));
+    assert!(log.is_claimed_by(out[1].key, Ticks(500)));
     assert!(matches!(
         log.settle(out[1].key, Outcome::Complete, Ticks(500)),
         Ok(SettleResult::Completed)
@@ -198,9 +198,9 @@ fn delivery_count_exceeds_the_low_bits() {
 #[test]
 fn delivery_count_of_deferred_message_exceeds_the_low_bits() {
     let log = log_of(1);
-    let held = claim(&log, 1, LOCK)[0].key;
+    let key = claim(&log, 1, LOCK)[0].key;
     assert!(matches!(
-        log.settle(held, Outcome::Defer { replacement: None }, Ticks(1)),
+        log.settle(key, Outcome::Defer { replacement: None }, Ticks(1)),
         Ok(SettleResult::Deferred)
     ));
     for fetch in 1..=9_000 {
@@ -245,7 +245,7 @@ fn unknown_keys_are_lost() {
         };
         assert!(matches!(log.settle(key, Outcome::Complete, Ticks(1)), Err(LockLost)));
         assert!(log.renew(key, Ticks(9), Ticks(1)).is_err());
-        assert!(!log.holds(key, Ticks(1)));
+        assert!(!log.is_claimed_by(key, Ticks(1)));
         assert_eq!(log.deliver_cached(key, LOCK), None);
         assert_eq!(log.release_cached(&[key]), 0);
         let mut lost = Vec::new();

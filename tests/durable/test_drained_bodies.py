@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 LATER = timedelta(days=3650)
 LENGTHS = (0, 1, 20, 100, 1024, 300_000)
-"""Some are too short to stay on disk, one is longer than what is read in one go."""
+"""Some bodies are too short to stay on disk, one is longer than a single read."""
 
 
 def body(number: int) -> str:

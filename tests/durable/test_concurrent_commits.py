@@ -80,7 +80,7 @@ def test_a_message_is_settled_by_its_commit_or_by_another_call(
         assert left == ([] if verb == "complete" else ["request"])
 
 
-@pytest.mark.parametrize("end", ["close", "lapse"])
+@pytest.mark.parametrize("end", ["close", "expire"])
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_session_that_ends_during_a_commit_ends_after_it(
     wide_bus: Bus, clock: ManualClock, in_background: Callable[..., Any], end: str, attempt: int
@@ -114,7 +114,7 @@ def test_a_session_that_ends_during_a_commit_ends_after_it(
     heal_partition(wide_bus)
     committed = settled(commit)
     ended.result()
-    charged = int(end == "lapse")
+    charged = int(end == "expire")
     expected = [("1", 0), ("2", 0)] if committed else [("0", charged), ("1", 0), ("2", 0)]
     state = b"one done" if committed else None
     following = accept()
@@ -156,7 +156,7 @@ def test_a_lock_that_a_commit_has_is_not_renewed(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_list_that_is_refused_leaves_nothing_in_the_transaction(queue: Bus, verb: str) -> None:
+def test_a_rejected_list_adds_nothing_to_the_transaction(queue: Bus, verb: str) -> None:
     """One message without its lock keeps the whole list out of the transaction (B-316); the first ones stayed in."""
     queue.send("0", "1", "2", partition_key=KEY)
     messages = queue.take()
