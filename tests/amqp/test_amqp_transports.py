@@ -71,7 +71,7 @@ def test_a_client_that_does_not_trust_the_certificate_disconnects(
 def test_a_message_is_sent_over_a_websocket(
     server: Server, inside: ServiceBusAdministrationClient, within_tls: dict[str, Any]
 ) -> None:
-    """Also with a WebSocket over TLS, on the same port."""
+    """The same port accepts a WebSocket over TLS."""
     inside.create_queue("q", enable_partitioning=True)
 
     async def send_and_receive() -> str:

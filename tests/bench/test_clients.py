@@ -45,7 +45,7 @@ def test_client_ends_its_links_before_its_connections(broker: Oxbus, told: str) 
     receiving = [one for one in relay.close() if (TO_BROKER, DISPOSITION) in one]
     assert len(receiving) == 2
     for one in receiving:
-        last = max(place for place, what in enumerate(one) if what == (TO_BROKER, DISPOSITION))
+        last = max(position for position, what in enumerate(one) if what == (TO_BROKER, DISPOSITION))
         ends = [(TO_BROKER, DETACH), (TO_CLIENT, DETACH), (TO_BROKER, CLOSE)]
         assert [what for what in one[last:] if what in ends] == ends
     assert broker.left() == 0

@@ -42,6 +42,6 @@ def test_unpacked_programs_may_be_moved(tmp_path: Path) -> None:
     _, libraries, program, *arguments = done.stdout.splitlines()
     assert arguments == ["-v", "two words"]
     places = [debian.LIBRARIES, "usr/lib/erlang/bin/erl.elf"]
-    for told, place in zip([libraries, program], places, strict=True):
-        assert (tmp_path / told).resolve() == moved / place
+    for script, target in zip([libraries, program], places, strict=True):
+        assert (tmp_path / script).resolve() == moved / target
     assert (moved / "usr/lib/erlang/bin/plain").read_text(encoding="ascii") == "a script stays as it is"

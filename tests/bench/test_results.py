@@ -141,7 +141,7 @@ def test_newest_result_of_the_same_machine_is_compared_with(tmp_path: Path, monk
 
 
 def test_reports_omit_cases_that_skip_bodies() -> None:
-    """They stay in the result file."""
+    """The omitted cases stay in the result file."""
     found = run(row("send_receive_complete/100B/single", OURS, 1e6), row(f"{SINGLE}_unread", OURS, 9e6))
     shown = "\n".join([*tables.cases(found), *readme_tables.in_memory(found)])
     assert "1 M" in shown
@@ -169,8 +169,8 @@ def test_readme_shows_ratios_of_the_same_rounds(tmp_path: Path) -> None:
         for name, p50 in ((OURS, 22.0), (PEEKLOCK, 18.0))
     ]
     page = tmp_path / "page.md"
-    place = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
-    page.write_text(place.format("speed") + place.format("other"), encoding="utf-8")
+    part = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
+    page.write_text(part.format("speed") + part.format("other"), encoding="utf-8")
     report.fill([page], {"speed": readme_tables.in_memory(run(*rates, *woken))})
     found = page.read_text(encoding="utf-8")
     assert "| one by one, 1 KiB | 500 k | 1.25 | 0.38 |" in found

@@ -136,7 +136,7 @@ def test_describe_shows_counts_only_with_listen_or_manage(guarded: Server, right
 
 
 def test_key_of_an_entity_includes_its_subentities(guarded: Server, namespace: Namespace) -> None:
-    """Also its dead letters and a topic's subscriptions; nothing of other entities, even with a token for this one."""
+    """The key covers its dead letters and a topic's subscriptions; a token for a queue covers no other queue."""
     with client_of(guarded, "own-Listen") as client:
         assert len(client.receive(f"{QUEUE.upper()}/$deadletterqueue", max_message_count=1)) == 0
     admin = ServiceBusAdministrationClient(namespace)
@@ -145,8 +145,8 @@ def test_key_of_an_entity_includes_its_subentities(guarded: Server, namespace: N
     with client_of(guarded, "app") as client:
         assert len(client.receive("news/Subscriptions/all", max_message_count=1)) == 0
     signature = token(f"sb://h/{QUEUE}", "own-Listen", SECRET)
-    place = f"Endpoint=sb://127.0.0.1:{guarded.port};UseDevelopmentEmulator=true;SharedAccessSignature={signature}"
-    with BulkClient(place) as client:
+    signed = f"Endpoint=sb://127.0.0.1:{guarded.port};UseDevelopmentEmulator=true;SharedAccessSignature={signature}"
+    with BulkClient(signed) as client:
         assert len(client.receive(QUEUE, max_message_count=1)) == 0
         with pytest.raises(ServiceBusAuthorizationError, match=r"the token is for `/orders`.*entity=`others`"):
             client.receive("others", max_message_count=1)

@@ -25,16 +25,16 @@ NEW_FORM = "Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..."
 
 def test_one_string_works_for_all_clients(server: Server, queue_name: str) -> None:
     """SDKs, Spark, bulk clients and `parse_connection_string` all accept the string that the server shows."""
-    place = server.connection_string
-    with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender(queue_name) as sender:
+    shown = server.connection_string
+    with SdkClient.from_connection_string(shown) as sdk, sdk.get_queue_sender(queue_name) as sender:
         sender.send_messages(SdkMessage("by an SDK"))
-    with BulkClient(place) as client:
+    with BulkClient(shown) as client:
         assert sum(client.send(queue_name, pa.table({"body": [b"by a bulk client"]})).values()) == 1
         assert client.endpoint == f"sb://127.0.0.1:{server.port}"
         assert repr(client) == f'BulkClient(endpoint="sb://127.0.0.1:{server.port}")'
-    with Connection(string=place).client() as client:
+    with Connection(string=shown).client() as client:
         assert client.describe(queue_name)["active_messages"] == 2
-    assert parse_connection_string(place).fully_qualified_namespace == f"127.0.0.1:{server.port}"
+    assert parse_connection_string(shown).fully_qualified_namespace == f"127.0.0.1:{server.port}"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ REQUEST_BYTES = 4096
 
 
 @pytest.fixture
-def deaf() -> Iterator[str]:
+def silent_server() -> Iterator[str]:
     """Accept requests and close the connection without an answer."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -47,7 +47,7 @@ def deaf() -> Iterator[str]:
 
         threading.Thread(target=end_each, daemon=True).start()
         yield connection_string(listener.getsockname()[1])
-        # A client that waits for the next one gets an error.
+        # The thread that waits in `accept` gets an error and ends.
         listener.shutdown(socket.SHUT_RDWR)
 
 
@@ -98,9 +98,9 @@ def test_call_without_a_connection_has_no_effect(rows: Callable[..., Any]) -> No
         assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) is None
 
 
-def test_call_whose_connection_breaks_has_an_unknown_effect(deaf: str, rows: Callable[..., Any]) -> None:
+def test_call_whose_connection_breaks_has_an_unknown_effect(silent_server: str, rows: Callable[..., Any]) -> None:
     """Unknown for a command, none for a query, and none for rows that the server did not request yet."""
-    with BulkClient(deaf) as client:
+    with BulkClient(silent_server) as client:
         assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) == "unknown"
         assert effect_of(lambda: client.receive("q", max_message_count=1), ServiceBusConnectionError) == "unknown"
         assert effect_of(lambda: client.describe("q"), ServiceBusConnectionError) == "none"

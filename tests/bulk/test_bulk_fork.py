@@ -61,7 +61,7 @@ def run(script: str) -> None:
 
 
 def test_children_and_parent_use_one_client() -> None:
-    """Also in children of children; no process reads the answers of another."""
+    """Children of children work too, and no process reads the answers of another."""
     run("""
 def grandchild():
     assert send(client, b"grandchild") == 1

@@ -67,11 +67,11 @@ def until_busy(client: BulkClient) -> None:
             return
 
 
-def child(call: str, place: str) -> subprocess.Popen[str]:
+def child(call: str, address: str) -> subprocess.Popen[str]:
     """Start another process that makes a call."""
     program = CHILD.format(call=CALLS[call])
     return subprocess.Popen(
-        [sys.executable, "-c", program, place], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 

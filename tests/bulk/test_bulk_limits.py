@@ -130,12 +130,12 @@ def test_clients_that_disconnect_free_their_slots(namespace: Namespace, queue_na
             until_busy(client)
         retry_while_busy(lambda: client.describe(queue_name))
         client.send(queue_name, pa.table({"body": [b"x"]}))
-        # The disconnected clients hold no lock of it.
+        # No disconnected client has received the message.
         assert len(client.receive(queue_name, max_message_count=1, max_wait_time=LIVENESS_SECONDS)) == 1
 
 
 def test_one_send_that_is_too_large(namespace: Namespace, queue_name: str) -> None:
-    """It fails as soon as the limit is exceeded, the error names the limit, and nothing is stored."""
+    """The send fails as soon as it exceeds the limit; the error names the limit, and nothing is stored."""
     with serve(namespace, bulk_limits={"send_bytes": 4 * MEBIBYTE}) as server:
         client = BulkClient(server.connection_string)
         with pytest.raises(MessageSizeExceededError, match=f"limit={4 * MEBIBYTE} bytes"):

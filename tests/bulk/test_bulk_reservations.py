@@ -29,8 +29,8 @@ MIB = 1 << 20
 
 def reserve(bulk: BulkClient, queue_name: str, epoch: int, n: int, **options: Any) -> dict[str, Any]:
     """Reserve all available messages."""
-    wish: dict[str, Any] = {"max_messages": 1000, "max_bytes": MIB, "lock_duration": 60, **options}
-    return bulk.reserve(queue_name, "reader", epoch, n, **wish)
+    arguments: dict[str, Any] = {"max_messages": 1000, "max_bytes": MIB, "lock_duration": 60, **options}
+    return bulk.reserve(queue_name, "reader", epoch, n, **arguments)
 
 
 def read(bulk: BulkClient, queue_name: str, epoch: int, plan: dict[str, Any], **options: Any) -> Any:

@@ -261,7 +261,7 @@ def test_closed_client_is_an_error(server: Server) -> None:
 
 
 def test_other_servers_are_recognized() -> None:
-    """A server of another kind that answers, and one that does not."""
+    """One server does not speak HTTP, another answers HTTP but is not oxbus."""
     for answer, error in (
         (b"SSH-2.0-x\r\n", "not an oxbus server"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "proxy"),

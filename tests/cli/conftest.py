@@ -49,13 +49,13 @@ class Outcome(NamedTuple):
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty namespace with four partitions, which opens quickly; commands find it by the environment."""
-    place = tmp_path / "bus"
-    Namespace(place, partitions=4).close()
-    monkeypatch.setenv("OXBUS_DATA", str(place))
+    path = tmp_path / "bus"
+    Namespace(path, partitions=4).close()
+    monkeypatch.setenv("OXBUS_DATA", str(path))
     monkeypatch.delenv("OXBUS_TIER", raising=False)
     # The width of a terminal would wrap the lines of `--help`.
     monkeypatch.setenv("COLUMNS", "120")
-    return place
+    return path
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def dead(ox: Callable[..., Any], entity: list[str]) -> list[str]:
 
 
 def test_list_shows_the_reason(ox: Callable[..., Any], entity: list[str]) -> None:
-    """As a table, or complete as JSON."""
+    """The list is a table, or complete JSON."""
     assert {line["dead_letter_reason"] for line in ox("deadletter", "list", *entity, "--json").json_lines} == {"bad"}
     heading, *lines = ox("deadletter", "list", *entity).out.splitlines()
     assert "REASON" in heading

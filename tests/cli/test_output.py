@@ -55,7 +55,7 @@ def test_times_are_utc_by_default() -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "x", ""])
 def test_rate_is_positive(text: str) -> None:
-    """It is also finite."""
+    """A rate is a positive and finite number."""
     with pytest.raises(ArgumentTypeError):
         positive(text)
     assert math.isclose(positive("0.5"), 0.5)
@@ -63,7 +63,7 @@ def test_rate_is_positive(text: str) -> None:
 
 @given(st.text())
 def test_shown_text_is_one_line_without_control_characters(text: str) -> None:
-    """Also with any characters in a name."""
+    """This holds for any characters in a name."""
     shown = printable(text)
     assert shown.isprintable()
     assert len(shown) >= len(text)

@@ -37,7 +37,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
 def test_reader_that_stops_ends_the_command(
     start: Callable[..., subprocess.Popen[bytes]], queue: str, ox: Callable[..., Any]
 ) -> None:
-    """As with `| head -1`: no traceback, and unwritten messages are not lost."""
+    """A reader like `head -1` causes no traceback, and unwritten messages are not lost."""
     process = start("receive", queue, "--all")
     assert process.stdout is not None
     first = process.stdout.readline()
@@ -148,7 +148,7 @@ def test_help_imports_no_more_than_it_needs() -> None:
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_table_on_a_terminal(ox: Callable[..., Any], data: Path, colour: bool) -> None:
-    """It has borders, colours and bold text unless NO_COLOR is set, and names are not interpreted as markup."""
+    """A table has borders, colours and bold text unless NO_COLOR is set; names are not interpreted as markup."""
     pytest.importorskip("rich")
     ox("queue", "create", "orders")
     ours, theirs = pty.openpty()

@@ -91,7 +91,7 @@ def test_update_without_an_option_is_wrong_usage(run: Callable[..., Any], ox: Ca
 
 
 def test_list_shows_all_queues(ox: Callable[..., Any]) -> None:
-    """As a table with a line each, or as one list of JSON."""
+    """The list is a table with a line for each queue, or one JSON list."""
     assert ox("queue", "list", "--json").json == []
     for name in ("b", "a"):
         ox("queue", "create", name, "--partitioned")

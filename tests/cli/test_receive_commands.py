@@ -65,14 +65,14 @@ def test_outcome_is_chosen(ox: Callable[..., Any], three: str, option: str, rest
 
 
 def test_deferred_message_stays_in_the_queue(ox: Callable[..., Any], three: str) -> None:
-    """It stays in the queue and is not received again (B-164)."""
+    """A deferred message stays in the queue and is not received again (B-164)."""
     ox("receive", three, "--defer")
     assert [message["state"] for message in ox("peek", three, "--json").json_lines] == ["deferred", "active", "active"]
     assert ox("receive", three, "--all").out == "two\nthree\n"
 
 
 def test_abandoned_messages_are_not_received_twice(ox: Callable[..., Any], three: str) -> None:
-    """They are abandoned only after all are written."""
+    """The command abandons messages only after all are written."""
     assert ox("receive", three, "--all", "--abandon").out == "one\ntwo\nthree\n"
 
 
@@ -164,7 +164,7 @@ def test_peek_changes_nothing(ox: Callable[..., Any], three: str) -> None:
 
 
 def test_peek_begins_at_a_number(ox: Callable[..., Any], three: str) -> None:
-    """It continues to the end (B-294)."""
+    """Peek starts at the number and continues to the end (B-294)."""
     numbers = [message["sequence_number"] for message in ox("peek", three, "--json").json_lines]
     found = ox("peek", three, "--from", numbers[1], "--json").json_lines
     assert [message["sequence_number"] for message in found] == numbers[1:]

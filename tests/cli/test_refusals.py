@@ -147,13 +147,13 @@ def test_directory_may_precede_the_command(
 
 def test_directory_before_init(run: Callable[..., Any], tmp_path: Path) -> None:
     """`init` accepts it, too; two different ones are rejected, and a command without a directory says so."""
-    place = tmp_path / "bus"
-    assert run("--data", place, "init").code == 0
-    assert (place / "catalog").exists()
+    path = tmp_path / "bus"
+    assert run("--data", path, "init").code == 0
+    assert (path / "catalog").exists()
     for arguments, text in (
-        (["--data", place, "stats", "--data", tmp_path], "given twice"),
-        (["--data", place, "salvage", place], "takes no --data"),
-        (["--data", place, "serve", "--memory"], "--memory"),
+        (["--data", path, "stats", "--data", tmp_path], "given twice"),
+        (["--data", path, "salvage", path], "takes no --data"),
+        (["--data", path, "serve", "--memory"], "--memory"),
     ):
         refused = run(*arguments)
         assert (refused.code, text in refused.err) == (2, True)

@@ -31,7 +31,7 @@ def entity(ox: Callable[..., Any], data: Path, request: pytest.FixtureRequest) -
 
 
 def test_list_shows_reservations(ox: Callable[..., Any], entity: list[str]) -> None:
-    """As a table, or as JSON."""
+    """The list is a table or JSON."""
     (info,) = ox("reservation", "list", *entity, "--json").json
     assert info.pop("expires_at_utc") is not None
     assert info == {
@@ -65,7 +65,7 @@ def test_unknown_consumer_is_reported(run: Callable[..., Any], entity: list[str]
 
 
 def test_stats_show_reservations(ox: Callable[..., Any], entity: list[str]) -> None:
-    """They follow the entities, if there are any."""
+    """Reservations, if any, follow the entities."""
     found = [one for one in ox("stats", "--json").json["entities"] if one.get("reservations")]
     ((info,),) = [one["reservations"] for one in found]
     assert (info["sub_queue"], info["consumer"], info["message_count"]) == (None, "query", 3)

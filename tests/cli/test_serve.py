@@ -102,8 +102,8 @@ def test_signal_stops_the_server_and_nothing_is_lost(
 ) -> None:
     """Sent messages are in the directory afterwards; the exit code distinguishes SIGINT from SIGTERM."""
     ox("queue", "create", "orders")
-    process, place = serve()
-    with BulkClient(place) as client:
+    process, printed_string = serve()
+    with BulkClient(printed_string) as client:
         client.send("orders", pa.table({"body": [b"kept"] * 5}))
         process.send_signal(number)
         out, err = process.communicate(timeout=LIVENESS_SECONDS)
@@ -257,8 +257,8 @@ def test_entities_outside_the_tier_are_served(
 def test_rows_have_the_limit_of_messages(serve: Callable[..., Any], ox: Callable[..., Any]) -> None:
     """Two megabytes in rows of a kilobyte are many messages, not one batch (B-053)."""
     ox("queue", "create", "orders", "--partitioned")
-    _, place = serve()
-    with BulkClient(place) as client:
+    _, printed_string = serve()
+    with BulkClient(printed_string) as client:
         assert sum(client.send("orders", pa.table({"body": [b"x" * 1000] * 2000})).values()) == 2000
         with pytest.raises(MessageSizeExceededError):
             client.send("orders", pa.table({"body": [b"x" * (300 << 10)]}))
@@ -309,26 +309,26 @@ def test_printed_string_is_for_sdks_spark_and_bulk_clients(launch: Callable[...,
     process = launch("--memory", "--amqp-port", "0", "--config", str(one_queue))
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
-    place = lines[1].removeprefix("Connection string: ").strip()
-    with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender("orders") as sender:
+    printed_string = lines[1].removeprefix("Connection string: ").strip()
+    with SdkClient.from_connection_string(printed_string) as sdk, sdk.get_queue_sender("orders") as sender:
         sender.send_messages(SdkMessage("by an SDK"))
-    with BulkClient(place) as client:
+    with BulkClient(printed_string) as client:
         assert client.send("orders", pa.table({"body": [b"by a bulk client"]})) == {0: 1}
-    spark = connection_of(read_options({"connectionString": place, "queue": "orders"}, "batch read"))
+    spark = connection_of(read_options({"connectionString": printed_string, "queue": "orders"}, "batch read"))
     with spark.client() as client:
         assert client.describe("orders")["active_messages"] == 2
 
 
 def test_string_for_other_keys_has_a_placeholder(launch: Callable[..., Any]) -> None:
-    """It has the address and a placeholder for the key."""
+    """The string has the address and a placeholder for the key."""
     process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=KEY)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
     shown = lines[1].strip()
     assert shown.startswith("Connection string, with a key of the authorization rules: Endpoint=sb://127.0.0.1:")
     assert KEY not in shown
-    place = shown.split(": ", 1)[1].replace("SharedAccessKey=...", f"SharedAccessKey={KEY}")
-    with BulkClient(place) as client:
+    printed_string = shown.split(": ", 1)[1].replace("SharedAccessKey=...", f"SharedAccessKey={KEY}")
+    with BulkClient(printed_string) as client:
         assert client.stages() == []
 
 
@@ -368,7 +368,7 @@ def test_rules_of_a_file_apply_and_are_reloaded(start: Callable[..., Any], tmp_p
 
 
 def test_key_of_the_environment_is_not_printed(launch: Callable[..., subprocess.Popen[str]]) -> None:
-    """It is accepted but not printed; without a key, the connection string with the development key is printed."""
+    """The server accepts the key but does not print it; without a key it prints the development key."""
     for key, shown in (
         (SECRET, "SharedAccessKey=...;UseDevelopmentEmulator=true"),
         ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true"),

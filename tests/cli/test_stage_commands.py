@@ -26,7 +26,7 @@ def staged(data: Path, ox: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("staged")
 def test_stages_are_listed(ox: Callable[..., Any]) -> None:
-    """As a table and as JSON, alone and in the statistics."""
+    """Stages are shown as a table and as JSON, alone and in the statistics."""
     lines = [line.split() for line in ox("stage", "list").out.splitlines()]
     assert lines[0][:5] == ["STAGE", "ENTITY", "STATUS", "ROWS", "BYTES"]
     assert [line[:4] for line in lines[1:]] == [["one", "orders", "ready", "1"], ["two", "orders", "ready", "2"]]

@@ -66,7 +66,7 @@ def test_wrong_counts_stay_until_the_next_run(path: Path) -> None:
 
 
 def test_directory_of_another_program_is_rejected_and_not_changed(path: Path) -> None:
-    """Also a directory whose files are named like the demo's."""
+    """This includes a directory whose files are named like the demo's."""
     (path / "received").mkdir(parents=True)
     (path / "received" / "letter").write_text("dear")
     with pytest.raises(DataDirectoryError, match="not the demo's"):

@@ -31,9 +31,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def directory(tmp_path: Path) -> Path:
     """Some files."""
     for number in range(50):
-        place = tmp_path / "files" / str(number % 3)
-        place.mkdir(parents=True, exist_ok=True)
-        (place / str(number)).write_bytes(bytes(100_000))
+        folder = tmp_path / "files" / str(number % 3)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(number)).write_bytes(bytes(100_000))
     return tmp_path / "files"
 
 

@@ -86,7 +86,7 @@ def test_rows_are_attached_once_for_each_name(path: Path, durability: str) -> No
 
 
 def test_rows_have_consecutive_numbers(path: Path) -> None:
-    """Also with tasks one after the other and a send between two of them."""
+    """The numbers stay consecutive with tasks in sequence and a send between two of them."""
     for task in range(2):
         load(path, f"job/{task}")
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
@@ -329,7 +329,7 @@ def test_racing_attempts_attach_once(path: Path) -> None:
 
 
 def test_load_that_has_ended(path: Path) -> None:
-    """It cannot continue, and the rows that it attached stay."""
+    """A load that has ended cannot continue, and the rows that it attached stay."""
     loading = _BulkLoad(path, "q", "job/0", durability="os")
     loading.push(rows())
     loading.finish(0)

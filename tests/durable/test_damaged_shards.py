@@ -41,11 +41,11 @@ def moved_away(path: Path) -> Callable[[], None]:
     moved = path.parent / "moved"
     shard(path, BAD).rename(moved)
 
-    def mend() -> None:
+    def repair() -> None:
         shutil.rmtree(shard(path, BAD), ignore_errors=True)
         moved.rename(shard(path, BAD))
 
-    return mend
+    return repair
 
 
 def emptied(path: Path) -> Callable[[], None]:
@@ -55,11 +55,11 @@ def emptied(path: Path) -> Callable[[], None]:
     for name in contents(shard(path, BAD)):
         (shard(path, BAD) / name).rename(moved / name)
 
-    def mend() -> None:
+    def repair() -> None:
         for file in moved.iterdir():
             file.rename(shard(path, BAD) / file.name)
 
-    return mend
+    return repair
 
 
 def cut_to_nothing(path: Path) -> Callable[[], None]:
@@ -68,11 +68,11 @@ def cut_to_nothing(path: Path) -> Callable[[], None]:
     for file in files:
         file.write_bytes(b"")
 
-    def mend() -> None:
+    def repair() -> None:
         for file, data in files.items():
             file.write_bytes(data)
 
-    return mend
+    return repair
 
 
 def of_a_newer_version(path: Path) -> Callable[[], None]:
@@ -167,9 +167,9 @@ def check_mended(bus: Bus, bad: set[int]) -> None:
 def test_damaged_shard_is_offline_and_untouched(filled: Bus, key_of: Callable[..., str], damage: str, way: str) -> None:
     """Damage takes its partition offline by name, loses nothing elsewhere and is not overwritten (B-093, B-099)."""
     filled.stop(way)
-    mend = DAMAGES[damage](filled.path)
+    repair = DAMAGES[damage](filled.path)
     check_others_work(filled, {BAD}, key_of)
-    mend()
+    repair()
     check_mended(filled, {BAD})
 
 
@@ -201,10 +201,10 @@ def test_shard_of_another_namespace_is_offline(
     other.send("foreign", partition_key=key_of(BAD))
     other.stop(way)
     filled.stop(way)
-    mend = moved_away(filled.path)
+    repair = moved_away(filled.path)
     shutil.copytree(shard(other.path, BAD), shard(filled.path, BAD))
     check_others_work(filled, {BAD}, key_of)
-    mend()
+    repair()
     check_mended(filled, {BAD})
 
 
@@ -233,7 +233,7 @@ def test_plain_queue_is_down_with_its_home_alone(bus: Bus) -> None:
         bus.admin.create_queue(name)
         bus.send(f"body of {name}", queue_name=name)
     bus.close()
-    mend = moved_away(bus.path)
+    repair = moved_away(bus.path)
     bus.open()
     down = []
     for name in names:
@@ -246,7 +246,7 @@ def test_plain_queue_is_down_with_its_home_alone(bus: Bus) -> None:
             assert bodies(bus.take(name)) == [f"body of {name}", "second"]
     assert 0 < len(down) < len(names)
     bus.close()
-    mend()
+    repair()
     bus.open()
     for name in down:
         assert bodies(bus.take(name)) == [f"body of {name}"]

@@ -72,7 +72,7 @@ def drained(namespace: Namespace, columns: list[str] | None) -> pa.Table:
 
 
 def test_all_columns_by_default(namespace: Namespace) -> None:
-    """They have their usual order, and are filled where a message has a value."""
+    """The columns have their usual order, and a value where the message has one."""
     table = drained(namespace, None)
     assert table.schema.names == COLUMNS
     empty = {name for name in COLUMNS if table.column(name).null_count == 3}
@@ -81,7 +81,7 @@ def test_all_columns_by_default(namespace: Namespace) -> None:
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_each_column_alone(namespace: Namespace, name: str) -> None:
-    """It has the same type and values as in a drain of all columns."""
+    """A single column has the same type and values as in a drain of all columns."""
     assert drained(namespace, [name]).equals(drained(namespace, None).select([name]))
 
 

@@ -69,7 +69,7 @@ def numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
 def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
-    """Whichever disk call fails, the task gets an error, and the next attempt of that name stores each row once."""
+    """If any disk call fails, the task gets an error, and the next attempt of that name stores each row once."""
     for after in range(CALLS_MAX):
         loading = begin(path)
         begin_fault(loading, fault, after=after)
@@ -129,10 +129,10 @@ def test_full_disk_while_rows_are_taken_over(path: Path, run_python: Callable[..
     assert all(attached for _, _, attached in run(begin(path)))
     taking = """
         import logging, resource, signal
-        # Lines of the log would stand between what is printed.
+        # Log lines would mix with the output.
         logging.disable()
         limit = int(sys.argv[2])
-        # As on a full disk, what needs a longer file fails.
+        # As on a full disk, a write that extends a file fails.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         namespace = Namespace(sys.argv[1])

@@ -62,16 +62,16 @@ def in_process(namespace: Namespace, stage_id: str, table: Any) -> int:
     return namespace._stages().stage("q", stage_id, table)
 
 
-def through_the_bulk_plane(namespace: Namespace, stage_id: str, table: Any) -> int:
+def through_bulk_client(namespace: Namespace, stage_id: str, table: Any) -> int:
     """Stage as a Spark executor does."""
     with serve(namespace) as server, BulkClient(server.connection_string) as client:
         return client.stage("q", stage_id, table)
 
 
-@pytest.mark.parametrize("stage", [in_process, through_the_bulk_plane])
+@pytest.mark.parametrize("stage", [in_process, through_bulk_client])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_stage_that_cannot_be_written(wide: Bus, fault: str, stage: Callable[[Namespace, str, Any], int]) -> None:
-    """Whichever disk call fails, the task gets an error, no file stays, and the id can be used again."""
+    """If any disk call fails, the task gets an error, no file stays, and the id can be used again."""
     stages = wide.namespace._stages()
     stages.stage("q", "other", rows(0))
     failures = 0

@@ -78,13 +78,13 @@ def fill(bus: Bus, clock: ManualClock) -> None:
 def test_queue_is_unchanged_after_a_reopen(queue: Bus, clock: ManualClock, way: str) -> None:
     """Peek, counts and options show the same after the reopen as before (B-103 to B-119, B-290, B-389)."""
     fill(queue, clock)
-    before = queue.picture()
+    before = queue.observed_state()
     assert before["counts"]["total_message_count"] == len(BODIES) + 5 + 2 + 3
     clock.advance(60)
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -205,9 +205,9 @@ def test_many_reopens(queue: Bus) -> None:
 def test_checkpoint_in_the_middle_of_work_changes_nothing(queue: Bus, clock: ManualClock) -> None:
     """A checkpoint is not visible to clients, and later changes are also there after a reopen (B-103)."""
     fill(queue, clock)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.namespace.checkpoint()
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     queue.send("after", partition_key="k")
     queue.namespace.checkpoint()
     queue.namespace.checkpoint()

@@ -157,9 +157,9 @@ def test_numbers_continue_without_a_gap(queue: Bus, way: str) -> None:
             sent += 1
         partitions = {partition for partition, _ in numbers(queue)}
         for partition in partitions:
-            counters = [counter for place, counter in numbers(queue) if place == partition]
+            counters = [counter for p, counter in numbers(queue) if p == partition]
             assert counters == list(range(counters[0], counters[0] + len(counters)))
-        assert sum(max(c for place, c in numbers(queue) if place == partition) for partition in partitions) == sent
+        assert sum(max(c for p, c in numbers(queue) if p == partition) for partition in partitions) == sent
         queue.receiver().complete_messages(queue.take())
         queue.reopen(way)
         queue.reopen(way)

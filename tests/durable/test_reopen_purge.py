@@ -49,9 +49,9 @@ def test_purged_messages_do_not_return(dead_lettered: Bus, way: str, sub_queue: 
     if sub_queue is None:
         dead_lettered.admin.resubmit_dead_letters("q")
     assert dead_lettered.admin.purge_messages("q", sub_queue=sub_queue, where=SqlRuleFilter("n < 7"), limit=25) == 25
-    before = dead_lettered.picture()
+    before = dead_lettered.observed_state()
     dead_lettered.reopen(way)
-    assert dead_lettered.picture() == before
+    assert dead_lettered.observed_state() == before
     assert len(dead_lettered.peek(sub_queue=sub_queue)) == 15
 
 
@@ -59,9 +59,9 @@ def test_purged_messages_do_not_return(dead_lettered: Bus, way: str, sub_queue: 
 def test_resubmitted_messages_are_there_once(dead_lettered: Bus, way: str) -> None:
     """Each message is in the queue or in the dead-letter queue, never in both (B-270)."""
     assert dead_lettered.admin.resubmit_dead_letters("q", where=SqlRuleFilter("n >= 3"), limit=20) == 20
-    before = dead_lettered.picture()
+    before = dead_lettered.observed_state()
     dead_lettered.reopen(way)
-    assert dead_lettered.picture() == before
+    assert dead_lettered.observed_state() == before
     assert sorted(bodies(dead_lettered.peek() + dead_lettered.peek(sub_queue="deadletter")), key=int) == [
         str(it) for it in range(40)
     ]

@@ -125,9 +125,9 @@ def test_every_stage_of_a_session(queue: Bus, clock: ManualClock, way: str) -> N
     receiver.dead_letter_message(dead, "reason")
     receiver.complete_message(done)
     accept(queue, "t", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE).receive_messages(1)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     assert before["options"]["requires_session"] is True
     (only,) = accept(queue, "t").receive_messages(10)
     assert str(only) == "left"

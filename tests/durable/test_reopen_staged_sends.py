@@ -86,7 +86,7 @@ def test_unfinished_stage_is_removed(queue: Bus) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_orphan_expires_by_the_clock_of_the_namespace(queue: Bus, clock: ManualClock, way: str) -> None:
-    """It expires one day after it was begun, however often the namespace was opened since."""
+    """An orphan expires one day after its begin, also if the namespace was opened since."""
     queue.namespace._stages().stage("q", "one", rows())
     clock.advance(86_000)
     queue.reopen(way)
@@ -185,7 +185,7 @@ def test_home_of_the_sink_that_fails_decides_for_all(wide_bus: Bus, fault: str, 
 
 
 def test_owner_of_some_partitions_has_no_stages(wide_bus: Bus) -> None:
-    """It does not remove those of other owners, either."""
+    """An owner of some partitions has no stages, and does not remove those of other owners."""
     wide_bus.namespace._stages().stage("q", "one", rows())
     wide_bus.close()
     wide_bus.open(partitions_owned={BAD})

@@ -58,12 +58,12 @@ def test_message_states_survive_checkpoints_and_reopens(queue: Bus, clock: Manua
     queue.receiver(sub_queue="deadletter").defer_message(both)
     with queue.sender() as sender:
         sender.schedule_messages(ServiceBusMessage("later"), clock.now() + timedelta(minutes=10))
-    before = queue.picture()
+    before = queue.observed_state()
     for _ in range(3):
         queue.reopen(way)
-        assert queue.picture() == before
+        assert queue.observed_state() == before
         queue.namespace.checkpoint()
-        assert queue.picture() == before
+        assert queue.observed_state() == before
     (fetched,) = queue.receiver().receive_deferred_messages(deferred.sequence_number)
     (dead_fetched,) = queue.receiver(sub_queue="deadletter").receive_deferred_messages(both.sequence_number)
     assert (str(fetched), str(dead_fetched)) == ("deferred", "dead and deferred")

@@ -161,11 +161,11 @@ def test_copies_survive(news: Bus, way: str) -> None:
     news.receiver(ALL).dead_letter_messages(taken[5:8], "why")
     news.receiver(ALL).defer_message(taken[8])
     news.receiver(ALL).abandon_messages(taken[9:])
-    places = [(ALL, None), (ALL, "deadletter"), (SOME, None), (SOME, "deadletter")]
-    before = {place: [described(copy) for copy in news.peek(*place)] for place in places}
+    sources = [(ALL, None), (ALL, "deadletter"), (SOME, None), (SOME, "deadletter")]
+    before = {source: [described(copy) for copy in news.peek(*source)] for source in sources}
     assert [len(copies) for copies in before.values()] == [12, 3, 10, 0]
     news.reopen(way)
-    assert {place: [described(copy) for copy in news.peek(*place)] for place in places} == before
+    assert {source: [described(copy) for copy in news.peek(*source)] for source in sources} == before
     news.receiver(SOME).complete_messages(news.take(SOME))
     news.reopen(way)
     assert (len(news.peek(ALL)), news.peek(SOME)) == (12, [])
@@ -200,7 +200,7 @@ def test_numbers_continue(news: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_scheduled_messages_keep_waiting(news: Bus, clock: ManualClock, way: str) -> None:
-    """They wait at the topic, can be cancelled, and the rules that exist when they are due apply (B-241)."""
+    """Scheduled messages wait at the topic and can be cancelled; the rules at their due time apply (B-241)."""
     with news.sender("news") as sender:
         due = clock.now() + timedelta(hours=1)
         messages = [

@@ -62,9 +62,9 @@ def test_committed_transaction_survives(queue: Bus, clock: ManualClock, way: str
         receiver.defer_message(aside, properties_to_modify={"aside": 2}, transaction=txn)
         receiver.dead_letter_message(dead, reason="why", transaction=txn)
     receiver.abandon_message(kept)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     received = queue.take()
     assert bodies(received) == ["1", "4", "new 0", "new 1"]
     assert (received[0].application_properties, received[0].delivery_count) == ({"again": 1}, 1)

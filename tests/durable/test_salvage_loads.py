@@ -73,7 +73,7 @@ def numbers(path: Path, partition_id: int, queue: str = "q") -> list[int]:
 
 
 def test_rows_that_wait_are_copied(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They become messages of the copy, and it knows the name of the load; the original is unchanged."""
+    """The rows become messages of the copy, which knows the name of the load; the original is unchanged."""
     code, report, copy = salvage(bus, capsys)
     assert code == 0
     assert [(it["messages"], it["loaded_rows"], it["losses"]) for it in report] == [(0, ROWS, [])] * PARTITIONS
@@ -113,19 +113,19 @@ def test_damaged_runs_are_skipped_and_counted(bus: Path, capsys: pytest.CaptureF
     assert numbers(copy, 1) == NUMBERS
 
 
-@pytest.mark.parametrize("place", ["head", "end", "newer"])
-def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
+@pytest.mark.parametrize("damage", ["head", "end", "newer"])
+def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
     """Nothing of it is copied; everything else is."""
     file = file_of(bus, 0)
     content = bytearray(file.read_bytes())
-    at = {"head": 20, "end": len(content) - 10, "newer": 8}[place]
+    at = {"head": 20, "end": len(content) - 10, "newer": 8}[damage]
     content[at] ^= 2
     file.write_bytes(bytes(content))
     code, (damaged, _), copy = salvage(bus, capsys)
     assert code == 1
     (loss,) = damaged["losses"]
     assert file.name in loss
-    assert ("newer version" if place == "newer" else "rows of a bulk load are lost") in loss
+    assert ("newer version" if damage == "newer" else "rows of a bulk load are lost") in loss
     assert damaged["loaded_rows"] == 0
     assert (numbers(copy, 0), numbers(copy, 1)) == ([], NUMBERS)
 
@@ -143,7 +143,7 @@ def test_rows_without_a_catalog_get_a_queue(bus: Path, capsys: pytest.CaptureFix
 
 
 def test_rows_of_a_deleted_queue_stay_deleted(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are deleted with it, as when the namespace is opened."""
+    """Salvage drops the rows of a deleted queue, as an open does."""
     files = {file_of(bus, it): file_of(bus, it).read_bytes() for it in range(PARTITIONS)}
     with Namespace(bus, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).delete_queue("q")

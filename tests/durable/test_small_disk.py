@@ -49,19 +49,19 @@ def test_everything_on_a_full_disk_can_be_drained(
     tmp_path: Path, mebibytes: int, body_bytes: int, partitions: int, end: str
 ) -> None:
     """All messages are received, then completed, abandoned, deferred or dead-lettered; then sends work (R-26, R-01)."""
-    for deed in ("complete", "mixed"):
-        found = run(tmp_path, mebibytes, body_bytes, partitions, end, deed)
-        assert found["before"] == found["stored"] == found["completed"], (deed, found)
-        assert (found["left"], found["sends again"]) == (0, True), (deed, found)
+    for settlement in ("complete", "mixed"):
+        found = run(tmp_path, mebibytes, body_bytes, partitions, end, settlement)
+        assert found["before"] == found["stored"] == found["completed"], (settlement, found)
+        assert (found["left"], found["sends again"]) == (0, True), (settlement, found)
 
 
 @pytest.mark.parametrize("mebibytes", SIZES)
 @pytest.mark.parametrize("end", ["close", "kill"])
-@pytest.mark.parametrize("deed", ["dead-letter", "defer"])
-def test_every_message_can_move_on_a_full_disk(tmp_path: Path, mebibytes: int, end: str, deed: str) -> None:
+@pytest.mark.parametrize("settlement", ["dead-letter", "defer"])
+def test_every_message_can_move_on_a_full_disk(tmp_path: Path, mebibytes: int, end: str, settlement: str) -> None:
     """Each message is dead-lettered, or deferred and fetched; none is removed before the last has moved (R-26)."""
     for body_bytes in (4096, 100_000):
-        found = run(tmp_path, mebibytes, body_bytes, 4, end, deed)
+        found = run(tmp_path, mebibytes, body_bytes, 4, end, settlement)
         assert found["before"] == found["stored"] == found["completed"], found
         assert (found["left"], found["sends again"]) == (0, True), found
 

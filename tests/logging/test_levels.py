@@ -44,8 +44,8 @@ def test_level_that_is_set_after_the_import_applies(
     """A level set after the import, or changed later, applies."""
     program = """
         print_log(logging.CRITICAL)
-        place = os.path.join(sys.argv[1], sys.argv[2]) if sys.argv[2] else None
-        with Namespace(place, partitions=2) as namespace:
+        path = os.path.join(sys.argv[1], sys.argv[2]) if sys.argv[2] else None
+        with Namespace(path, partitions=2) as namespace:
             inject_fault(namespace, 0, "busy")
             heal(namespace, 0)
             time.sleep(0.2)

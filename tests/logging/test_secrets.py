@@ -17,7 +17,7 @@ EVENTS = {event.name: event for event in events()}
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_event_is_emitted_and_shows_no_secret(name: str, provoke: Callable[[str], list[dict[str, Any]]]) -> None:
-    """It has its name, logger and level, and no data of messages or credentials."""
+    """The event has its name, logger and level, and no data of messages or credentials."""
     lines = provoke(name)
     found = [line for line in lines if line.get("event") == name]
     assert found, [line["text"] for line in lines]

@@ -90,11 +90,11 @@ def test_level_filters_lines(served: Callable[..., str]) -> None:
 
 def test_other_commands_log_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A failure is one line, whatever the broker logs."""
-    place = tmp_path / "bus"
-    assert main(["init", str(place)]) == 0
-    for shard in place.glob("shard-00/*.snapshot"):
+    path = tmp_path / "bus"
+    assert main(["init", str(path)]) == 0
+    for shard in path.glob("shard-00/*.snapshot"):
         shard.write_bytes(b"damaged")
     capsys.readouterr()
-    assert main(["stats", "--data", str(place)]) == 1
+    assert main(["stats", "--data", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("oxbus: partitions out of service: 0")

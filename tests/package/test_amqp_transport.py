@@ -18,17 +18,17 @@ def test_excluded_tests_would_run() -> None:
     for line in listed.splitlines():
         file, _, test = line.removeprefix("tests/contract/").partition(".py::")
         there |= {file, file.partition("/")[0], f"{file}::{test.partition('[')[0].rpartition('::')[2]}"}
-    assert [place for place in left_out() if place not in there] == []
+    assert [path for path in left_out() if path not in there] == []
 
 
 def test_each_excluded_path_has_one_reason() -> None:
     """No entry occurs twice, and none is inside a file or folder that is listed."""
-    places = Counter(left_out())
-    assert [place for place, count in places.items() if count > 1] == []
-    within = [place.partition("::")[0] for place in places if "::" in place]
-    assert [place for place in within if place in places or place.partition("/")[0] in places] == []
+    paths = Counter(left_out())
+    assert [path for path, count in paths.items() if count > 1] == []
+    within = [path.partition("::")[0] for path in paths if "::" in path]
+    assert [path for path in within if path in paths or path.partition("/")[0] in paths] == []
 
 
 def test_reasons_apply_to_some_test() -> None:
     """A reason whose tests all run again is removed, too."""
-    assert [reason for reason, places in LEFT_OUT.items() if not places] == []
+    assert [reason for reason, paths in LEFT_OUT.items() if not paths] == []

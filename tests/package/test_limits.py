@@ -11,14 +11,14 @@ CAPS = ROOT / "rust" / "oxbus-model" / "src" / "caps.rs"
 PREFIXES = ("AMQP", "HTTP", "ATOM", "WEBSOCKET", "SAS", "SERVER", "LOG")
 
 NO_ATTACK = {
-    "AMQP_ACCEPT_MS_DEFAULT": "what holds when a client names nothing",
-    "AMQP_IDLE_MS": "what the server announces; the test of silence goes by it",
-    "AMQP_LINK_CREDIT": "a grant, which binds nobody; what is sent past it is bounded by AMQP_QUEUED_BYTES_MAX",
-    "AMQP_REQUEST_CREDIT": "a grant, which binds nobody; what is sent past it is bounded by AMQP_JOBS_WAITING_MAX",
-    "AMQP_SESSION_LOST_MS": "a pause of the server's own",
-    "HTTP_WAIT_SECONDS_DEFAULT": "what holds when a client names nothing",
-    "SERVER_BLOCKING_THREADS_MAX": "a number of threads; who takes too many of them is bounded by AMQP_JOBS_MAX",
-    "SERVER_CLOSE_MS_MAX": "how long the server's own end takes at most",
+    "AMQP_ACCEPT_MS_DEFAULT": "the default when a client gives no value",
+    "AMQP_IDLE_MS": "the value that the server announces; the test of idle connections uses it",
+    "AMQP_LINK_CREDIT": "a grant, not a limit; AMQP_QUEUED_BYTES_MAX limits what is sent beyond it",
+    "AMQP_REQUEST_CREDIT": "a grant, not a limit; AMQP_JOBS_WAITING_MAX limits requests beyond it",
+    "AMQP_SESSION_LOST_MS": "a pause inside the server",
+    "HTTP_WAIT_SECONDS_DEFAULT": "the default when a client gives no value",
+    "SERVER_BLOCKING_THREADS_MAX": "a number of threads; AMQP_JOBS_MAX limits the use by one client",
+    "SERVER_CLOSE_MS_MAX": "the longest shutdown of the server",
 }
 """Numbers of these groups that no client can exceed, each with the reason."""
 

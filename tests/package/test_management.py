@@ -114,7 +114,7 @@ def test_lists_iterate_by_item_and_by_page() -> None:
 
 
 def test_small_models_keep_their_arguments() -> None:
-    """They are plain data classes."""
+    """The models are plain data classes."""
     rule = AuthorizationRule(key_name="root", rights=[AccessRights.SEND])
     assert (rule.key_name, rule.rights, rule.type) == ("root", [AccessRights.SEND], None)
     assert MessageCountDetails(active_message_count=2).active_message_count == 2

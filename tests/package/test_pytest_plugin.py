@@ -45,7 +45,7 @@ def test_clock_of_the_fixture_shows_the_present_time(
 def test_renewer_follows_the_clock_of_the_fixture(
     oxbus_namespace: Namespace, oxbus_client: ServiceBusClient, oxbus_clock: ManualClock
 ) -> None:
-    """As in the guide: a slow worker whose lock is renewed keeps it."""
+    """A slow worker keeps its lock while it is renewed, as in the guide."""
     ServiceBusAdministrationClient(oxbus_namespace).create_queue("work", lock_duration=timedelta(seconds=30))
     oxbus_client.get_queue_sender("work").send_messages(ServiceBusMessage("job"))
     with AutoLockRenewer() as renewer:

@@ -69,7 +69,7 @@ def test_actions_convert_to_native_and_back() -> None:
 
 
 def test_true_and_false_are_sql_filters() -> None:
-    """As in the SDK, with its expressions; equal only to the same class (B-355)."""
+    """The filters have the SDK's expressions and equal only the same class (B-355)."""
     assert isinstance(TrueRuleFilter(), SqlRuleFilter)
     assert (TrueRuleFilter().sql_expression, FalseRuleFilter().sql_expression) == ("1=1", "1>1")
     assert TrueRuleFilter() == TrueRuleFilter()

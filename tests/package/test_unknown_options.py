@@ -131,7 +131,7 @@ def test_unknown_option_of_a_constructor_names_the_right_one(
 
 
 def test_missing_argument_names_the_public_class(made: dict[str, Any]) -> None:
-    """As Python words it."""
+    """The error has Python's wording."""
     with pytest.raises(TypeError, match=r"^ServiceBusClient.get_queue_receiver\(\) missing 1 required .* 'queue_name'"):
         made["client"].get_queue_receiver()
 

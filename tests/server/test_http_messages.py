@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NOTHING = "11111111-2222-3333-4444-555555555555"
 
 
-def place(location: str) -> str:
+def path_of(location: str) -> str:
     """The path of a `Location`."""
     return urlsplit(location).path
 
@@ -176,13 +176,13 @@ def test_location_settles_unchanged(ask: Http, connect: Callable[..., Http], que
     with client.get_queue_sender(queue_name) as sender:
         sender.send_messages(ServiceBusMessage("one"))
     first = ask("POST", f"/{queue_name}/messages/head?timeout=5")
-    there = place(first.headers["location"])
+    there = path_of(first.headers["location"])
     assert connect()("POST", there).status == 200, "renewed"
     assert ask("PUT", there).status == 200, "unlocked"
     assert ask("DELETE", there).status == 404, "the lock is gone"
     again = ask("POST", f"/{queue_name}/messages/head?timeout=5")
     assert again.properties["DeliveryCount"] == 2
-    there = place(again.headers["location"])
+    there = path_of(again.headers["location"])
     assert connect()("DELETE", there).status == 200, "completed"
     assert [ask(method, there).status for method in ("POST", "PUT", "DELETE")] == [404, 404, 404]
     assert ask("POST", f"/{queue_name}/messages/head?timeout=0").status == 204
@@ -202,7 +202,7 @@ def test_path_may_be_built_from_the_message_id(ask: Http, queue_name: str) -> No
 def test_lock_that_ended_is_not_found(ask: Http, clock: ManualClock, queue_name: str) -> None:
     """B-446: once the lock expires, another receiver may get the message."""
     ask("POST", f"/{queue_name}/messages", "x")
-    there = place(ask("POST", f"/{queue_name}/messages/head?timeout=5").headers["location"])
+    there = path_of(ask("POST", f"/{queue_name}/messages/head?timeout=5").headers["location"])
     clock.advance(120)
     answer = ask("DELETE", there)
     assert (answer.status, b"SubCode=40400" in answer.body) == (404, True)
@@ -272,7 +272,7 @@ def test_cache_of_a_closed_connection_returns_after_lock_expiry(
     found = [other("POST", f"/{partitioned_queue}/messages/head?timeout=5") for _ in range(2)]
     assert {answer.body for answer in found} == {b"0", b"1"}
     assert [answer.properties["DeliveryCount"] for answer in found] == [2, 2]
-    assert other("DELETE", place(first.headers["location"])).status == 404
+    assert other("DELETE", path_of(first.headers["location"])).status == 404
 
 
 def test_plain_queue_is_not_cached(ask: Http, connect: Callable[..., Http], plain_queue: str) -> None:
@@ -296,7 +296,7 @@ def test_subscription_and_dead_letters_are_received_like_a_queue(
         )
     answer = ask("POST", "/news/subscriptions/all/$DeadLetterQueue/messages/head?timeout=5")
     assert (answer.status, answer.headers["deadletterreason"]) == (201, '"bad"')
-    assert ask("DELETE", place(answer.headers["location"])).status == 200
+    assert ask("DELETE", path_of(answer.headers["location"])).status == 200
     assert ask("POST", "/news/messages/head?timeout=0").status == 400, "a topic has no messages to receive"
 
 

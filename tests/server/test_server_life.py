@@ -53,7 +53,7 @@ def test_development_certificate_is_not_trusted_by_default(server: Server) -> No
 
 
 def test_connection_string_works_in_sdks(server: Server) -> None:
-    """It has the development key and the port."""
+    """The string has the development key and the port."""
     assert server.connection_string == (
         f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName=RootManageSharedAccessKey;"
         "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true"

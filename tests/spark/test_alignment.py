@@ -24,7 +24,7 @@ UDFS = [partition_id_udf, pytest.param(partition_id_arrow_udf, marks=since_4_1)]
 @pytest.mark.parametrize("udf", UDFS)
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_udfs_call_the_same_hash(spark: SparkSession, kind: str, udf: Callable[..., Any], partitions: int) -> None:
-    """They agree with the expression and with Python for each key; a null key has no partition."""
+    """The UDFs agree with the expression and with Python for each key; a null key has no partition."""
     keys = [None if number % 11 == 0 else f"ключ-{number}" * (number % 5) for number in range(500)]
     rows = [(key,) for key in keys]
     frame = spark.createDataFrame(rows, "k string").select(sf.col("k").cast(kind).alias("k"))

@@ -60,7 +60,7 @@ def test_properties_are_read_as_they_were_sent(broker: Broker) -> None:
 
 
 def test_properties_can_be_read_as_json(broker: Broker) -> None:
-    """As JSON they keep their types."""
+    """Properties read as JSON keep their types."""
     with oxbus.ServiceBusClient(broker.namespace) as client, client.get_queue_sender("in") as sender:
         properties: Any = {"text": "1", "whole": 1, "truth": True, "real": 1.5, "nothing": None}
         sender.send_messages(oxbus.ServiceBusMessage("x", application_properties=properties))
@@ -100,8 +100,8 @@ def test_range_follows_the_options(broker: Broker) -> None:
     """From a number, to a number, in some partitions; from and to a time."""
     broker.fill("in", range(ROWS))
     messages = broker.messages("in")
-    place = messages[len(messages) // 2]
-    partition, number = place["partition_id"], place["sequence_number"]
+    middle = messages[len(messages) // 2]
+    partition, number = middle["partition_id"], middle["sequence_number"]
     others = [it for it in messages if it["partition_id"] != partition]
     same = [it for it in messages if it["partition_id"] == partition]
 
@@ -111,7 +111,7 @@ def test_range_follows_the_options(broker: Broker) -> None:
     assert numbers(browse(ending)) == numbers([it for it in same if it["sequence_number"] < number])
     assert browse(broker.options("in", startingOffsets="latest")) == []
 
-    moment = place["enqueued_time_utc"]
+    moment = middle["enqueued_time_utc"]
     wanted = [it for it in messages if it["enqueued_time_utc"] >= moment]
     assert numbers(browse(broker.options("in", startingTimestamp=moment.isoformat()))) == numbers(wanted)
     wanted = [it for it in messages if it["enqueued_time_utc"] < moment]

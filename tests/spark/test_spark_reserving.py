@@ -148,7 +148,7 @@ def test_older_run_is_fenced(broker: Broker, start: Any) -> None:
 
 
 def test_two_consumers_share_the_messages(broker: Broker, start: Any) -> None:
-    """They compete: each message goes to one of them."""
+    """Consumers compete: each message goes to one of them."""
     broker.fill("in", range(ROWS))
     one, two = start(consumer="one"), start(consumer="two")
     batches = []
@@ -222,7 +222,7 @@ def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
 
 
 def test_progress_shows_the_remaining_messages(broker: Broker, start: Any) -> None:
-    """It is the latest offset, which Spark shows unchanged."""
+    """The latest offset, which Spark shows unchanged, has the numbers of active and reserved messages."""
     broker.fill("in", range(ROWS))
     query = start()
     assert query.reader.reportLatestOffset() is None

@@ -73,7 +73,7 @@ def test_continuous_trigger_follows_the_queue(spark: SparkSession, broker: Broke
 
 
 def test_browsing_stream_does_not_change_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """It reads every message once over all its runs."""
+    """The stream reads every message once over all its runs."""
     browsing = {"receiveMode": "peek", "consumer": None, "maxMessagesPerTrigger": 200}
     options = {name: value for name, value in browsing.items() if value is not None}
     for end in (ROWS, ROWS + 30):

@@ -202,7 +202,7 @@ class Bus:
         """The runtime properties of a queue."""
         return self.admin.get_queue_runtime_properties(queue_name)
 
-    def picture(self, queue_name: str = "q") -> dict[str, Any]:
+    def observed_state(self, queue_name: str = "q") -> dict[str, Any]:
         """Everything a client can observe of an idle queue."""
         runtime = self.runtime(queue_name)
         return {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Range = tuple[int, int]
 SETTLEMENTS = {"complete", "abandon", "defer", "dead_letter"}
-HAND_OUTS = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
+DELIVERIES = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
 """For each call: the message's state before it, the increase of its count, its state after it."""
 
 GONE = {"absent", "gone", "taken"}
@@ -100,7 +100,7 @@ class Checker:
     in_flight: dict[str, Record] = field(default_factory=dict)
     takes_in_doubt: int = 0
 
-    def blame(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Record a broken promise."""
         self.violations.append(text)
 
@@ -121,21 +121,21 @@ class Checker:
         if call["verb"] == "send":
             for uid in call["uids"]:
                 self.messages[uid].done = at
-        if call["verb"] in HAND_OUTS:
+        if call["verb"] in DELIVERIES:
             self.deliver(call, record["messages"])
 
     def identify(self, view: Mapping[str, Any]) -> Message | None:
         """Return the message that a view shows, after checking its identity and its content."""
         message = self.messages.get(view["uid"])
         if message is None:
-            self.blame(f"ghost: {view['uid']} was never sent")
+            self.report(f"ghost: {view['uid']} was never sent")
             return None
         if view["digest"] != expected_digest(view["uid"]) or view["key"] != message.key:
-            self.blame(f"changed: {view['uid']} is not what was sent")
+            self.report(f"changed: {view['uid']} is not what was sent")
         if message.number not in {None, view["number"]}:
-            self.blame(f"number: {view['uid']} had {message.number} and has {view['number']}")
+            self.report(f"number: {view['uid']} had {message.number} and has {view['number']}")
         if self.owners.setdefault(view["number"], view["uid"]) != view["uid"]:
-            self.blame(f"number: {view['number']} is that of {self.owners[view['number']]} and of {view['uid']}")
+            self.report(f"number: {view['number']} is that of {self.owners[view['number']]} and of {view['uid']}")
         message.number = view["number"]
         for other in message.batch:
             self.messages[other].possible.pop("absent", None)
@@ -144,22 +144,22 @@ class Checker:
     def observe(self, message: Message, place: str, count: int, added: int = 0) -> None:
         """A message was observed in a place with a count."""
         if place not in message.possible:
-            self.blame(f"place: seen as {place}: {message.describe()}")
+            self.report(f"place: seen as {place}: {message.describe()}")
         else:
             low, high = message.possible[place]
             if not low + added <= count <= high + added:
-                self.blame(f"count: seen as {place} with count {count}: {message.describe()}")
+                self.report(f"count: seen as {place} with count {count}: {message.describe()}")
 
     def deliver(self, call: Record, views: list[Mapping[str, Any]]) -> None:
         """Messages were delivered."""
         if len(views) > call["limit"]:
-            self.blame(f"limit: {len(views)} messages for a limit of {call['limit']}")
-        source, added, target = HAND_OUTS[call["verb"]]
+            self.report(f"limit: {len(views)} messages for a limit of {call['limit']}")
+        source, added, target = DELIVERIES[call["verb"]]
         last: dict[int, int] = {}
         for view in views:
             partition = view["number"] >> 48
             if call["verb"] != "fetch" and last.get(partition, -1) >= view["number"]:
-                self.blame(f"order: {view['uid']} came after a later one of its partition")
+                self.report(f"order: {view['uid']} came after a later one of its partition")
             last[partition] = view["number"]
             message = self.identify(view)
             if message is not None:
@@ -184,12 +184,12 @@ class Checker:
         for dead, views in ((False, record["messages"]), (True, record["dead_letters"])):
             for view in views:
                 if view["uid"] in seen:
-                    self.blame(f"twice: {view['uid']} is there more than once")
+                    self.report(f"twice: {view['uid']} is there more than once")
                     continue
                 seen.add(view["uid"])
                 place = "dead" if dead else "deferred" if view["deferred"] else "ready"
                 if dead and view["reason"] != REASON:
-                    self.blame(f"changed: {view['uid']} is dead because of {view['reason']!r}")
+                    self.report(f"changed: {view['uid']} is dead because of {view['reason']!r}")
                 message = self.identify(view)
                 if message is not None:
                     self.observe(message, place, view["count"])
@@ -198,11 +198,11 @@ class Checker:
         for uid in self.messages.keys() - seen:
             message = self.messages[uid]
             if not message.possible.keys() & GONE:
-                self.blame(f"lost: not there: {message.describe()}")
+                self.report(f"lost: not there: {message.describe()}")
             perhaps_taken += "taken" in message.possible and not message.possible.keys() & {"absent", "gone"}
             message.possible = {"gone": (0, 0)}
         if perhaps_taken > self.takes_in_doubt:
-            self.blame(f"lost: {perhaps_taken} are not there, and {self.takes_in_doubt} may have been taken")
+            self.report(f"lost: {perhaps_taken} are not there, and {self.takes_in_doubt} may have been taken")
         self.takes_in_doubt = 0
         self.compare_counts(record)
 
@@ -217,7 +217,7 @@ class Checker:
             "locked": 0,
         }
         if record["counts"] != found:
-            self.blame(f"counts: {record['counts']} and there are {found}")
+            self.report(f"counts: {record['counts']} and there are {found}")
 
     def compare_order(self) -> None:
         """In each partition, numbers rise in send order: a send that finished earlier has the lower number."""
@@ -229,14 +229,14 @@ class Checker:
         for number, message in numbered:
             before = latest.setdefault(number >> 48, message)
             if message.done is not None and message.done < before.tried:
-                self.blame(f"order: {message.uid} was sent before {before.uid} and has a higher number")
+                self.report(f"order: {message.uid} was sent before {before.uid} and has a higher number")
             if message.tried >= before.tried:
                 latest[number >> 48] = message
         for message in self.messages.values():
             numbers = [self.messages[uid].number or 0 for uid in message.batch]
             known = [number for number in numbers if number]
             if message.uid == message.batch[0] and known != sorted(known):
-                self.blame(f"order: the batch of {message.uid} has the numbers {numbers}")
+                self.report(f"order: the batch of {message.uid} has the numbers {numbers}")
 
 
 def check(history: Iterable[Record]) -> list[str]:
@@ -250,7 +250,7 @@ def check(history: Iterable[Record]) -> list[str]:
             case "ack":
                 checker.finish_call(at, record)
             case "fail":
-                checker.blame(f"failed: {checker.in_flight.pop(record['id'])} raised {record['error']}")
+                checker.report(f"failed: {checker.in_flight.pop(record['id'])} raised {record['error']}")
             case "end":
                 checker.end(at)
             case "audit":

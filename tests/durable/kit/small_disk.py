@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One process that uses a namespace on a small file system; run as a script in its own mount namespace.
 
-    small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END DEED
+    small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END SETTLEMENT
 
 The script mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`),
 drains it with another process, and prints the result as JSON.
@@ -30,10 +30,10 @@ AGAIN_SECONDS = 30
 """Time within which sends must work again after a drain; never a measure of speed."""
 
 
-def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
+def fill(client: ServiceBusClient, body: bytes, settlement: str) -> int:
     """Send lists, then single messages, until the disk is full; return the number of stored messages."""
     stored = 0
-    counts = [1] if deed == "single" else [max(1, min(100, LIST_BYTES // len(body))), 1]
+    counts = [1] if settlement == "single" else [max(1, min(100, LIST_BYTES // len(body))), 1]
     with client.get_queue_sender("q") as sender:
         for count in counts:
             try:
@@ -45,20 +45,20 @@ def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
     return stored
 
 
-def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]:
+def settle_all(receiver: ServiceBusReceiver, settlement: str) -> tuple[int, list[int]]:
     """Receive and settle until the queue is empty; return the number of completed messages and the deferred numbers."""
     done, deferred, position = 0, [], 0
-    while messages := receiver.receive_messages(max_message_count=1 if deed == "single" else 50, max_wait_time=1):
+    while messages := receiver.receive_messages(max_message_count=1 if settlement == "single" else 50, max_wait_time=1):
         for message in messages:
-            turn = position % 4 if deed == "mixed" else 0
+            turn = position % 4 if settlement == "mixed" else 0
             position += 1
             if turn == 1 and message.delivery_count == 0:
                 receiver.abandon_message(message)
-            elif turn == 2 or deed == "defer":
+            elif turn == 2 or settlement == "defer":
                 assert message.sequence_number is not None
                 receiver.defer_message(message)
                 deferred.append(message.sequence_number)
-            elif turn == 3 or deed == "dead-letter":
+            elif turn == 3 or settlement == "dead-letter":
                 receiver.dead_letter_message(message, reason="why", error_description="because it was asked for")
             else:
                 receiver.complete_message(message)
@@ -66,10 +66,10 @@ def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]
     return done, deferred
 
 
-def drain(client: ServiceBusClient, deed: str) -> int:
+def drain(client: ServiceBusClient, settlement: str) -> int:
     """Settle everything, then complete deferred and dead-lettered messages; return the number of completed messages."""
     with client.get_queue_receiver("q") as receiver:
-        done, deferred = settle_all(receiver, deed)
+        done, deferred = settle_all(receiver, settlement)
         for number in deferred:
             for message in receiver.receive_deferred_messages(number):
                 receiver.complete_message(message)
@@ -102,7 +102,7 @@ def in_child(work: str, *arguments: str) -> Any:
     return json.loads(process.stdout)
 
 
-def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
+def child(work: str, path: str, body_bytes: str, partitions: str, end: str, settlement: str) -> None:
     """Fill or drain, and end as requested."""
     namespace = Namespace(path, partitions=int(partitions) if work == "fill" else None, durability="os")
     client, body = ServiceBusClient(namespace), b"x" * int(body_bytes)
@@ -110,10 +110,10 @@ def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed
     found: dict[str, Any] = {}
     if work == "fill":
         administration.create_queue("q", enable_partitioning=int(partitions) > 1, max_delivery_count=100)
-        found["stored"] = fill(client, body, deed)
+        found["stored"] = fill(client, body, settlement)
     else:
         found["before"] = administration.get_queue_runtime_properties("q").total_message_count
-        found["completed"] = drain(client, deed)
+        found["completed"] = drain(client, settlement)
         found["left"] = administration.get_queue_runtime_properties("q").total_message_count
         found["sends again"] = sends_again(client, body)
     sys.stdout.write(json.dumps(found))
@@ -123,10 +123,10 @@ def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed
     namespace.close()
 
 
-def main(directory: str, mebibytes: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
+def main(directory: str, mebibytes: str, body_bytes: str, partitions: str, end: str, settlement: str) -> None:
     """Mount, fill, drain."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", directory], check=True)
-    arguments = (str(Path(directory) / "bus"), body_bytes, partitions, end, deed)
+    arguments = (str(Path(directory) / "bus"), body_bytes, partitions, end, settlement)
     filled = in_child("fill", *arguments)
     sys.stdout.write(json.dumps(filled | in_child("drain", *arguments)))
 

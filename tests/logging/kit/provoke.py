@@ -80,7 +80,7 @@ def send(client: ServiceBusClient, *messages: ServiceBusMessage, to: str = "orde
 
 
 @provokes("namespace.opened", "namespace.closed", "partition.opened", "snapshot.written")
-def life(_: PrintedLog, path: Path) -> None:
+def open_and_close(_: PrintedLog, path: Path) -> None:
     """Open, write, checkpoint, close."""
     with bus(path) as (namespace, _, client):
         send(client, message())

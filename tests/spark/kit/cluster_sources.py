@@ -75,7 +75,7 @@ class LosingReader(ReservingStreamReader):
 
 
 class LosingSource(Faulty):
-    """It kills an executor."""
+    """A source that kills an executor."""
 
     reader_class = LosingReader
 

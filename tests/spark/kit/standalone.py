@@ -46,9 +46,9 @@ def standalone_cluster(directory: Path, python_path: str) -> Iterator[str]:
         arguments = ["--host", HOSTS[0], "--port", str(port), "--webui-port", str(web)]
         _start(started, directory, python_path, HOSTS[0], f"{_PACKAGE}.master.Master", *arguments)
         for host in HOSTS:
-            place = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(directory / host)]
-            place += ["--webui-port", "0", master]
-            _start(started, directory, python_path, host, f"{_PACKAGE}.worker.Worker", *place)
+            options = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(directory / host)]
+            options += ["--webui-port", "0", master]
+            _start(started, directory, python_path, host, f"{_PACKAGE}.worker.Worker", *options)
         _wait_for_workers(web)
         yield master
 

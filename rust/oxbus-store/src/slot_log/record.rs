@@ -30,7 +30,7 @@ use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Flag in the length of a header: the bytes are on disk.
 const ON_DISK: u32 = 1 << 31;
-/// Flag in the length of a header: [`record_memory`](crate::record_memory) counts the allocation.
+/// Flag in the length of a header: [`record_memory`](crate::record_memory()) counts the allocation.
 const COUNTED: u32 = 1 << 30;
 /// The flags in the length of a header.
 const FLAGS: u32 = ON_DISK | COUNTED;
