@@ -54,7 +54,7 @@ fn conversation() -> Bytes {
 }
 
 #[test]
-fn conversation_runs_to_its_end() {
+fn a_conversation_ends_without_an_error() {
     let (events, output, is_finished) = run([conversation()], EngineSettings::default());
     assert!(is_finished);
     let told = events.join("\n");
@@ -65,7 +65,7 @@ fn conversation_runs_to_its_end() {
         "Attach",
         "IncomingDelivery",
         "Credit",
-        "Settle",
+        "Disposition",
         "Detach",
         "End",
         "Close",

@@ -338,7 +338,7 @@ fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut kept = PropertiesBuilder::default();
     for (name, value) in properties.entries() {
         if name != DEAD_LETTER_REASON && name != DEAD_LETTER_DESCRIPTION {
-            kept.push_raw(name, value);
+            kept.push_stored(name, value);
         }
     }
     fields.application_properties = Some(kept.properties());
