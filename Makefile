@@ -29,7 +29,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SEED ?=
 # Steps that `make sim` takes beside the reference model.
 STEPS ?= 10000000
-# The one run that `make sim` makes again, as a failure tells it; empty means all.
+# The one run that `make sim` repeats, as printed by a failure; empty means all.
 RUN ?=
 # Inputs that `make explore` tries for each property in Rust.
 CASES ?= 10000
@@ -62,7 +62,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export UV_PROJECT_ENVIRONMENT := $(VIRTUAL_ENV)
 unexport PYTHONHOME
 unexport PYTHONPATH
-# Compiling PySpark and pandas anew in every process takes longer than most tests.
+# Compiling PySpark and pandas again in every process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all
@@ -111,7 +111,7 @@ test: setup dev wheel ## Run every Rust and Python test, those with Spark includ
 
 # Versions of PySpark beside the one of uv.lock that the source works with; each has its requirements/spark-VERSION.txt.
 SPARK_VERSIONS ?= 4.0 4.1
-# What they leave out: the examples and the demo need its data; a cluster of their own would show nothing new.
+# Left out: the examples and the demo need its data; a cluster of their own would show nothing new.
 SPARK_VERSIONS_SKIP := tests/spark/test_spark_examples.py tests/spark/test_demo_encoding.py tests/spark/matrix/test_matrix_cluster.py
 
 build/spark-%/.ready: requirements/spark-%.txt $(READY_UV)
@@ -159,7 +159,7 @@ wheel: $(READY_DEMO) ## Build one wheel for CPython 3.11 and later into dist/
 
 # Counting takes twice the time of a build, then a minute of work and one more build.
 .PHONY: profile
-profile: setup ## Find out anew where release builds spend their time; needs llvm-profdata
+profile: setup ## Record again where release builds spend their time; needs llvm-profdata
 	@.ci/llvm-profdata --version >/dev/null
 	@rm -rf build/profile && mkdir -p build/profile profile
 	RUSTFLAGS="$(RUSTFLAGS) -Cprofile-generate=$(CURDIR)/build/profile" \
@@ -219,7 +219,7 @@ audit: $(READY_DEV) ## Look for known weaknesses and unwanted licences in what w
 	cargo deny check
 
 .PHONY: lock
-lock: $(READY_UV) ## Write uv.lock and requirements/*.txt anew
+lock: $(READY_UV) ## Rewrite uv.lock and requirements/*.txt
 	$(BIN)/uv lock
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 \
 		--custom-compile-command "make lock" requirements/uv.in --output-file requirements/uv.txt

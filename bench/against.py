@@ -27,7 +27,7 @@ def newest_like(run: Run) -> Run | None:
 
 
 def machine_of(run: Run) -> tuple[object, ...]:
-    """What two runs have to share for their rates to be compared at all."""
+    """Properties that two runs must share for their rates to be comparable."""
     memory_kib = int(str(run.machine["memory"] or "0").split()[0])
     return run.machine["processor"], run.machine["cores"], round(memory_kib / 2**20)
 

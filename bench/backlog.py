@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PEERS_BACKLOG_MAX = 1_000_000
 """Filling a peer one by one takes longer than ours by columns."""
 BYTES_PER_MESSAGE = 250
-"""What a waiting message may take of the memory that is free; a larger backlog is left out."""
+"""Share of the free memory that a waiting message may take; a larger backlog is left out."""
 SAMPLE = 50_000
 STEP = 1_000
 BODY_BYTES = 100

@@ -37,7 +37,7 @@ def read_message(message: ServiceBusReceivedMessage, size: int) -> bytes:
 
 
 def read_taken(taken: tuple[int, Message], size: int) -> bytes:
-    """What the hand-written queue gives: a token, and an object that has the body."""
+    """A delivery of the hand-written queue: a token, and an object that has the body."""
     body = taken[1].body
     if len(body) != size or body[-1] != _END:
         _refuse(body, size)
@@ -45,7 +45,7 @@ def read_taken(taken: tuple[int, Message], size: int) -> bytes:
 
 
 def read_tuple(message: tuple[int, int, bytes], size: int) -> bytes:
-    """What the ceiling gives; it has copied the body out."""
+    """A delivery of the ceiling, which has copied the body out."""
     body = message[2]
     if len(body) != size or body[-1] != _END:
         _refuse(body, size)
@@ -53,7 +53,7 @@ def read_tuple(message: tuple[int, int, bytes], size: int) -> bytes:
 
 
 def read_bytes(body: bytes, size: int) -> bytes:
-    """What a peer gives, once its client has made bytes of it."""
+    """A delivery of a peer, after its client made bytes of it."""
     if len(body) != size or body[-1] != _END:
         _refuse(body, size)
     return body

@@ -35,12 +35,12 @@ def _built(package: str) -> Path:
 
 def command(package: str, options: Options) -> list[str]:
     """How to start the client of a package, which is built first."""
-    told = {"seconds": RUN_SECONDS_MAX, **options}
-    return [str(_built(package)), *(f"-{name}={value}" for name, value in told.items())]
+    flags = {"seconds": RUN_SECONDS_MAX, **options}
+    return [str(_built(package)), *(f"-{name}={value}" for name, value in flags.items())]
 
 
 def run(package: str, options: Options) -> dict[str, Any]:
-    """What the client found, which has checked its own answers, and the processor time it took in `client_cpu_s`."""
+    """Results of the client, which checks its own answers, with its processor time in `client_cpu_s`."""
     arguments = command(package, options)
     before = children_seconds()
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ def server_seconds(pid: int) -> float:
 
 
 def server_bytes(pid: int) -> int:
-    """What a process has in memory."""
+    """Memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

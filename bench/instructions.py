@@ -5,7 +5,7 @@ Counts are the same on a busy machine and a quiet one, so that CI can refuse a c
 valgrind counts; what a case takes is the difference of two runs, so that starting and ending are left out.
 
     python bench/instructions.py             compare; a case that takes over 5 % more fails
-    python bench/instructions.py --update    write the baseline anew, after a change that is meant
+    python bench/instructions.py --update    rewrite the baseline, after an intended change
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BUILD = ("cargo", "bench", "-p", "oxbus-bench", "--bench", "instructions")
 def main() -> int:
     """Compare or update; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--update", action="store_true", help="write the baseline anew")
+    parser.add_argument("--update", action="store_true", help="rewrite the baseline")
     update = parser.parse_args().update
     try:
         counter = valgrind()
@@ -95,11 +95,11 @@ def _compare(baseline: dict[str, object], compiler: str, counts: dict[str, int])
             worse.append(name)
         print(f"{name:24} {count:>9,} {change:+7.1%}{note}")
     if worse and baseline["compiler"] != compiler:
-        print(f"not compared: the baseline is of {baseline['compiler']}, this is {compiler}; --update writes it anew")
+        print(f"not compared: the baseline is of {baseline['compiler']}, this is {compiler}; --update rewrites it")
         return 0
     if worse:
         print(f"longer than the baseline by more than {BAND:.0%}, or new: {', '.join(worse)}")
-        print("shorten the path, or write the baseline anew with --update and say in the commit why")
+        print("shorten the path, or rewrite the baseline with --update and say in the commit why")
     return 1 if worse else 0
 
 

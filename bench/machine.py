@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a result needs to be read later: the commit and the kind of machine."""
+"""The context that a result needs later: the commit and the kind of machine."""
 
 from __future__ import annotations
 

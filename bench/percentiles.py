@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a result keeps of many latencies, in microseconds."""
+"""The percentiles of latencies that a result keeps, in microseconds."""
 
 from __future__ import annotations
 

@@ -33,16 +33,16 @@ class Point:
     """Where a case stands in a sweep; all cases of one axis take turns within each round."""
 
     axis: str
-    """What is varied: threads, batch, body."""
+    """The parameter that varies: threads, batch, body."""
     at: int
     """Its value here."""
     line: str
-    """What stays the same along a line of the plot beside the contender: `single`, `batch_100`."""
+    """The parameter that is constant along a line of the plot, beside the contender: `single`, `batch_100`."""
 
 
 @dataclass
 class Row:
-    """What one contender of a case did, round by round."""
+    """Rates of one contender of a case, round by round."""
 
     suite: str
     case: str

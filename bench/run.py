@@ -11,7 +11,7 @@
 The contenders of one case take turns within each round, so a busy machine slows all of them.
 Figures are medians over the rounds; ratios are medians of the ratios within a round.
 Servers that are not installed are fetched into bench/.cache, started on free loopback ports and stopped by their pid.
-What cannot run here is listed with the reason.
+Cases that cannot run here are listed with the reason.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _short(value: float) -> str:
 
 
 def plan_of(options: argparse.Namespace, suites: Sequence[Suite]) -> Plan:
-    """What the options ask for: a word that names a part means that part, any other one a part of the ids."""
+    """The selected cases: a word that names a part selects that part, any other word matches within ids."""
     parts = {part for suite in suites for part in suite.parts}
     words = options.case or []
     return Plan(

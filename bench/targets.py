@@ -47,13 +47,13 @@ class Target:
     wanted: float
     peer: str | None = None
     peer_case: str | None = None
-    """What the peer is measured at; None: the same case."""
+    """The case of the peer; None: the same case."""
     difference: bool = False
     """Whether what the peer has is taken away, instead of being what the figure is a ratio to."""
     worst_of: tuple[str, ...] = ("",)
-    """What stands for `{}` in the names of both cases; the worst ratio counts."""
+    """Replacements for `{}` in the names of both cases; the worst ratio counts."""
     moonshot: float | None = None
-    """What is wanted once `wanted` is met."""
+    """The next goal once `wanted` is met."""
     at_least: bool = True
     metric: str = RATE
     contender: str = OURS

@@ -47,7 +47,7 @@ AMQP_TARGETS = (
         ),
     ),
 )
-"""What the server is judged by, beside other brokers that speak AMQP 1.0."""
+"""Targets of the server beside other brokers that speak AMQP 1.0."""
 
 NETWORK_SINGLE, NETWORK_BATCH = "network_cycle/1KiB/single", "network_cycle/1KiB/batch_100"
 _PROCESSOR = "AMQP, processor of client and server for a single cycle, 1 KiB, µs"
@@ -56,4 +56,4 @@ NETWORK_TARGETS = (
     over(REDIS, NETWORK_BATCH, "AMQP, cycle by 100, 1 KiB / Redis", 2.0),
     alone_at_most(NETWORK_SINGLE, _PROCESSOR, 40, "processor_us_per_message"),
 )
-"""What the server is judged by, beside work queues that speak protocols of their own."""
+"""Targets of the server beside work queues that speak other protocols."""

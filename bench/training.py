@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a release build is optimised for: each hot path of the engine for a moment.
+"""The workload that release builds are optimised for: each hot path of the engine for a moment.
 
 `make profile` runs it on a build that counts; nothing here is measured.
 """
@@ -108,7 +108,7 @@ def by_threads_and_synced() -> None:
 
 
 def after_a_kill() -> None:
-    """Journals that nobody closed."""
+    """Journals that were not closed."""
     with tempfile.TemporaryDirectory() as directory:
         reopen(Path(directory), 200_000, 100)
         reopen(Path(directory), 50_000, 1024)

@@ -20,7 +20,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Found:
-    """What one round found of a contender of a case."""
+    """The result of one round of a contender of a case."""
 
     case: str
     contender: str

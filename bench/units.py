@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one queue and one session cost, in memory and in time, as their number grows.
+"""Cost of one queue and one session, in memory and in time, as their number grows.
 
 Each measurement has a process of its own:
 

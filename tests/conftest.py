@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of every test that talks to a broker.
+"""Fixtures for every test that uses a broker.
 
 Axes
-- `transport`: where messages live and how they get there: in this process, in memory or in a directory that is
-  acknowledged from the operating system; over AMQP, by the SDK of Azure, from a server whose namespace is in memory.
-  Only the tests that open a namespace by these fixtures run more than once; kit/amqp_transport.py says which over AMQP.
+- `transport`: the message store and the way to it: in this process, in memory or in a directory with durability `os`;
+  over AMQP, with the Azure SDK and a server whose namespace is in memory.
+  Only tests that open a namespace by these fixtures run more than once; kit/amqp_transport.py selects those over AMQP.
 - `partitioned`: whether `queue_name` and `make_queue` create partitioned queues.
-  Only the tests that use one of these two fixtures run twice.
+  Only tests that use one of these two fixtures run twice.
 
-The clock stands still until a test moves it, so `max_wait_time=0` shows a settled state and no test measures time.
-It stands in a time to come: the SDK of Azure has the machine's clock, and so never thinks that a lock has ended.
+The clock does not run until a test moves it, so `max_wait_time=0` shows a settled state and no test measures time.
+It starts in the future: the Azure SDK uses the system clock, so it never considers a lock expired.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ if TYPE_CHECKING:
     from azure_sdk import AzureSdk
     from oxbus import ServiceBusReceivedMessage, ServiceBusSender
 
-# What several directories share stands in one without a conftest, so that mypy finds it by its short name.
+# Code that several directories share is in one without a conftest, so that mypy finds it by its short name.
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
 
 import amqp_transport
 
-# No test asserts how long something took, hypothesis included, and none fails because the machine is slow.
+# No test asserts a duration, hypothesis included, so a slow machine fails none.
 settings.register_profile("oxbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", settings.get_profile("oxbus"), max_examples=2000)
 settings.load_profile("oxbus")
 
 START = datetime(2100, 3, 1, 12, 0, 0, tzinfo=UTC)
 LIVENESS_SECONDS = 60
-"""How long a test waits before it calls something stuck; never a measure of speed."""
+"""How long a test waits before it considers something stuck; not a measure of speed."""
 
 EMPTY_RECEIVES = 3
-"""How many empty receives in a row count as an empty queue, since one may come back short."""
+"""How many empty receives in a row mean an empty queue, since a receive may return fewer messages than exist."""
 
 
 MEMORY_DISK = "/dev/shm"  # noqa: S108 (pytest makes the directory there, with a name of its own)
-"""Where temporary directories go when the machine has it: what a store does does not depend on the disk's speed."""
+"""Where temporary directories are, if it exists: store tests do not depend on the disk's speed."""
 
 
 def pytest_configure() -> None:
-    """Put the directories of `tmp_path` into memory, unless somebody chose a place."""
+    """Put the directories of `tmp_path` into memory, unless `PYTEST_DEBUG_TEMPROOT` is set."""
     if os.access(MEMORY_DISK, os.W_OK):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_DISK)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take what is said of transports."""
+    """Add the option for transports."""
     parser.addoption(
         amqp_transport.LEFT_OUT_OPTION,
         action="store_true",
-        help="run over AMQP the contract tests that are left out there; the run fails when one of the list does not",
+        help="run the contract tests that are excluded over AMQP; the run fails if one of them passes",
     )
 
 
@@ -78,23 +78,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--left-out`, run nothing else."""
+    """With `--left-out`, run only excluded tests."""
     if config.getoption(amqp_transport.LEFT_OUT_OPTION):
         amqp_transport.try_left_out(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With `--left-out`, fail for tests that run over AMQP after all."""
+    """With `--left-out`, fail for excluded tests that pass over AMQP."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if session.config.getoption(amqp_transport.LEFT_OUT_OPTION) and reporter is not None:
-        for place in amqp_transport.may_come_back(reporter.stats):
-            reporter.write_line(f"runs over AMQP, take it from the list: {place}")
+        for place in amqp_transport.unexpected_passes(reporter.stats):
+            reporter.write_line(f"passes over AMQP, remove it from the list: {place}")
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Give each test to whichever process is free, but those with Spark, first of all, to one: its start takes long."""
+    """Give each test to a free process, but all Spark tests first and to one process, since Spark starts slowly."""
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 -- there only when tests run in several processes
 
     class SparkTogether(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
@@ -105,7 +105,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 class BackgroundCall:
-    """One call running in a daemon thread, so that a stuck call fails a test instead of stopping the run."""
+    """A call in a daemon thread, so that a stuck call fails a test and does not block the run."""
 
     def __init__(self, function: Callable[..., Any], *args: Any, **options: Any) -> None:
         self._value: Any = None
@@ -121,7 +121,7 @@ class BackgroundCall:
 
     @property
     def running(self) -> bool:
-        """Whether the call has not come back yet."""
+        """Whether the call is still running."""
         return self._thread.is_alive()
 
     def result(self, timeout: float = LIVENESS_SECONDS) -> Any:
@@ -136,30 +136,30 @@ class BackgroundCall:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that stands at 2100-03-01 12:00:00 UTC until a test moves it."""
+    """A clock that shows 2100-03-01 12:00:00 UTC until a test moves it."""
     return ManualClock(START)
 
 
 @pytest.fixture
 def transport(request: pytest.FixtureRequest) -> str:
-    """Where messages live, and how they get there."""
+    """The message store, and the way to it."""
     return str(request.param)
 
 
 @pytest.fixture
 def store(transport: str) -> str:
-    """Where messages live: `memory`, or `durable` in a directory."""
+    """The message store: `memory`, or `durable` in a directory."""
     return "memory" if transport == "amqp" else transport
 
 
 @pytest.fixture
 def open_namespace(store: str, tmp_path: Path) -> Iterator[Callable[..., Namespace]]:
-    """Open namespaces on the store under test, each in a directory of its own; they close when the test ends."""
+    """Open namespaces on the store under test, each in its own directory; they close when the test ends."""
     opened: list[Namespace] = []
 
     def open_one(**options: Any) -> Namespace:
         if store == "durable":
-            # Syncing is for tests/durable: these look at what messages do, not at what a loss of power leaves.
+            # Only tests/durable need syncing: these tests do not simulate a loss of power.
             options = {"path": tmp_path / f"bus-{len(opened)}", "durability": "os"} | options
         opened.append(Namespace(**options))
         return opened[-1]
@@ -177,7 +177,7 @@ def namespace(open_namespace: Callable[..., Namespace], clock: ManualClock) -> N
 
 @pytest.fixture
 def azure(namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureSdk]:
-    """The SDK of Azure, connected to a server of `namespace`."""
+    """The Azure SDK, connected to a server of `namespace`."""
     from azure_sdk import AzureSdk  # noqa: PLC0415 -- not where older versions of Spark are tried
 
     with AzureSdk(namespace, tmp_path / "issuer.pem", monkeypatch) as sdk:
@@ -210,7 +210,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a queue, partitioned or not as the axis says, and return its name."""
+    """Create a queue, partitioned as the axis says, and return its name."""
 
     def make(name: str = "orders", **options: Any) -> str:
         admin.create_queue(name, enable_partitioning=partitioned, **options)
@@ -221,20 +221,20 @@ def make_queue(admin: ServiceBusAdministrationClient, partitioned: bool) -> Call
 
 @pytest.fixture
 def queue_name(make_queue: Callable[..., str]) -> str:
-    """A queue with default options, partitioned or not as the axis says."""
+    """A queue with default options, partitioned as the axis says."""
     return make_queue()
 
 
 @pytest.fixture
 def partitioned_queue(admin: ServiceBusAdministrationClient) -> str:
-    """A partitioned queue with default options, for rules that speak of partitions only."""
+    """A partitioned queue with default options, for rules about partitioned queues only."""
     admin.create_queue("spread", enable_partitioning=True)
     return "spread"
 
 
 @pytest.fixture
 def plain_queue(admin: ServiceBusAdministrationClient) -> str:
-    """A queue that is not partitioned, for rules that speak of one partition only."""
+    """A queue that is not partitioned, for rules about plain queues only."""
     admin.create_queue("single", enable_partitioning=False)
     return "single"
 
@@ -255,10 +255,10 @@ def receiver(client: ServiceBusClient, queue_name: str) -> Iterator[ServiceBusRe
 
 @pytest.fixture
 def drain() -> Callable[..., list[ServiceBusReceivedMessage]]:
-    """Receive until nothing more comes.
+    """Receive until no message is left.
 
-    One receive may return fewer messages than asked although more exist (B-135), so this asks again until
-    several in a row come back empty.
+    One receive may return fewer messages than requested although more exist (B-135), so this receives until
+    several in a row are empty.
     """
 
     def drain(receiver: ServiceBusReceiver, max_message_count: int = 100) -> list[ServiceBusReceivedMessage]:
@@ -291,7 +291,7 @@ def receive_one() -> Callable[..., ServiceBusReceivedMessage]:
 
 @pytest.fixture
 def peek_all() -> Callable[..., list[ServiceBusReceivedMessage]]:
-    """Browse a queue or sub-queue from its start to its end, with a receiver of its own."""
+    """Peek at a queue or sub-queue from start to end, with a new receiver."""
 
     def peek_all(client: ServiceBusClient, queue_name: str, **options: Any) -> list[ServiceBusReceivedMessage]:
         messages: list[ServiceBusReceivedMessage] = []
@@ -305,13 +305,13 @@ def peek_all() -> Callable[..., list[ServiceBusReceivedMessage]]:
 
 @pytest.fixture
 def in_background() -> Callable[..., BackgroundCall]:
-    """Run a call in a thread; `.result()` waits for it and fails the test when it is stuck."""
+    """Run a call in a thread; `.result()` waits for it and fails the test if it is stuck."""
     return BackgroundCall
 
 
 @pytest.fixture
 def key_in() -> Callable[..., str]:
-    """Find a partition key that lives in the given one of 16 partitions."""
+    """Find a partition key of the given one of 16 partitions."""
 
     def key_in(partition_id: int, partitions: int = 16) -> str:
         candidates = (f"key-{number}" for number in range(100_000))
@@ -322,9 +322,9 @@ def key_in() -> Callable[..., str]:
 
 @pytest.fixture
 def with_two_keys() -> Callable[..., object]:
-    """Hand a message whose session id and partition key differ to a call.
+    """Call a function with a message whose session id and partition key differ.
 
-    The rule wants it refused at the latest when it is sent (B-064); setting the second key may refuse it earlier.
+    It is refused at the latest when it is sent (B-064); setting the second key may fail earlier.
     """
 
     def with_two_keys(call: Callable[[ServiceBusMessage], object]) -> object:
@@ -346,7 +346,7 @@ def snapshot(
     admin: ServiceBusAdministrationClient,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> Callable[[str], object]:
-    """Everything an outsider can see of a queue, to show that a refused call changed nothing."""
+    """Everything a client can see of a queue, to show that a refused call changed nothing."""
 
     def snapshot(queue_name: str) -> object:
         counts = admin.get_queue_runtime_properties(queue_name)

@@ -29,7 +29,7 @@ START_SECONDS = 60
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where clients connect, and as whom; `address` is where they send and receive."""
+    """Where clients connect, and with which key; `address` is where they send and receive."""
 
     port: int
     user: str
@@ -79,9 +79,9 @@ class Oxbus(Broker):
         line = self._process.stdout.readline()
         if not line:
             raise UnavailableError(f"`oxbus serve` ended with {self._process.wait()}")
-        told = json.loads(line)
-        self.connection_string, self.pid = told["connection_string"], self._process.pid
-        self.endpoint = Endpoint(told["amqp_port"], "RootManageSharedAccessKey", "SAS_KEY_VALUE")
+        ready = json.loads(line)
+        self.connection_string, self.pid = ready["connection_string"], self._process.pid
+        self.endpoint = Endpoint(ready["amqp_port"], "RootManageSharedAccessKey", "SAS_KEY_VALUE")
 
     def left(self) -> int:
         """How many messages it has, held ones included."""

@@ -19,7 +19,7 @@ PACKAGE = "amqp/client"
 
 
 def options_for(endpoint: Endpoint) -> go_client.Options:
-    """What a client of AMQP has to be told of a broker."""
+    """What an AMQP client must know about a broker."""
     return {
         "address": f"amqp://{LOOPBACK}:{endpoint.port}",
         "user": endpoint.user,
@@ -29,7 +29,7 @@ def options_for(endpoint: Endpoint) -> go_client.Options:
 
 
 def run(endpoint: Endpoint, mode: str, **options: object) -> dict[str, Any]:
-    """What the client found in a mode."""
+    """The client's results in a mode."""
     return go_client.run(PACKAGE, {"mode": mode, **options_for(endpoint), **options})
 
 

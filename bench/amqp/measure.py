@@ -61,7 +61,7 @@ def can_confirm(broker: Broker) -> bool:
 
 
 def one_round(kind: type[Broker], place: Path, level: Level, group: Group, plan: Plan) -> Iterator[Found]:
-    """What each case found; the version goes to the group."""
+    """Results of each case; the version goes to the group."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         broker = kind(Path(folder), level)
         group.versions[kind.name] = broker.version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients in Python, each a program of its own, so that its processor time can be told from the server's.
+"""Clients in Python, each a program of its own, so that its processor time is measured apart from the server's.
 
     python bench/amqp/python_clients.py proton '{"port": 5672, ...}' 10000
 
@@ -22,7 +22,7 @@ FILLER = b"0123456789abcdef" * 63
 
 
 def body(number: int) -> bytes:
-    """One of 1 KiB, which tells its number."""
+    """A message of 1 KiB that contains its number."""
     return number.to_bytes(16, "big") + FILLER
 
 
@@ -108,6 +108,6 @@ def azure(endpoint: dict[str, Any], count: int) -> float:
 
 
 if __name__ == "__main__":
-    name, told, number = sys.argv[1:]
-    seconds = {"proton": proton, "azure": azure}[name](json.loads(told), int(number))
+    name, options, number = sys.argv[1:]
+    seconds = {"proton": proton, "azure": azure}[name](json.loads(options), int(number))
     print(json.dumps({"throughput_msg_per_s": int(number) / seconds}))

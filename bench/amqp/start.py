@@ -16,9 +16,9 @@ def one_start() -> dict[str, float]:
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
+        started = json.loads(process.stdout.readline())
         ready = time.perf_counter()
-        connection = http.client.HTTPConnection("127.0.0.1", told["amqp_port"])
+        connection = http.client.HTTPConnection("127.0.0.1", started["amqp_port"])
         connection.request("GET", "/health")
         assert json.loads(connection.getresponse().read()) == {"status": "healthy"}
         answered = time.perf_counter()

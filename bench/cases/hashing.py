@@ -38,7 +38,7 @@ def arrow_keys(count: int) -> pa.Array:
 
 @cache
 def right_answer(count: int) -> list[int]:
-    """What the independent hash says."""
+    """The result of the independent hash."""
     return [xxhash_loop.partition_of(key, PARTITIONS) for key in text_keys(count)]
 
 

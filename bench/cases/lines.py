@@ -29,7 +29,7 @@ class Ends(Protocol):
     """A sender and a receiver for one thread."""
 
     def parts(self, bodies: Sequence[bytes], size: int) -> list[Any]:
-        """What `send` takes, one for each call."""
+        """Arguments of `send`, one for each call."""
 
     def send(self, part: Any) -> None:
         """Send a part."""

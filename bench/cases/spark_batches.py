@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a near-empty micro-batch costs: one message in each batch, from queue to queue and exactly once.
+"""Cost of a near-empty micro-batch: one message in each batch, from queue to queue and exactly once.
 
 Beside it the same stream through a source and a sink in Python that do nothing, so the difference is what the queue
 adds to Spark's own cost. Both run their batches one after the other, as fast as Spark does.
@@ -34,7 +34,7 @@ _FIRST = 8
 
 @dataclass
 class Progress:
-    """What Spark tells of the batches of a stream."""
+    """Spark's progress reports on the batches of a stream."""
 
     batches: list[Any]
     wanted: int

@@ -2,7 +2,7 @@
 """A Spark source and a sink in Python with nothing behind them: rows are made and dropped.
 
 They do what every such source and sink has to: the callbacks on the driver, one Python task for each core, Arrow in and
-out. What a batch or a stream through them costs is Spark's own cost.
+out. A batch or a stream through them costs only Spark's own work.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class NothingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"row": min(self._rows, start["row"] + limit.max_rows)}
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        """What the progress shows."""
+        """Figures of the progress report."""
         return {"row": self._rows}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:

@@ -109,7 +109,7 @@ def _make(rows: int, *, served: bool, filled: bool) -> Place:
             ServiceBusAdministrationClient(namespace).create_queue(queue, enable_partitioning=True)
     if filled:
         _load(Place(directory, path, rows))
-        # Rows are taken over once, by whoever opens the partitions first; not by those that drain them.
+        # Rows are taken over once, by the process that opens the partitions first; not by those that drain them.
         oxbus.Namespace(path, durability="os").close()
     if not served:
         return Place(directory, path, rows)
@@ -235,7 +235,7 @@ def _check_copied(place: Place, rows: int) -> None:
 
 @dataclass(frozen=True)
 class _Path:
-    """What a contender does with the rows, and where."""
+    """How a contender handles the rows, and where."""
 
     name: str
     contender: str

@@ -32,7 +32,7 @@ ROWS = 4096
 CHUNK = 100
 BYTES_PER_ROUND = 20_000_000
 LIST_BYTES_MAX = 250_000
-"""What one list may hold: an atomic list is as large as one message may be."""
+"""Limit of one list: an atomic list is as large as one message may be."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ def batches(plan: Plan = WHOLE) -> list[Case]:
     found = []
     for size in BATCHES:
         found += [_case(line, Point("batch", size, "lists"), "100B", bodies, size) for line in lists()]
-        if size > 1:  # a column of one row is nobody's way to send a message
+        if size > 1:  # no program sends a message as a column of one row
             found += [_case(line, Point("batch", size, "arrow"), "100B", bodies, size) for line in columns()]
     return found
 

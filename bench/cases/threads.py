@@ -177,7 +177,7 @@ def _check_peek(state: Peer, count: int) -> None:
 
 
 def cases(plan: Plan = WHOLE) -> list[Case]:
-    """Single messages, lists of 100, and lists whose bodies nobody reads."""
+    """Single messages, lists of 100, and lists whose bodies are not read."""
     bodies = bodies_of(1024, plan.of(MESSAGES, 400))
     return [
         case

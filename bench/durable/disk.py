@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the disk itself does in a directory: the yardstick of everything that survives power loss.
+"""Speed of the disk itself in a directory: the reference for everything that survives power loss.
 
 A rate is of loops of one write and one `fdatasync`; each loop waits for the disk once.
 """

@@ -4,7 +4,7 @@
 A contender starts each round with an empty directory and a fresh server; opening and warming up are not timed.
 The disk's append rate is measured right before and right after each, because other users of a disk come and go:
 `ratio_to_append` is messages per second over appends per second.
-`flushes_per_message` counts flushes of the whole device, so it is right only while nobody else writes.
+`flushes_per_message` counts flushes of the whole device, so it is right only while no other process writes.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def reopen(directory: Path, messages: int, body_bytes: int = BODY_BYTES) -> Figu
         filler = subprocess.run([sys.executable, "-c", FILLER, str(path), str(messages), str(body_bytes)], check=False)
         expect("the filler was killed", filler.returncode, -9)
         files = [*path.rglob("*.journal"), *path.rglob("*.snapshot")]
-        # Without the zeros of what is set aside for later.
+        # Without the zeros of preallocated space.
         journal_bytes = sum(len(file.read_bytes().rstrip(b"\0")) for file in files)
         cpu_before, began = _cpu_seconds(), time.perf_counter()
         namespace = oxbus.Namespace(str(path))

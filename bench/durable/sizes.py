@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STEP = 2 * BATCH
 """Two senders share whole hundreds."""
 TRIAL_SHARE = 0.1
-"""A trial that takes less of the wanted time tells little, so a longer one follows."""
+"""A trial shorter than this share of the wanted time is too noisy, so a longer one follows."""
 GROWTH = 8
 LEAST_SECONDS = 0.2
 

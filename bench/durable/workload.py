@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every queue has to do: hand each message out once, and forget it once it is acknowledged.
+"""The work of every queue: deliver each message once, and remove it once it is acknowledged.
 
 With one thread, all messages are sent before the first is received.
 With both sides, some threads send while as many receive, and the time ends with the last acknowledgement.
@@ -32,7 +32,7 @@ WARM_UP_LISTS = 16
 
 
 def warm_up(queue: BenchQueue) -> None:
-    """Send and drain what nobody measures."""
+    """Send and drain messages outside the measurement."""
     bodies = bodies_of(100, WARM_UP_LISTS * BATCH)
     queue.attach_receiver()
     queue.send_all(bodies, BATCH)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sends back what it reads, over one connection after another: the limit of the loopback, as nothing is behind it.
-// Its only argument is the port. It ends when it is told to.
+// Its only argument is the port. It ends on a signal.
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

@@ -36,7 +36,7 @@ MOST = 1_000_000
 def one_round(
     kind: type[NetworkQueue], place: Path, shapes: Mapping[str, int], group: Group, plan: Plan
 ) -> Iterator[Found]:
-    """What each case found; the version goes to the group."""
+    """Results of each case; the version goes to the group."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         queue = kind(Path(folder))
         group.versions[kind.name] = queue.version

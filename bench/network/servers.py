@@ -41,7 +41,7 @@ class NetworkQueue(ABC):
     version: str
     pid: int
     options: go_client.Options
-    """What the client has to be told of it."""
+    """What the client must know about it."""
 
     @abstractmethod
     def __init__(self, directory: Path) -> None:
@@ -67,7 +67,7 @@ class OxbusQueue(NetworkQueue):
         self.options = {"mode": "oxbus", **compiled.options_for(self._broker.endpoint)}
 
     def left(self) -> int:
-        """As it tells the SDK."""
+        """The version that the SDK reports."""
         return self._broker.left()
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class OxbusQueue(NetworkQueue):
 
 
 class _Peer(NetworkQueue):
-    """A program that is told where to listen."""
+    """A program that gets its address as an argument."""
 
     mode: ClassVar[str]
 
@@ -89,11 +89,11 @@ class _Peer(NetworkQueue):
 
     @abstractmethod
     def _program(self) -> programs.Program:
-        """What to run."""
+        """The command to run."""
 
     @abstractmethod
     def _arguments(self, port: int) -> list[str]:
-        """How it is told where to listen."""
+        """The arguments that name its address."""
 
     def close(self) -> None:
         """Stop it."""
@@ -116,8 +116,8 @@ class Beanstalkd(_Peer):
         """Jobs in any state."""
         with socket.create_connection((LOOPBACK, self._port)) as connection, connection.makefile("rb") as answer:
             connection.sendall(b"stats\r\nquit\r\n")
-            told = dict(line.decode("ascii").split(": ") for line in answer if b": " in line)
-        return sum(int(told[f"current-jobs-{state}"]) for state in ("ready", "reserved", "delayed", "buried"))
+            statistics = dict(line.decode("ascii").split(": ") for line in answer if b": " in line)
+        return sum(int(statistics[f"current-jobs-{state}"]) for state in ("ready", "reserved", "delayed", "buried"))
 
 
 class Redis(_Peer):

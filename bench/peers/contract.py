@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every queue beside which ours is measured offers, so that one workload runs on all of them.
+"""The interface of every measured queue, so that one workload runs on all of them.
 
 A queue is opened on a directory at a level and is empty at first.
 `send` and `acknowledge` return when what they did has reached the level.
@@ -30,7 +30,7 @@ Connection = TypeVar("Connection")
 
 
 class Level(StrEnum):
-    """What an acknowledged message survives."""
+    """Durability of an acknowledged message."""
 
     FSYNC = "fsync"
     """Power loss: it was synced to the disk."""

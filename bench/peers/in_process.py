@@ -91,7 +91,7 @@ class SimpleQueue(_InProcess):
 
 
 class PeekLock(_InProcess):
-    """What one writes by hand."""
+    """A queue written by hand."""
 
     name = "PeekLock in Python"
 

@@ -4,7 +4,7 @@
 Settings: one environment, one mutex around its single writer, `map_size` of 8 GiB, no readers' table.
 At the level `fsync` each commit is synced, claims too: a commit that is written but not synced could leave the file
 in pieces after a loss of power. At `os` nothing is synced (`sync=False`).
-A hundred messages are one transaction. Opening ends all locks: whoever held one is gone.
+A hundred messages are one transaction. Opening ends all locks: their holders are gone.
 """
 
 from __future__ import annotations

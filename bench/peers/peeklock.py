@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PeekLock queue written by hand in Python.
 
-What one writes when a program needs "take, then acknowledge" and no broker: a deque of ready messages, a table of
+A typical program that needs "take, then acknowledge" and no broker: a deque of ready messages, a table of
 locks, a condition to wait on, one lock duration for the whole queue so that locks expire in the order they were made.
 It keeps references to the bodies, so it never copies one.
 """

@@ -3,7 +3,7 @@
 
 Nothing is installed system-wide. Redis, beanstalkd and RabbitMQ come out of Debian's packages, NATS is built by Go's
 own installer, the archives of Kafka and Artemis are fetched by Maven.
-What cannot be had is an `UnavailableError` with the reason.
+A program that cannot be installed raises an `UnavailableError` with the reason.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class _Connection:
     def _on_confirm(self, frame: Any) -> None:
         if frame.method.NAME != "Basic.Ack":
             raise RuntimeError("the server refused a message")
-        # Of several at once only the last is told; alone they may come in any order.
+        # Several confirms at once name only the last message; single ones may come in any order.
         if frame.method.multiple:
             self._confirmed = max(self._confirmed, frame.method.delivery_tag)
         else:
@@ -63,7 +63,7 @@ class _Connection:
         for body in bodies:
             self._raw.basic_publish("", QUEUE, body, self._properties)
         self._published += len(bodies)
-        # What the blocking publish does for one message; `process_data_events` would not wake up for a confirm.
+        # The blocking publish does the same for one message; `process_data_events` would not wake up for a confirm.
         self._connection._flush_output(lambda: self._confirmed >= self._published)  # noqa: SLF001
 
     def consume(self) -> None:

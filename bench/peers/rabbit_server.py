@@ -82,7 +82,7 @@ class RabbitServer:
 
 
 def until_it_answers(connect: Callable[[], Answer]) -> Answer:
-    """Connect: a node listens some time before it lets anybody in."""
+    """Connect: a node listens some time before it accepts clients."""
     until = time.monotonic() + CONNECT_SECONDS
     while True:
         try:

@@ -22,7 +22,7 @@ STOP_SECONDS = 20
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on at this moment."""
+    """Return a port that is free at this moment."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

@@ -51,7 +51,7 @@ class SqliteQueue(BenchQueue):
         self._writer = _connect(file, "FULL" if level is Level.FSYNC else "NORMAL")
         self._claimer = _connect(file, "NORMAL")
         self._writer.execute(_TABLE)
-        # Opening ends all claims: whoever held one is gone.
+        # Opening ends all claims: their holders are gone.
         self._writer.execute("UPDATE messages SET locked_until = 0 WHERE locked_until > 0")
 
     def attach(self) -> None:
@@ -72,7 +72,7 @@ class SqliteQueue(BenchQueue):
             self._filled.notify_all()
 
     def receive(self, max_count: int, wait_seconds: float) -> list[Delivery]:
-        """Claim the oldest rows that nobody holds."""
+        """Claim the oldest unclaimed rows."""
         until = time.monotonic() + wait_seconds
         with self._filled:
             while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a table or a plot says of the run that it comes from."""
+"""The lines of a table or a plot about the run that it comes from."""
 
 from __future__ import annotations
 

@@ -113,8 +113,8 @@ def latency(run: Run) -> str:
 
 
 def units(run: Run) -> str:
-    """What one queue and one session cost as there are more of them."""
-    figure, axes = style.panels(4, "What one more queue or session costs")
+    """Cost of one queue and one session as their number grows."""
+    figure, axes = style.panels(4, "Cost of one more queue or session")
     figure.set_size_inches(15, 4.4)
     queues = {"queues": "plain queue", "partitioned_queues": "queue of 16 partitions"}
     for number, (kind, name) in enumerate(queues.items()):

@@ -47,7 +47,12 @@ def in_memory(run: Run) -> list[str]:
             ours, by_hand, share = here[OURS], here.get(PEEKLOCK), run.share_of_ceiling(here[OURS])
             beside = f"{_over(ours, by_hand):.2f}" if by_hand else ""
             lines.append([work, short(ours[RATE]), beside, f"{share:.2f}" if share is not None else ""])
-    head = ["Send, receive, read and complete", "messages per second", "over the hand-written queue", "of the ceiling"]
+    head = [
+        "Send, receive, read and complete",
+        "messages per second",
+        "ratio to the hand-written queue",
+        "ratio to the ceiling",
+    ]
     return [*table(head, lines), *_woken(_rows(run, WAKE_UP))]
 
 
@@ -75,9 +80,8 @@ def _woken(here: Mapping[str, Row]) -> list[str]:
     if not {OURS, PEEKLOCK} <= here.keys():
         return []
     ours, by_hand = (
-        f"{here[name]['latency_us_p50']:.3g} / {here[name]['latency_us_p99']:.3g} µs" for name in (OURS, PEEKLOCK)
+        f"{here[name]['latency_us_p50']:.3g} µs (p50) or {here[name]['latency_us_p99']:.3g} µs (p99)"
+        for name in (OURS, PEEKLOCK)
     )
-    return [
-        "",
-        f"A receiver that waits in another thread has the body after {ours} (p50 / p99), by hand after {by_hand}.",
-    ]
+    after = f"{ours} after the send; with the hand-written queue {by_hand}."
+    return ["", f"A receiver that waits in another thread gets the body {after}"]

@@ -120,7 +120,11 @@ def cases(run: Run) -> list[str]:
                     "; ".join(others),
                 ]
             )
-    return [about(run, "core"), "", *table(["Case", "oxbus, per second", "of the ceiling", "beside it"], rows)]
+    return [
+        about(run, "core"),
+        "",
+        *table(["Case", "oxbus, per second", "ratio to the ceiling", "others, per second"], rows),
+    ]
 
 
 def peers_in_memory(run: Run) -> list[str]:
@@ -216,14 +220,14 @@ def _rate_cell(run: Run, case: str, contender: str, beside: str = "") -> str:
 
 
 def about_peers(run: Run, suite: str, part: str, leave_out: Collection[str] = ()) -> list[str]:
-    """Who took part in a part of a run."""
+    """The contenders of a part of a run."""
     versions: dict[str, Any] = run.about[suite][part]["versions"]
-    told = [f"{name} {version}" for name, version in versions.items() if name not in leave_out]
-    return ["Versions: " + ", ".join(told) + "."]
+    shown = [f"{name} {version}" for name, version in versions.items() if name not in leave_out]
+    return ["Versions: " + ", ".join(shown) + "."]
 
 
 def unavailable(run: Run, suite: str, part: str) -> list[str]:
-    """Who could not take part, and why."""
+    """The contenders that could not take part, and why."""
     reasons: dict[str, str] = run.about[suite][part]["unavailable"]
     if not reasons:
         return []

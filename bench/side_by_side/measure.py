@@ -72,7 +72,7 @@ def cases_of(shape: Shape, table: Level) -> dict[str, str]:
 
 
 def label(contender: Contender, table: Level) -> str:
-    """The name of a contender in a table; its level is told where it is not the table's."""
+    """The name of a contender in a table, with its level where that differs from the table's."""
     return contender.queue.name if contender.level is table else str(contender)
 
 

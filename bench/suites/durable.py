@@ -103,11 +103,11 @@ ALONE: dict[str, tuple[Callable[[Path, Plan], Iterator[Found]], int | None]] = {
     },
     "churn/1KiB/20_times": (_churn, 1),
 }
-"""What measures each case, and how many rounds it has at most."""
+"""The measurement of each case, and its maximum number of rounds."""
 
 
 def _alone(plan: Plan) -> Iterator[Group]:
-    """What peers have no part in; only when all contenders run."""
+    """Cases without peers; only when all contenders run."""
     with scratch() as place:
         turns = [
             Turn(OURS, partial(measure, place, plan), rounds_max=rounds_max)

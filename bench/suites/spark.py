@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _batches(plan: Plan) -> Iterator[Group]:
-    """What a batch of one row costs."""
+    """Cost of a batch of one row."""
     batches = plan.of(spark_batches.BATCHES, spark_batches.BATCHES_LEAST)
 
     def one(contender: str, run: Callable[[int], spark_batches.Progress]) -> Iterator[Found]:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Suite:
-    """What `--suite` names."""
+    """The name for `--suite`."""
 
     name: str
     text: str
-    """What it measures."""
+    """The subject of its measurements."""
     rounds: int
     """Its usual number of rounds."""
     parts: Mapping[str, Part]
-    """What `--case` may name: each yields the groups with a case that the plan wants, one after the other."""
+    """The names for `--case`: each yields the groups with a case that the plan selects, one after the other."""
     targets: Sequence[Target]

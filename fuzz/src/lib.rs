@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the targets check: the same functions that `cargo test` runs on seeded inputs.
+//! The checks of the targets: the same functions that `cargo test` runs on seeded inputs.
 
 #[path = "../../rust/oxbus-amqp/tests/support/application.rs"]
 pub mod application;

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests with SDKs of Azure Service Bus: a server over a namespace, and the clients of azure-servicebus.
 
-The SDKs compare times of the broker with their own clock, so here time goes by itself; no test measures it.
-Entities are made in this process, where that is not what a test is about.
+The SDKs compare times of the broker with their own clock, so these tests use the system clock; no test measures time.
+A test creates its entities in this process unless it tests their creation.
 
 The tests with SDKs, and the samples of one, run with the tiers Standard, which `oxbus serve` has, and Premium.
-Those that speak AMQP by themselves have no tier.
+Tests that use AMQP without an SDK have no tier.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 WAIT_SECONDS = 30
-"""How long a receive waits for what must come; never a measure of speed."""
+"""Time that a receive waits for expected messages; never a measure of speed."""
 
 
 SPEAKS_AMQP = ("test_amqp_", "test_golden_frames")
-"""The beginnings of the names of modules without an SDK."""
+"""Name prefixes of the modules without an SDK."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that opens a namespace with each tier, if it is one of an SDK."""
+    """Run each SDK test that opens a namespace with each tier."""
     if "tier" in metafunc.fixturenames:
         has_sdk = not metafunc.module.__name__.startswith(SPEAKS_AMQP)
         metafunc.parametrize("tier", ["standard", "premium"] if has_sdk else [None], ids=str)
@@ -46,11 +46,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def bus(request: pytest.FixtureRequest, tmp_path: Path, tier: str | None) -> Iterator[Namespace]:
-    """A namespace whose time goes by itself: in a directory where the test's entities are partitioned, else in memory.
+    """A namespace with the system clock: in a directory if the test's entities are partitioned, else in memory.
 
-    With a journal the server works on threads, without one in its own task. Each kind of entity has one of them,
+    With a journal the server works on threads, without one in its own task. Each kind of entity covers one of them,
     since the SDK takes a second to open and close a link.
-    A Premium namespace with one partition has no partitioned entities, and one with several no others.
+    A Premium namespace with one partition has no partitioned entities, and one with several has no others.
     """
     is_partitioned = "partitioned" in request.fixturenames and request.getfixturevalue("partitioned")
     options: dict[str, Any] = {"path": tmp_path / "bus", "durability": "os"} if is_partitioned else {}
@@ -62,12 +62,12 @@ def bus(request: pytest.FixtureRequest, tmp_path: Path, tier: str | None) -> Ite
 
 @pytest.fixture
 def spread() -> None:
-    """For a test that makes partitioned entities itself."""
+    """Mark a test that creates partitioned entities itself."""
 
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Where the server of the test writes what clients trust."""
+    """The file to which the server writes the certificate that clients must trust."""
     return tmp_path / "issuer.pem"
 
 
@@ -99,7 +99,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def make_queue(inside: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a queue, partitioned or not as the axis says, and return its name."""
+    """Create a queue, partitioned or not as the fixture `partitioned` says, and return its name."""
 
     def make(name: str = "orders", **options: Any) -> str:
         inside.create_queue(name, enable_partitioning=partitioned, **options)
@@ -116,7 +116,7 @@ def queue(make_queue: Callable[..., str]) -> str:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[SdkClient]:
-    """The unmodified client of azure-servicebus. What fails, fails at once."""
+    """The unmodified client of azure-servicebus, without retries."""
     with SdkClient.from_connection_string(server.connection_string, retry_total=0) as client:
         yield client
 
@@ -133,7 +133,7 @@ def admin(server: Server, certificate: Path) -> Iterator[SdkAdministrationClient
 
 @pytest.fixture
 def send(client: SdkClient) -> Callable[..., None]:
-    """Send each text to a queue as a message of its own with the given properties."""
+    """Send each text to a queue as a separate message with the given properties."""
 
     def send(queue: str, *texts: str, **properties: Any) -> None:
         with client.get_queue_sender(queue) as sender:
@@ -145,7 +145,7 @@ def send(client: SdkClient) -> Callable[..., None]:
 
 @pytest.fixture
 def take() -> Callable[..., list[SdkReceivedMessage]]:
-    """Receive exactly so many messages."""
+    """Receive exactly `count` messages."""
 
     def take(receiver: SdkReceiver, count: int) -> list[SdkReceivedMessage]:
         messages: list[SdkReceivedMessage] = []
@@ -160,5 +160,5 @@ def take() -> Callable[..., list[SdkReceivedMessage]]:
 
 @pytest.fixture
 def entity_options(partitioned: bool) -> dict[str, Any]:
-    """Options of an entity: with partitions, and without."""
+    """Options of an entity, with or without partitions."""
     return {"enable_partitioning": partitioned}

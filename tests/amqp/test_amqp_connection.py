@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of the unmodified SDK: rights, tokens that end, servers that go and come back."""
+"""Connections of the unmodified SDK: rights, expiring tokens and server restarts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "a key for tests, forty letters long ....."
 
 
 def test_a_wrong_key_is_refused(server: Server, queue: str) -> None:
-    """A token that another key signed is no token, and the client reads the answer (B-414, B-415)."""
+    """A token signed with another key is invalid, and the client can read the error (B-414, B-415)."""
     wrong = server.connection_string.replace("SAS_KEY_VALUE", "SAS_KEY_WRONG")
     with (
         pytest.raises(ServiceBusAuthenticationError),
@@ -32,7 +32,7 @@ def test_a_wrong_key_is_refused(server: Server, queue: str) -> None:
 
 
 def test_a_key_to_send_does_not_receive(bus: Namespace, queue: str) -> None:
-    """The right of a link is that of its key; a missing one is refused at attach (B-416)."""
+    """A link has the rights of its key; without the needed right the attach fails (B-416)."""
     rule = AuthorizationRule(key_name="sends", primary_key=KEY, rights=[AccessRights.SEND])
     with serve(bus, rules=[rule]) as served:
         text = f"Endpoint=sb://127.0.0.1:{served.port};SharedAccessKeyName=sends;SharedAccessKey={KEY}"
@@ -44,7 +44,7 @@ def test_a_key_to_send_does_not_receive(bus: Namespace, queue: str) -> None:
 
 
 def test_a_link_ends_with_its_token(server: Server, queue: str) -> None:
-    """When a token is over the links that it allowed are detached (B-417)."""
+    """When a token expires, the links that it authorized are detached (B-417)."""
     endpoint = f"sb://127.0.0.1:{server.port}"
     signed = token(f"{endpoint}/{queue}", seconds=3)
     text = f"Endpoint={endpoint};SharedAccessSignature={signed};UseDevelopmentEmulator=true"
@@ -56,8 +56,8 @@ def test_a_link_ends_with_its_token(server: Server, queue: str) -> None:
         receiver.receive_messages(max_wait_time=60)
 
 
-def test_a_sender_goes_on_with_a_server_that_came_back(bus: Namespace, queue: str) -> None:
-    """A client connects again by itself; what was accepted before is there."""
+def test_a_sender_continues_after_a_server_restart(bus: Namespace, queue: str) -> None:
+    """A client reconnects by itself; messages accepted before are there."""
     with serve(bus) as served:
         port = served.port
         another = SdkClient.from_connection_string(served.connection_string)

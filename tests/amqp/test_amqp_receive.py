@@ -29,7 +29,7 @@ def bodies(messages: list[Any]) -> list[str]:
 def test_complete_removes_a_message(
     client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
-    """A message that is completed is gone; the order is that of the sends."""
+    """A completed message is gone; messages arrive in send order."""
     send(client, queue, "1", "2", "3")
     with client.get_queue_receiver(queue) as receiver:
         got: list[Any] = []
@@ -61,7 +61,7 @@ def test_abandon_charges_a_delivery_and_dead_letters_at_the_maximum(
 
 
 def test_dead_letter_carries_reason_and_description(client: ServiceBusClient, queue: str) -> None:
-    """What the client gives as reason is on the dead letter (B-263); a dead letter is not dead-lettered again."""
+    """The client's reason is on the dead letter (B-263); a dead letter cannot be dead-lettered again."""
     send(client, queue, "bad")
     with client.get_queue_receiver(queue) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
@@ -73,7 +73,7 @@ def test_dead_letter_carries_reason_and_description(client: ServiceBusClient, qu
             receiver.dead_letter_message(message, reason="again")
 
 
-def test_defer_takes_a_message_out_of_the_flow(
+def test_a_deferred_message_is_not_received_again(
     client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
     """A deferred message is not received again (B-276)."""
@@ -90,7 +90,7 @@ def test_defer_takes_a_message_out_of_the_flow(
 def test_receive_and_delete_leaves_nothing_to_settle(
     client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
-    """A message is gone when it is received: such a link says that what comes is settled (B-149)."""
+    """A message is removed when it is received: the link delivers it as settled (B-149)."""
     send(client, queue, "1", "2")
     with client.get_queue_receiver(
         queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, max_wait_time=2
@@ -100,10 +100,10 @@ def test_receive_and_delete_leaves_nothing_to_settle(
     assert inside.get_queue_runtime_properties(queue).total_message_count == 0
 
 
-def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
+def test_prefetched_messages_are_locked_and_released_when_the_receiver_closes(
     client: ServiceBusClient, queue: str
 ) -> None:
-    """Closing a receiver releases what it holds, and nothing is charged (behaviour.md 0.4)."""
+    """Closing a receiver releases its locked messages without counting a delivery (behaviour.md 0.4)."""
     send(client, queue, *(str(number) for number in range(10)))
     with client.get_queue_receiver(queue, prefetch_count=10) as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
@@ -119,7 +119,7 @@ def test_prefetched_messages_are_locked_and_go_back_when_the_receiver_closes(
 
 
 def test_competing_receivers_share_the_messages(client: ServiceBusClient, queue: str) -> None:
-    """Two receivers get every message once between them."""
+    """Each message is delivered to exactly one of two receivers."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(100)])
     got: list[str] = []
@@ -172,7 +172,7 @@ def test_a_lock_that_ended_cannot_be_settled(
 
 
 def test_an_unknown_subscription_is_not_found(client: ServiceBusClient, inside: ServiceBusAdministrationClient) -> None:
-    """A subscription that is missing below a topic that is there is refused at attach (B-419)."""
+    """The attach to a missing subscription of an existing topic fails (B-419)."""
     inside.create_topic("events")
     with pytest.raises(MessagingEntityNotFoundError), client.get_subscription_receiver("events", "missing") as receiver:
         receiver.receive_messages(max_wait_time=1)

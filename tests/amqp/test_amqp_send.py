@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the unmodified SDK sends arrives whole (B-421, B-428, B-429, B-079 … B-084)."""
+"""Messages sent with the unmodified SDK arrive complete (B-421, B-428, B-429, B-079 … B-084)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PROPERTIES: dict[Any, Any] = {"text": "ä", "int": -5, "float": 2.5, "bool": True, "none": None, "uuid": UUID(int=7)}
 
 
-def test_a_message_comes_back_with_everything_it_was_sent_with(client: ServiceBusClient, queue: str) -> None:
-    """Body, properties and application properties of a message are those that were sent."""
+def test_a_message_is_received_with_all_fields_that_were_sent(client: ServiceBusClient, queue: str) -> None:
+    """Body, properties and application properties of a received message equal those sent."""
     sent = ServiceBusMessage(
         b"body",
         application_properties=PROPERTIES,
@@ -62,10 +62,10 @@ def test_a_message_comes_back_with_everything_it_was_sent_with(client: ServiceBu
         ({"data_body": [b"one", b"two"]}, AmqpMessageBodyType.DATA),
     ],
 )
-def test_bodies_of_every_form_come_back(
+def test_bodies_of_every_form_are_received(
     client: ServiceBusClient, queue: str, body: dict[str, Any], kind: AmqpMessageBodyType
 ) -> None:
-    """A value, a sequence and several data sections come back as they were sent."""
+    """A value, a sequence and several data sections are received as they were sent."""
     with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         sender.send_messages(AmqpAnnotatedMessage(**body))
         (got,) = receiver.receive_messages(max_wait_time=10)
@@ -91,8 +91,8 @@ def test_a_batch_is_stored_as_its_messages(client: ServiceBusClient, queue: str,
     assert sorted(int(str(message)) for message in got) == list(range(50))
 
 
-def test_a_large_message_goes_in_several_frames(client: ServiceBusClient, queue: str) -> None:
-    """A message longer than a frame is put together again, in both directions."""
+def test_a_large_message_is_sent_and_received_in_several_frames(client: ServiceBusClient, queue: str) -> None:
+    """A message longer than a frame is reassembled, in both directions."""
     body = bytes(range(256)) * 2_000
     with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         sender.send_messages(ServiceBusMessage(body))
@@ -102,7 +102,7 @@ def test_a_large_message_goes_in_several_frames(client: ServiceBusClient, queue:
 
 
 def test_a_message_over_the_limit_is_refused(client: ServiceBusClient, inside: ServiceBusAdministrationClient) -> None:
-    """What is larger than the entity takes is refused, and the sender goes on (B-425)."""
+    """A message larger than the entity's limit is rejected, and the sender keeps working (B-425)."""
     inside.create_queue("small", max_message_size_in_kilobytes=1)
     with client.get_queue_sender("small") as sender:
         with pytest.raises(MessageSizeExceededError):
@@ -114,7 +114,7 @@ def test_a_message_over_the_limit_is_refused(client: ServiceBusClient, inside: S
 def test_a_scheduled_message_waits_for_its_time(
     client: ServiceBusClient, queue: str, inside: ServiceBusAdministrationClient
 ) -> None:
-    """A message that carries its time is not active before it (B-232)."""
+    """A message with a scheduled time is not active before it (B-232)."""
     due = datetime.now(UTC) + timedelta(hours=1)
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(ServiceBusMessage(b"later", scheduled_enqueue_time_utc=due))
@@ -123,7 +123,7 @@ def test_a_scheduled_message_waits_for_its_time(
 
 
 def test_keys_that_differ_are_refused(client: ServiceBusClient, queue: str) -> None:
-    """A message whose session id and partition key differ is not allowed (B-064, B-439)."""
+    """A message whose session id and partition key differ is rejected (B-064, B-439)."""
     message = AmqpAnnotatedMessage(
         data_body=b"x", properties={"group_id": "one"}, annotations={"x-opt-partition-key": "two"}
     )
@@ -134,10 +134,10 @@ def test_keys_that_differ_are_refused(client: ServiceBusClient, queue: str) -> N
         sender.send_messages(message)
 
 
-def test_a_topic_hands_a_message_to_its_subscriptions(
+def test_a_topic_sends_a_copy_to_its_subscriptions(
     client: ServiceBusClient, inside: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
-    """What is sent to a topic is received from each subscription whose rule selects it."""
+    """A message sent to a topic is received from each subscription with a matching rule."""
     inside.create_topic("events", **entity_options)
     inside.create_subscription("events", "all")
     inside.create_subscription("events", "none")
@@ -152,14 +152,14 @@ def test_a_topic_hands_a_message_to_its_subscriptions(
 
 
 def test_a_topic_that_is_missing_is_an_error(client: ServiceBusClient) -> None:
-    """An entity that is not there is refused when the token is put, as in the service (B-419)."""
+    """The token for a missing entity is rejected, as in the service (B-419)."""
     with pytest.raises(ServiceBusError) as refused, client.get_topic_sender("missing") as sender:
         sender.send_messages(ServiceBusMessage(b"x"))
     assert not isinstance(refused.value, MessagingEntityNotFoundError)
 
 
-def test_a_program_in_process_sees_what_an_sdk_sent(client: ServiceBusClient, queue: str, bus: Namespace) -> None:
-    """Values of types that only AMQP has show as the nearest ones; several sections show joined."""
+def test_a_program_in_process_receives_messages_of_an_sdk(client: ServiceBusClient, queue: str, bus: Namespace) -> None:
+    """Values of types that only AMQP has appear as the closest Python type; several sections appear joined."""
     message = AmqpAnnotatedMessage(data_body=[b"one", b"two"], application_properties={"int": 5, "text": "t"})
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(message)

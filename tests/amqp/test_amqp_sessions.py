@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def trips(inside: ServiceBusAdministrationClient, entity_options: dict[str, Any]) -> str:
-    """A queue that is received by session."""
+    """A queue that requires sessions."""
     inside.create_queue("trips", requires_session=True, **entity_options)
     return "trips"
 
@@ -29,9 +29,9 @@ def send(client: ServiceBusClient, queue: str, session_id: str, *bodies: str) ->
 
 @pytest.mark.parametrize("session_id", ["a", ""])
 def test_a_session_is_received_in_order(client: ServiceBusClient, trips: str, session_id: str) -> None:
-    """The messages of a session come in their order; the empty text is a session, too (B-192).
+    """The messages of a session arrive in order; the empty string is a valid session id (B-192).
 
-    The answer says until when it is locked (B-423).
+    The answer has the time until which the session is locked (B-423).
     """
     send(client, trips, session_id, "1", "2", "3")
     send(client, trips, "other", "x")
@@ -48,7 +48,7 @@ def test_a_session_is_received_in_order(client: ServiceBusClient, trips: str, se
 
 
 def test_the_next_session_is_one_with_messages(client: ServiceBusClient, trips: str) -> None:
-    """A client that names no session gets one that waits (B-195, B-424)."""
+    """A client that names no session gets an available one (B-195, B-424)."""
     send(client, trips, "b", "1")
     with client.get_queue_receiver(trips, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10) as receiver:
         assert receiver.session.session_id == "b"
@@ -57,7 +57,7 @@ def test_the_next_session_is_one_with_messages(client: ServiceBusClient, trips: 
 
 
 def test_waiting_for_a_session_ends_with_a_timeout(client: ServiceBusClient, trips: str) -> None:
-    """Without a session the attach is held, then refused (B-196)."""
+    """Without an available session the attach waits, then fails (B-196)."""
     with (
         pytest.raises(OperationTimeoutError),
         client.get_queue_receiver(trips, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=1) as receiver,
@@ -66,7 +66,7 @@ def test_waiting_for_a_session_ends_with_a_timeout(client: ServiceBusClient, tri
 
 
 def test_a_held_session_cannot_be_accepted_until_it_is_closed(client: ServiceBusClient, trips: str) -> None:
-    """Another client is refused while the session is held (B-194); closing gives it back (B-205)."""
+    """Another client is rejected while the session is locked (B-194); closing releases it (B-205)."""
     send(client, trips, "a", "1")
     with client.get_queue_receiver(trips, session_id="a") as receiver:
         (message,) = receiver.receive_messages(max_wait_time=10)
@@ -78,15 +78,15 @@ def test_a_held_session_cannot_be_accepted_until_it_is_closed(client: ServiceBus
         receiver.complete_message(message)
 
 
-def test_sessions_are_needed_where_they_are_and_nowhere_else(client: ServiceBusClient, trips: str, queue: str) -> None:
-    """A receiver without a session is refused there, one with a session elsewhere (B-187, B-188)."""
+def test_receivers_and_queues_must_both_use_sessions(client: ServiceBusClient, trips: str, queue: str) -> None:
+    """A queue with sessions rejects a receiver without, and a queue without rejects one with (B-187, B-188)."""
     with pytest.raises(ServiceBusError), client.get_queue_receiver(trips) as receiver:
         receiver.receive_messages(max_wait_time=1)
     with pytest.raises(ServiceBusError), client.get_queue_receiver(queue, session_id="a") as receiver:
         receiver.receive_messages(max_wait_time=1)
 
 
-def test_a_message_needs_a_session_where_they_are(client: ServiceBusClient, trips: str) -> None:
-    """A message without a session id is refused."""
+def test_a_queue_with_sessions_rejects_a_message_without(client: ServiceBusClient, trips: str) -> None:
+    """A message without a session id is rejected."""
     with client.get_queue_sender(trips) as sender, pytest.raises(ServiceBusError):
         sender.send_messages(ServiceBusMessage("x"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AMQP within TLS and within a WebSocket, through the unmodified SDK: one port speaks all of them (B-407)."""
+"""AMQP over TLS and over a WebSocket, through the unmodified SDK: one port accepts all of them (B-407)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ WAIT_SECONDS = 30
 
 
 def without_flag(server: Server) -> str:
-    """The connection string of a service, which means TLS."""
+    """A connection string without the development flag, as for the service, which means TLS."""
     return server.connection_string.replace(";UseDevelopmentEmulator=true", "")
 
 
 @pytest.fixture
 def within_tls(server: Server, certificate: Path) -> dict[str, Any]:
-    """What a client needs to reach the server of the test by TLS: its port is not the usual one.
+    """Client options for the test server over TLS: its port is not the usual one.
 
-    The SDK takes an address of one's own for that of a WebSocket, unless told otherwise.
+    The SDK uses a custom address for a WebSocket by default, so the transport is set too.
     """
     return {"custom_endpoint_address": f"sb://localhost:{server.port}", "connection_verify": str(certificate)}
 
 
-def test_a_message_goes_through_tls(
+def test_a_message_is_sent_over_tls(
     server: Server, inside: ServiceBusAdministrationClient, within_tls: dict[str, Any]
 ) -> None:
-    """The port of AMQP speaks TLS, too."""
+    """The AMQP port accepts TLS, too."""
     inside.create_queue("q", enable_partitioning=True)
     with (
         SdkClient.from_connection_string(
@@ -55,10 +55,10 @@ def test_a_message_goes_through_tls(
     assert inside.get_queue_runtime_properties("q").active_message_count == 0
 
 
-def test_a_client_that_does_not_trust_the_certificate_goes_away(
+def test_a_client_that_does_not_trust_the_certificate_disconnects(
     server: Server, inside: ServiceBusAdministrationClient
 ) -> None:
-    """The development certificate is nobody's until the client is given its issuer."""
+    """The client does not trust the development certificate without its issuer."""
     inside.create_queue("q")
     address = f"sb://localhost:{server.port}"
     client = SdkClient.from_connection_string(
@@ -68,10 +68,10 @@ def test_a_client_that_does_not_trust_the_certificate_goes_away(
         sender.send_messages(SdkMessage("to nobody"))
 
 
-def test_a_message_goes_through_a_websocket(
+def test_a_message_is_sent_over_a_websocket(
     server: Server, inside: ServiceBusAdministrationClient, within_tls: dict[str, Any]
 ) -> None:
-    """As does a WebSocket within TLS, on the same port."""
+    """The same port accepts a WebSocket over TLS."""
     inside.create_queue("q", enable_partitioning=True)
 
     async def send_and_receive() -> str:

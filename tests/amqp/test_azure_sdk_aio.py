@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-servicebus SDK, its asynchronous half."""
+"""The asynchronous client of the unmodified azure-servicebus SDK."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def text(message: ServiceBusReceivedMessage) -> str:
 
 
 async def take(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
-    """Receive exactly so many messages."""
+    """Receive exactly `count` messages."""
     messages: list[ServiceBusReceivedMessage] = []
     while len(messages) < count:
         found = await receiver.receive_messages(count - len(messages), max_wait_time=WAIT_SECONDS)
@@ -40,7 +40,7 @@ async def take(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusRecei
 
 @pytest.fixture
 def run(server: Server) -> Callable[[Callable[[ServiceBusClient], Coroutine[None, None, None]]], None]:
-    """Run a test with an asynchronous client. What fails, fails at once."""
+    """Run a test with an asynchronous client without retries."""
 
     def run(test: Callable[[ServiceBusClient], Coroutine[None, None, None]]) -> None:
         async def main() -> None:
@@ -53,7 +53,7 @@ def run(server: Server) -> Callable[[Callable[[ServiceBusClient], Coroutine[None
 
 
 def test_messages_are_sent_received_and_settled(run: Callable[..., None], queue: str) -> None:
-    """A batch arrives in order; each way of settling does what it says."""
+    """A batch arrives in order, and each kind of settlement has its effect."""
 
     async def test(client: ServiceBusClient) -> None:
         async with client.get_queue_sender(queue) as sender:
@@ -80,7 +80,7 @@ def test_messages_are_sent_received_and_settled(run: Callable[..., None], queue:
     run(test)
 
 
-def test_what_a_sender_writes_beside_the_body_comes_back(run: Callable[..., None], queue: str) -> None:
+def test_annotations_and_footer_are_received(run: Callable[..., None], queue: str) -> None:
     """Annotations of both kinds, rank, footer and a decimal (B-429, B-430)."""
 
     async def test(client: ServiceBusClient) -> None:
@@ -106,7 +106,7 @@ def test_what_a_sender_writes_beside_the_body_comes_back(run: Callable[..., None
 
 
 def test_messages_are_scheduled_and_cancelled(run: Callable[..., None], queue: str) -> None:
-    """Scheduled messages are seen by peeking until they are cancelled."""
+    """Scheduled messages can be peeked until they are cancelled."""
 
     async def test(client: ServiceBusClient) -> None:
         due = datetime.now(UTC) + timedelta(hours=1)
@@ -126,7 +126,7 @@ def test_messages_are_scheduled_and_cancelled(run: Callable[..., None], queue: s
 
 
 def test_a_waiting_receiver_is_woken(run: Callable[..., None], queue: str) -> None:
-    """A receive that waits gets a message that is sent meanwhile."""
+    """A waiting receive gets a message that is sent during the wait."""
 
     async def test(client: ServiceBusClient) -> None:
         async with client.get_queue_receiver(queue) as receiver, client.get_queue_sender(queue) as sender:
@@ -138,8 +138,8 @@ def test_a_waiting_receiver_is_woken(run: Callable[..., None], queue: str) -> No
     run(test)
 
 
-def test_sessions_are_accepted_renewed_and_given_back(run: Callable[..., None], make_queue: Callable[..., str]) -> None:
-    """The next session is accepted, has a state, is renewed by the renewer, and nobody else gets it meanwhile."""
+def test_sessions_are_accepted_renewed_and_released(run: Callable[..., None], make_queue: Callable[..., str]) -> None:
+    """The next session is accepted, has a state, is renewed by the renewer, and is exclusive."""
     queue = make_queue("sessions", requires_session=True)
 
     async def test(client: ServiceBusClient) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-servicebus SDK: what a sender writes beside the body comes back, as its own suite wants it.
+"""The unmodified azure-servicebus SDK: annotations, properties and footer are received as sent.
 
-`test_message_inner_amqp_properties`, `test_queue_send_amqp_annotated_message` and `test_message_property` of that suite
-ask for it; test_azure_sdk_suite.py runs them.
+`test_message_inner_amqp_properties`, `test_queue_send_amqp_annotated_message` and `test_message_property` of the
+SDK's own suite require this; test_azure_sdk_suite.py runs them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def check(message: ServiceBusReceivedMessage) -> None:
     assert raw.footer == {b"footer_key": b"footer_value"}
 
 
-def test_annotations_of_both_kinds_come_back(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """Sent singly, in a list and in a batch, received and peeked; the broker's lock token is beside them (B-430)."""
+def test_annotations_of_both_kinds_are_received(client: ServiceBusClient, queue: str, take: Take) -> None:
+    """Sent singly, in a list and in a batch, received and peeked; the broker adds its lock token (B-430)."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(AmqpAnnotatedMessage(**SENT))
         sender.send_messages([AmqpAnnotatedMessage(**SENT)])
@@ -59,7 +59,7 @@ def test_annotations_of_both_kinds_come_back(client: ServiceBusClient, queue: st
             receiver.complete_message(message)
 
 
-def test_a_received_message_is_sent_again_without_what_the_broker_wrote(
+def test_a_received_message_is_sent_again_without_annotations_of_the_broker(
     client: ServiceBusClient, queue: str, take: Take
 ) -> None:
     """Annotations of its first sender stay, the old lock token does not (B-430)."""
@@ -84,8 +84,8 @@ def test_a_received_message_is_sent_again_without_what_the_broker_wrote(
 
 
 @pytest.mark.parametrize("text", ["1.2345", "-7", "0", "0.1", "-0.0000000000000000000000000001", "4294967295"])
-def test_a_decimal_comes_back(client: ServiceBusClient, queue: str, take: Take, text: str) -> None:
-    """The decoder of the SDK reads it as .NET writes it, its encoder writes the standard (B-429)."""
+def test_a_decimal_is_received(client: ServiceBusClient, queue: str, take: Take, text: str) -> None:
+    """The SDK's decoder reads the form of .NET, and its encoder writes the standard form (B-429)."""
     sent = ServiceBusMessage(b"", application_properties={"decimal": Decimal(text)})  # type: ignore[dict-item]
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(sent)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-servicebus SDK: sending, batches, receiving, and what a message carries."""
+"""The unmodified azure-servicebus SDK: sending, batches, receiving, and the fields of a message."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def text(message: ServiceBusReceivedMessage) -> str:
     return b"".join(message.body).decode()
 
 
-def test_a_message_comes_back_with_everything_it_carries(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """Properties, typed application properties, and the body are those that were sent (B-428, B-429, B-435)."""
+def test_a_message_is_received_with_all_its_fields(client: ServiceBusClient, queue: str, take: Take) -> None:
+    """Properties, typed application properties and the body equal those sent (B-428, B-429, B-435)."""
     token = uuid.uuid4()
     sent = ServiceBusMessage(
         b"body",
@@ -94,7 +94,7 @@ def test_a_list_is_one_batch_in_one_partition(
 def test_keyless_messages_use_all_partitions(
     client: ServiceBusClient, bus: Namespace, queue: str, take: Take, partitioned: bool
 ) -> None:
-    """Messages without a key go round, so the numbers of a partitioned queue are those of many partitions (B-062)."""
+    """Messages without a key are spread, so their numbers are from many partitions of a partitioned queue (B-062)."""
     with client.get_queue_sender(queue) as sender:
         for number in range(16):
             sender.send_messages(ServiceBusMessage(str(number)))
@@ -107,7 +107,7 @@ def test_keyless_messages_use_all_partitions(
 
 
 def test_a_batch_object_is_filled_and_sent(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """`create_message_batch` takes messages until it is full, and all of them arrive."""
+    """`create_message_batch` accepts messages until it is full, and all of them arrive."""
     with client.get_queue_sender(queue) as sender:
         batch = sender.create_message_batch(max_size_in_bytes=2000)
         count = 5
@@ -122,7 +122,7 @@ def test_a_batch_object_is_filled_and_sent(client: ServiceBusClient, queue: str,
 
 
 def test_a_large_message_is_sent_in_several_frames(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """A body of several times the frame size arrives whole."""
+    """A body of several times the frame size arrives complete."""
     body = bytes(range(256)) * 1000
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(ServiceBusMessage(body))
@@ -141,10 +141,10 @@ def test_a_large_message_is_sent_in_several_frames(client: ServiceBusClient, que
     ],
     ids=["value", "sequence", "data"],
 )
-def test_every_form_of_body_comes_back(
+def test_every_form_of_body_is_received(
     client: ServiceBusClient, queue: str, take: Take, body: dict[str, Any], kind: AmqpMessageBodyType, expected: object
 ) -> None:
-    """Values, sequences and several data sections are kept as they are (B-428)."""
+    """Values, sequences and several data sections arrive unchanged (B-428)."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages(AmqpAnnotatedMessage(**body))
     with client.get_queue_receiver(queue) as receiver:
@@ -156,7 +156,7 @@ def test_every_form_of_body_comes_back(
 
 
 def test_receive_and_delete_leaves_nothing(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """What is received in that mode is gone and has no lock (B-144)."""
+    """A message received in that mode is gone and has no lock (B-144)."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage("a", partition_key="k"), ServiceBusMessage("b", partition_key="k")])
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -166,8 +166,8 @@ def test_receive_and_delete_leaves_nothing(client: ServiceBusClient, queue: str,
         assert receiver.peek_messages() == []
 
 
-def test_iterating_ends_when_nothing_comes(client: ServiceBusClient, queue: str) -> None:
-    """The loop over a receiver sees every message and ends after its `max_wait_time`."""
+def test_iterating_ends_when_no_message_arrives(client: ServiceBusClient, queue: str) -> None:
+    """Iterating a receiver returns every message and ends after its `max_wait_time`."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(5)])
     seen = []
@@ -178,8 +178,8 @@ def test_iterating_ends_when_nothing_comes(client: ServiceBusClient, queue: str)
     assert seen == ["0", "1", "2", "3", "4"]
 
 
-def test_prefetched_messages_are_locked_and_come_in_order(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """A receiver with prefetch gets everything, once."""
+def test_prefetched_messages_are_locked_and_ordered(client: ServiceBusClient, queue: str, take: Take) -> None:
+    """A receiver with prefetch gets every message exactly once."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(30)])
     with client.get_queue_receiver(queue, prefetch_count=10) as receiver:
@@ -190,7 +190,7 @@ def test_prefetched_messages_are_locked_and_come_in_order(client: ServiceBusClie
 
 
 def test_session_id_and_partition_key_must_agree(client: ServiceBusClient, queue: str) -> None:
-    """The broker refuses a message whose keys differ, also one that gets round the SDK's own check (B-064)."""
+    """The broker rejects a message whose keys differ, also one that bypasses the SDK's own check (B-064)."""
     message = AmqpAnnotatedMessage(
         data_body=b"x", properties={"group_id": "s"}, annotations={"x-opt-partition-key": "p"}
     )
@@ -199,13 +199,13 @@ def test_session_id_and_partition_key_must_agree(client: ServiceBusClient, queue
 
 
 def test_an_unknown_queue_is_refused_with_its_token(client: ServiceBusClient) -> None:
-    """As in the service, the token of an unknown queue is refused (B-419)."""
+    """As in the service, the token of an unknown queue is rejected (B-419)."""
     with pytest.raises(ServiceBusAuthenticationError), client.get_queue_sender("nowhere") as sender:
         sender.send_messages(ServiceBusMessage("x"))
 
 
 def test_an_unknown_subscription_is_not_found(client: ServiceBusClient, inside: ServiceBusAdministrationClient) -> None:
-    """A subscription that is not there is not found when its link attaches (B-419)."""
+    """The attach of a link to an unknown subscription fails as not found (B-419)."""
     inside.create_topic("news")
     with pytest.raises(MessagingEntityNotFoundError), client.get_subscription_receiver("news", "nobody") as receiver:
         receiver.receive_messages(max_wait_time=1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-servicebus SDK is refused: what is missing and who may not are told apart, each by its text.
+"""Errors of the unmodified azure-servicebus SDK: a missing entity and a missing right have different texts.
 
-The error of a refused token shows its status and text by `inner_exception`; that it is a
-`ServiceBusAuthenticationError` for a queue that is missing, too, is what the SDK does with the service.
+The error of a rejected token has its status and text in `inner_exception`. The SDK raises
+`ServiceBusAuthenticationError` for a missing queue, too, as it does with the service.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MISSING = "The messaging entity '{}' could not be found."
 
 @pytest.fixture
 def connect(server: Server) -> Callable[..., ServiceBusClient]:
-    """A client with another name and another key. What fails, fails at once."""
+    """A client with another key name and key, without retries."""
 
     def connect(name: str = KEY_NAME, key: str = KEY) -> ServiceBusClient:
         return ServiceBusClient.from_connection_string(as_other(server, name, key), retry_total=0)
@@ -46,7 +46,7 @@ def connect(server: Server) -> Callable[..., ServiceBusClient]:
 
 
 def as_other(server: Server, name: str, key: str) -> str:
-    """The connection string with another name and another key."""
+    """The connection string with another key name and key."""
     return server.connection_string.replace(KEY_NAME, name).replace(KEY, key)
 
 
@@ -57,7 +57,7 @@ def send(client: ServiceBusClient, queue: str) -> None:
 
 
 def receive(client: ServiceBusClient, queue: str) -> None:
-    """Receive nothing."""
+    """Receive without expecting a message."""
     with client, client.get_queue_receiver(queue) as receiver:
         receiver.receive_messages(max_wait_time=1)
 
@@ -88,7 +88,7 @@ def test_a_token_is_refused_for_its_reason(
     status: int,
     texts: list[str],
 ) -> None:
-    """A wrong key, a name that no rule has, a queue that is missing: status and text tell them apart (B-419, B-434)."""
+    """A wrong key, an unknown key name, a missing queue: status and text distinguish them (B-419, B-434)."""
     inside.create_queue("orders")
     with pytest.raises(ServiceBusAuthenticationError) as caught:
         use(connect(*who), queue)
@@ -102,7 +102,7 @@ def test_a_token_is_refused_for_its_reason(
 def test_a_right_that_is_missing_is_named(
     connect: Callable[..., ServiceBusClient], inside: ServiceBusAdministrationClient
 ) -> None:
-    """With the entity and the name of the key; what the key allows works (B-416, B-434)."""
+    """The error names the entity and the key; calls that the key allows work (B-416, B-434)."""
     name, key = LISTENS
     inside.create_queue(
         "orders", authorization_rules=[AuthorizationRule(key_name=name, primary_key=key, rights=["Listen"])]
@@ -112,10 +112,10 @@ def test_a_right_that_is_missing_is_named(
         send(connect(name, key), "orders")
 
 
-def test_what_is_missing_below_a_topic_is_not_found(
+def test_a_missing_subscription_is_not_found(
     connect: Callable[..., ServiceBusClient], inside: ServiceBusAdministrationClient
 ) -> None:
-    """Where its link attaches, and where its management is asked (B-419, B-437)."""
+    """The error comes at the attach of a link, and from the management of the subscription (B-419, B-437)."""
     inside.create_topic("news")
 
     def receive(receiver: ServiceBusReceiver) -> object:
@@ -136,7 +136,7 @@ def test_what_is_missing_below_a_topic_is_not_found(
 def test_a_queue_that_is_deleted_is_missing(
     connect: Callable[..., ServiceBusClient], inside: ServiceBusAdministrationClient
 ) -> None:
-    """The next send over an open link says so in the same words (B-019)."""
+    """The next send over an open link fails with the same text (B-019)."""
     inside.create_queue("orders")
     with connect() as client, client.get_queue_sender("orders") as sender:
         sender.send_messages(ServiceBusMessage("x"))
@@ -145,10 +145,10 @@ def test_a_queue_that_is_deleted_is_missing(
             sender.send_messages(ServiceBusMessage("x"))
 
 
-def test_the_administration_client_tells_them_apart(
+def test_the_administration_client_distinguishes_them(
     server: Server, certificate: Path, inside: ServiceBusAdministrationClient
 ) -> None:
-    """By its classes, and by the texts (B-459, B-464)."""
+    """By the exception classes and by the texts (B-459, B-464)."""
     inside.create_queue("orders")
 
     def admin(name: str, key: str) -> SdkAdministrationClient:

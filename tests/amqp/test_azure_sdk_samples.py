@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of azure-servicebus, sync and async, as they come, against a server with the development key."""
+"""The unmodified samples of azure-servicebus, sync and async, against a server with the development key."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)
 
 SECONDS_MAX = 150
-"""When the samples count as stuck; never a measure of speed."""
+"""Time after which the samples count as stuck; never a measure of speed."""
 
 
 @pytest.fixture
 def make_entities(
     inside: ServiceBusAdministrationClient, oxbus_client: ServiceBusClient
 ) -> Callable[[sdk_samples.Sample], dict[str, str]]:
-    """Make what a sample expects to be there, with names of its own, and tell it by its environment."""
+    """Create the entities that a sample expects, under unique names, and pass them by its environment."""
 
     def make(sample: sdk_samples.Sample) -> dict[str, str]:
         name = sample.file.stem
@@ -63,7 +63,7 @@ def make_entities(
 def test_the_samples_work(
     server: Server, certificate: Path, make_entities: Callable[[sdk_samples.Sample], dict[str, str]]
 ) -> None:
-    """Every sample that needs nothing of Azure itself does what it is for, with `UseDevelopmentEmulator=true`."""
+    """Every sample that needs no other service of Azure works with `UseDevelopmentEmulator=true`."""
     samples = sdk_samples.samples()
     jobs = [
         {
@@ -101,7 +101,7 @@ def _environment(server: Server, certificate: Path) -> dict[str, str]:
         "SERVICEBUS_FULLY_QUALIFIED_NAMESPACE": settings["Endpoint"].removeprefix("sb://"),
         "SERVICEBUS_SAS_POLICY": settings["SharedAccessKeyName"],
         "SERVICEBUS_SAS_KEY": settings["SharedAccessKey"],
-        # What requests and aiohttp take for an issuer that they trust.
+        # requests and aiohttp read the trusted issuer from these.
         "REQUESTS_CA_BUNDLE": str(certificate),
         "SSL_CERT_FILE": str(certificate),
     }

@@ -31,12 +31,12 @@ def text(message: ServiceBusReceivedMessage) -> str:
 
 @pytest.fixture
 def queue(make_queue: Callable[..., str]) -> str:
-    """A queue that is received by session."""
+    """A queue that requires sessions."""
     return make_queue(requires_session=True)
 
 
 def test_a_session_is_received_in_order(client: ServiceBusClient, queue: str, send: Send, take: Take) -> None:
-    """A receiver gets the messages of its session, in order, and no others (B-200)."""
+    """A receiver gets exactly the messages of its session, in order (B-200)."""
     for number in range(5):
         send(queue, f"a{number}", session_id="a")
         send(queue, f"b{number}", session_id="b")
@@ -53,7 +53,7 @@ def test_a_session_is_received_in_order(client: ServiceBusClient, queue: str, se
 def test_next_available_sessions_are_those_with_messages(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """Accepting the next session gives each of them once, and then nothing comes (B-195, B-196)."""
+    """Accepting the next session returns each session once, then none (B-195, B-196)."""
     send(queue, "x", session_id="one")
     send(queue, "x", session_id="two")
     seen = set()
@@ -72,7 +72,7 @@ def test_next_available_sessions_are_those_with_messages(
 
 
 def test_a_session_has_one_receiver(client: ServiceBusClient, queue: str, send: Send, take: Take) -> None:
-    """A session that is held cannot be accepted until it is given back (B-194, B-205)."""
+    """A locked session cannot be accepted until it is released (B-194, B-205)."""
     send(queue, "x", session_id="s")
     with client.get_queue_receiver(queue, session_id="s") as receiver:
         take(receiver, 1)
@@ -103,7 +103,7 @@ def test_a_session_has_a_state_and_a_lock(client: ServiceBusClient, queue: str) 
 
 
 def test_the_empty_session_is_a_session(client: ServiceBusClient, queue: str, send: Send, take: Take) -> None:
-    """The empty text is an id like any other (B-183)."""
+    """The empty string is a valid session id (B-183)."""
     send(queue, "x", session_id="")
     with client.get_queue_receiver(queue, session_id="") as receiver:
         (message,) = take(receiver, 1)
@@ -114,7 +114,7 @@ def test_the_empty_session_is_a_session(client: ServiceBusClient, queue: str, se
 def test_a_session_that_expires_is_lost(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Send, take: Take
 ) -> None:
-    """When the lock of a session ends, its receiver may do nothing more (B-203)."""
+    """When the lock of a session expires, all calls of its receiver fail (B-203)."""
     queue = make_queue("short", requires_session=True, lock_duration=timedelta(seconds=5))
     send(queue, "x", session_id="s")
     with client.get_queue_receiver(queue, session_id="s") as receiver:
@@ -134,7 +134,7 @@ def test_a_session_that_expires_is_lost(
 def test_the_auto_renewer_keeps_a_session(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Send, take: Take
 ) -> None:
-    """A session of five seconds that is renewed is still held after seven (B-202)."""
+    """A lock of five seconds that is renewed still holds after seven (B-202)."""
     queue = make_queue("short", requires_session=True, lock_duration=timedelta(seconds=5))
     send(queue, "x", session_id="s")
     with (
@@ -151,7 +151,7 @@ def test_the_auto_renewer_keeps_a_session(
 def test_messages_of_a_session_are_deferred_peeked_and_scheduled(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """Peeking and fetching deferred messages see only the session of their receiver (B-217, B-302)."""
+    """Peeking and fetching deferred messages return only messages of the receiver's session (B-217, B-302)."""
     send(queue, "mine", session_id="s")
     send(queue, "other", session_id="t")
     with client.get_queue_sender(queue) as sender:
@@ -172,7 +172,7 @@ def test_messages_of_a_session_are_deferred_peeked_and_scheduled(
 def test_receivers_and_queues_must_agree_on_sessions(
     client: ServiceBusClient, queue: str, make_queue: Callable[..., str]
 ) -> None:
-    """A queue with sessions wants a session id, one without wants none (B-187, B-188)."""
+    """A queue with sessions requires a session id, one without rejects it (B-187, B-188)."""
     plain = make_queue("plain")
     with pytest.raises(ServiceBusError), client.get_queue_receiver(queue) as receiver:
         receiver.receive_messages(max_wait_time=1)

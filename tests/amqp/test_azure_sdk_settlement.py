@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-servicebus SDK: settling, deferring, renewing, and what `$management` does for it."""
+"""The unmodified azure-servicebus SDK: settling, deferring, renewing, and requests over `$management`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def text(message: ServiceBusReceivedMessage) -> str:
     return b"".join(message.body).decode()
 
 
-def test_an_abandoned_message_comes_again_and_counts(
+def test_an_abandoned_message_is_delivered_again_and_counted(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """Abandoning gives a message back with one delivery more (B-152)."""
+    """Abandoning releases a message with one more delivery (B-152)."""
     send(queue, "a")
     with client.get_queue_receiver(queue) as receiver:
         (first,) = take(receiver, 1)
@@ -44,7 +44,7 @@ def test_an_abandoned_message_comes_again_and_counts(
         receiver.complete_message(again)
 
 
-def test_the_last_delivery_ends_in_the_dead_letter_queue(
+def test_a_message_is_dead_lettered_after_the_last_delivery(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Send, take: Take
 ) -> None:
     """A message that is abandoned as often as the queue allows is dead-lettered (B-178)."""
@@ -63,7 +63,7 @@ def test_the_last_delivery_ends_in_the_dead_letter_queue(
 def test_deferred_messages_are_fetched_by_their_numbers(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """A deferred message comes only to who asks for it, and can be settled like any other (B-276 … B-287, B-431)."""
+    """A deferred message is returned only by a fetch, and is settled like any other (B-276 … B-287, B-431)."""
     send(queue, "a", "b", partition_key="k")
     with client.get_queue_receiver(queue) as receiver:
         messages = take(receiver, 2)
@@ -92,7 +92,7 @@ def test_deferred_messages_are_fetched_by_their_numbers(
 def test_deferred_messages_can_be_received_and_deleted(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """In the other mode, fetching a deferred message is its end (B-283)."""
+    """In that mode, fetching a deferred message removes it (B-283)."""
     send(queue, "a")
     with client.get_queue_receiver(queue) as receiver:
         (message,) = take(receiver, 1)
@@ -105,7 +105,7 @@ def test_deferred_messages_can_be_received_and_deleted(
 
 
 def test_a_renewed_lock_ends_later(client: ServiceBusClient, queue: str, send: Send, take: Take) -> None:
-    """Renewing moves the end of the lock, and the message knows (B-154)."""
+    """Renewing extends the lock and updates the message (B-154)."""
     send(queue, "a")
     with client.get_queue_receiver(queue) as receiver:
         (message,) = take(receiver, 1)
@@ -121,7 +121,7 @@ def test_a_renewed_lock_ends_later(client: ServiceBusClient, queue: str, send: S
 def test_the_auto_renewer_keeps_a_lock(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Send, take: Take
 ) -> None:
-    """A lock of five seconds that is renewed is still held after seven (B-154)."""
+    """A lock of five seconds that is renewed still holds after seven (B-154)."""
     queue = make_queue(lock_duration=timedelta(seconds=5))
     send(queue, "a")
     with client.get_queue_receiver(queue) as receiver, AutoLockRenewer(max_lock_renewal_duration=60) as renewer:
@@ -146,7 +146,7 @@ def test_a_message_is_settled_once(client: ServiceBusClient, queue: str, send: S
 def test_a_message_is_settled_after_its_link_is_gone(
     client: ServiceBusClient, queue: str, send: Send, take: Take
 ) -> None:
-    """When the link that received a message is gone, the SDK settles by lock token (B-159) (B-426, B-427)."""
+    """When the link that received a message is closed, the SDK settles by lock token (B-159) (B-426, B-427)."""
     send(queue, "done", "bad", "back", partition_key="k")
     with client.get_queue_receiver(queue) as receiver:
         done, bad, back = take(receiver, 3)
@@ -167,7 +167,7 @@ def test_a_message_is_settled_after_its_link_is_gone(
 
 
 def test_peeking_shows_messages_of_every_state(client: ServiceBusClient, queue: str, send: Send, take: Take) -> None:
-    """Peeking goes on where it ended, sees deferred and scheduled messages, and changes nothing (B-290 … B-298)."""
+    """Peeking continues where it ended, shows deferred and scheduled messages, and changes nothing (B-290 … B-298)."""
     due = datetime.now(UTC) + timedelta(hours=1)
     send(queue, "deferred", "active", partition_key="k")
     with client.get_queue_sender(queue) as sender:
@@ -189,8 +189,8 @@ def test_peeking_shows_messages_of_every_state(client: ServiceBusClient, queue: 
         assert {message.delivery_count for message in again} == {0}
 
 
-def test_a_scheduled_message_comes_when_it_is_due(client: ServiceBusClient, queue: str, take: Take) -> None:
-    """Scheduled messages get numbers at once and come later; a cancelled one never does (B-232 … B-240)."""
+def test_a_scheduled_message_becomes_active_when_it_is_due(client: ServiceBusClient, queue: str, take: Take) -> None:
+    """Scheduled messages get numbers at once and become active later; a cancelled one never does (B-232 … B-240)."""
     due = datetime.now(UTC) + timedelta(seconds=1)
     with client.get_queue_sender(queue) as sender:
         messages = [ServiceBusMessage(name, partition_key="k") for name in ("kept", "cancelled")]

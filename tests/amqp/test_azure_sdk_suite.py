@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of azure-servicebus itself that once failed here: they were recorded against the service, and so are right."""
+"""Tests of azure-servicebus itself that once failed here; they were recorded against the service."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ REFUSED_BY_STANDARD = {
     "test_mgmt_queue_create_with_queue_description",
     "test_async_mgmt_queue_create_with_queue_description",
 }
-"""Tests that expect a refusal of `max_message_size_in_kilobytes`, which a Premium namespace takes (B-053)."""
+"""Tests that expect `max_message_size_in_kilobytes` to be rejected, which a Premium namespace accepts (B-053)."""
 
 
 @pytest.mark.parametrize("file", TESTS)
 def test_tests_of_the_sdk_pass(file: str, tier: str, certificate: Path) -> None:
-    """Annotations, decimals, timespans, forwarding as the service has them (B-033, B-333, B-374, B-429, B-430)."""
-    # They make entities that are not partitioned, which a Premium namespace has when it has one partition.
+    """Annotations, decimals, timespans and forwarding as in the service (B-033, B-333, B-374, B-429, B-430)."""
+    # They create entities without partitioning, which a Premium namespace has only with one partition.
     partitions = 1 if tier == "premium" else None
     tests = [test for test in TESTS[file] if tier == "standard" or test not in REFUSED_BY_STANDARD]
     with Namespace(tier=tier, partitions=partitions) as bus, serve(bus, certificate_out=certificate) as server:

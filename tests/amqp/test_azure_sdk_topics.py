@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azure-servicebus SDK: topics, subscriptions and rules, made with its administration client."""
+"""The unmodified azure-servicebus SDK: topics, subscriptions and rules, created with its administration client."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def text(message: ServiceBusReceivedMessage) -> str:
     return b"".join(message.body).decode()
 
 
-def test_rules_choose_and_change_the_copies(
+def test_rules_select_and_change_the_copies(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, partitioned: bool, take: Take
 ) -> None:
-    """SQL and correlation filters select, an action changes the copy (B-343 … B-381)."""
+    """SQL and correlation filters select messages, and an action changes the copy (B-343 … B-381)."""
     admin.create_topic("news", enable_partitioning=partitioned)
     for name in ("all", "red", "letters"):
         admin.create_subscription("news", name)
@@ -63,7 +63,7 @@ def test_rules_choose_and_change_the_copies(
 
 
 def test_entities_are_made_read_changed_and_removed(admin: ServiceBusAdministrationClient, partitioned: bool) -> None:
-    """Entities are managed, partitioned ones included, and partitioning does not change (B-456 … B-465)."""
+    """Entities, also partitioned ones, are managed; partitioning cannot be changed (B-456 … B-465)."""
     made = admin.create_queue("orders", enable_partitioning=partitioned, max_delivery_count=7)
     assert (made.enable_partitioning, made.max_delivery_count) == (partitioned, 7)
     found = admin.get_queue("orders")
@@ -82,10 +82,10 @@ def test_entities_are_made_read_changed_and_removed(admin: ServiceBusAdministrat
         admin.get_queue("orders")
 
 
-def test_counts_are_those_of_what_was_sent(
+def test_counts_match_the_messages_that_were_sent(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, queue: str, take: Take
 ) -> None:
-    """Runtime properties count what the data plane did (B-388)."""
+    """Runtime properties count the messages that were sent and settled (B-388)."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(3)])
     with client.get_queue_receiver(queue) as receiver:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified azservicebus SDK of Go: see go/main.go for what it does."""
+"""The unmodified azservicebus SDK of Go; go/main.go has the tests."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def test_the_go_sdk_works(server: Server, inside: ServiceBusAdministrationClient
     """Messages, settlement, deferral, schedules, sessions, topics and administration work from Go."""
     go = sdk_programs.need("go")
     kinds = sdk_programs.make_entities(inside)
-    with sdk_programs.copy_of("go") as place:
-        sdk_programs.run(go, "build", "-o", "suite", ".", cwd=place)
+    with sdk_programs.copy_of("go") as directory:
+        sdk_programs.run(go, "build", "-o", "suite", ".", cwd=directory)
         sdk_programs.run(
-            place / "suite",
-            cwd=place,
+            directory / "suite",
+            cwd=directory,
             OXBUS_CONNECTION_STRING=server.connection_string,
             OXBUS_KINDS=kinds,
             SSL_CERT_FILE=str(certificate),

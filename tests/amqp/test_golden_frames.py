@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of azure-servicebus and ours, each read by the other side.
+"""Frames of azure-servicebus and of oxbus, each decoded by the other side.
 
-`rust/oxbus-amqp/tests/golden.rs` reads what `azure-servicebus.txt` holds and writes what `oxbus.txt` holds.
+`rust/oxbus-amqp/tests/golden.rs` decodes the frames of `azure-servicebus.txt` and encodes those of `oxbus.txt`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from azure.servicebus._pyamqp._decode import decode_frame, decode_payload
 
 
 def golden(name: str) -> dict[str, bytes]:
-    """The frames of a file by their names."""
+    """The frames of a file by name."""
     lines = (sdk_frames.GOLDEN / name).read_text().splitlines()
     pairs = (line.split() for line in lines if not line.startswith("#"))
     return {name: bytes.fromhex(text) for name, text in pairs}
 
 
 def read(name: str) -> tuple[int, list[Any]]:
-    """One of our frames as the package reads it: its code and its fields."""
+    """Decode one frame of oxbus with the package: its code and its fields."""
     whole = golden("oxbus.txt")[name]
     assert int.from_bytes(whole[:4], "big") == len(whole)
     return decode_frame(memoryview(whole[8:]))
 
 
 def test_installed_package_writes_the_recorded_frames() -> None:
-    """A release that writes others is seen here: `python tests/kit/sdk_frames.py` records them anew."""
+    """A release that encodes other frames fails here; `python tests/kit/sdk_frames.py` records them again."""
     assert dict(sdk_frames.frames()) == golden("azure-servicebus.txt")
     assert sdk_frames.start() == (sdk_frames.GOLDEN / "start.bin").read_bytes()
 
@@ -49,7 +49,7 @@ def test_installed_package_writes_the_recorded_frames() -> None:
     ],
 )
 def test_our_frames_have_all_their_fields(name: str, code: int, fields: int) -> None:
-    """The package reads fields by their place, those behind the last one too."""
+    """The package reads fields by position, also those behind the last one sent."""
     whole = golden("oxbus.txt")[name]
     assert whole[8:11] == bytes([0, 0x53, code])
     assert int.from_bytes(whole[16:20], "big") == fields
@@ -57,13 +57,13 @@ def test_our_frames_have_all_their_fields(name: str, code: int, fields: int) -> 
 
 
 def test_package_reads_a_close_with_its_error() -> None:
-    """An error has three fields; the package reads the third without a look."""
+    """An error has three fields; the package reads the third without checking its presence."""
     _, [[condition, description, info]] = read("close")
     assert (condition, description, info) == (b"amqp:connection:forced", b"shutting down", None)
 
 
 def test_package_reads_an_accepted_session() -> None:
-    """Source and filter come as the package needs them to know its session."""
+    """The package finds the session in the source and its filter."""
     _, fields = read("attach-session")
     source, target = fields[5], fields[6]
     assert source[0] == sdk_frames.ADDRESS.encode()
@@ -74,7 +74,7 @@ def test_package_reads_an_accepted_session() -> None:
 
 
 def test_package_reads_a_refusal() -> None:
-    """Ends that are absent mean refused."""
+    """An attach without source and target means rejected."""
     _, fields = read("refused")
     assert fields[5] is None
     assert fields[6] is None
@@ -82,7 +82,7 @@ def test_package_reads_a_refusal() -> None:
 
 
 def test_package_reads_a_message() -> None:
-    """A message with the annotations that the package looks for, its lock token in both of its orders."""
+    """A message has the annotations that the package looks up, its lock token in both byte orders."""
     whole = golden("oxbus.txt")["transfer"]
     code, fields = decode_frame(memoryview(whole[8:]))
     assert code == 0x14
@@ -106,7 +106,7 @@ def test_package_reads_a_message() -> None:
 
 
 def test_package_reads_an_answer_of_management() -> None:
-    """Values of exact types: status as int, expirations as an array of timestamps."""
+    """Values have exact types: status is an int, expirations are an array of timestamps."""
     message = decode_payload(memoryview(golden("oxbus.txt")["management"]))
     assert message.properties
     assert message.properties.correlation_id == sdk_frames.TOKEN
@@ -115,7 +115,7 @@ def test_package_reads_an_answer_of_management() -> None:
 
 
 def test_package_reads_mechanisms_and_the_outcome_of_settlements() -> None:
-    """The package looks for its mechanism in a list, and for the type of the state it asked for."""
+    """The package looks up its mechanism in a list, and the type of the state that it requested."""
     _, [mechanisms] = read("mechanisms")
     assert b"ANONYMOUS" in mechanisms
     _, fields = read("settled")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified @azure/service-bus SDK on Node: see node/suite.test.mjs for what it does."""
+"""The unmodified @azure/service-bus SDK on Node; node/suite.test.mjs has the tests."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def test_the_node_sdk_works(server: Server, inside: ServiceBusAdministrationClie
     """Messages, settlement, deferral, schedules, sessions, rules and administration work from Node."""
     npm, node = sdk_programs.need("npm"), sdk_programs.need("node")
     kinds = sdk_programs.make_entities(inside)
-    with sdk_programs.copy_of("node") as place:
-        lock = (place / "package-lock.json").read_text()
-        installed = place / "installed.json"
+    with sdk_programs.copy_of("node") as directory:
+        lock = (directory / "package-lock.json").read_text()
+        installed = directory / "installed.json"
         if not installed.exists() or installed.read_text() != lock:
-            sdk_programs.run(npm, "ci", "--no-audit", "--no-fund", cwd=place)
+            sdk_programs.run(npm, "ci", "--no-audit", "--no-fund", cwd=directory)
             installed.write_text(lock)
         sdk_programs.run(
             node,
             "--test",
             "suite.test.mjs",
-            cwd=place,
+            cwd=directory,
             OXBUS_CONNECTION_STRING=server.connection_string,
             OXBUS_KINDS=kinds,
             NODE_EXTRA_CA_CERTS=str(certificate),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python-qpid-proton, a client that knows AMQP and nothing of Service Bus: links, settlement, transactions.
+"""python-qpid-proton, an AMQP client without support for Service Bus: links, settlement, transactions.
 
-It signs in with SASL PLAIN, since it knows no `$cbs` (B-408).
+It authenticates with SASL PLAIN, since it does not support `$cbs` (B-408).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 30
 TRANSACTIONAL_STATE = 0x34
-"""What the state of a delivery is called that is part of a transaction."""
+"""Descriptor of the state of a delivery in a transaction."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def connection(url: str) -> Iterator[BlockingConnection]:
 def test_timespans_are_compared_as_such(
     connection: BlockingConnection, admin: SdkAdministrationClient, oxbus_client: ServiceBusClient, partitioned: bool
 ) -> None:
-    """A rule of the SDK selects a described long, as .NET and Java write theirs, and no plain one (B-357, B-374)."""
+    """A rule of the SDK selects a described long, as .NET and Java encode it, and no plain one (B-357, B-374)."""
     hour = timedelta(hours=1)
     admin.create_topic("news", enable_partitioning=partitioned)
     filters: dict[str, CorrelationRuleFilter | SqlRuleFilter] = {
@@ -72,7 +72,7 @@ def test_timespans_are_compared_as_such(
 
 
 def test_messages_keep_the_types_of_amqp(connection: BlockingConnection, queue: str) -> None:
-    """Properties, annotations and the body come back as they were sent (B-428, B-429)."""
+    """Properties, annotations and the body are received as they were sent (B-428, B-429)."""
     sent = Message(
         body={"list": [1, 2.5, None], "text": "t"},
         id=7,
@@ -94,7 +94,7 @@ def test_messages_keep_the_types_of_amqp(connection: BlockingConnection, queue: 
 
 
 def test_outcomes_settle(connection: BlockingConnection, queue: str, oxbus_client: ServiceBusClient) -> None:
-    """Rejected is dead-lettered, modified comes again and counts, released does not, accepted is done (B-161)."""
+    """Rejected dead-letters, modified releases and counts, released does not count, accepted completes (B-161)."""
     sender = connection.create_sender(queue)
     for body in ("rejected", "modified", "released", "accepted"):
         sender.send(Message(body=body, annotations={"x-opt-partition-key": "k"}))
@@ -112,12 +112,12 @@ def test_outcomes_settle(connection: BlockingConnection, queue: str, oxbus_clien
             receiver.release(delivered=message.body == "modified")
     assert counts == {"rejected": [0], "modified": [0, 1], "released": [0, 0], "accepted": [0]}
     with oxbus_client.get_queue_receiver(queue, sub_queue="deadletter") as dead:
-        (buried,) = dead.receive_messages(max_wait_time=WAIT_SECONDS)
-        dead.complete_message(buried)
+        (dead_letter,) = dead.receive_messages(max_wait_time=WAIT_SECONDS)
+        dead.complete_message(dead_letter)
 
 
 class Transfer(MessagingHandler, TransactionHandler):
-    """Receives two messages, accepts them and sends two others in one transaction, and ends that."""
+    """Receives two messages, accepts them and sends two others in one transaction, and ends it."""
 
     def __init__(self, url: str, queue: str, *, fail: bool) -> None:
         super().__init__(prefetch=0, auto_accept=False)
@@ -140,7 +140,7 @@ class Transfer(MessagingHandler, TransactionHandler):
             event.container.declare_transaction(self.connection, handler=self, settle_before_discharge=True)
 
     def on_transaction_declared(self, event: Event) -> None:
-        """Do everything in the transaction and end it."""
+        """Settle and send in the transaction, then end it."""
         self.transaction = event.transaction
         for delivery in self.deliveries:
             self.transaction.accept(delivery)
@@ -159,22 +159,22 @@ class Transfer(MessagingHandler, TransactionHandler):
                 self.transaction.discharge(self.fail)
 
     def on_transaction_committed(self, _event: Event) -> None:
-        """Note it."""
+        """Record it."""
         self.outcomes.append("committed")
         self.connection.close()
 
     def on_transaction_aborted(self, _event: Event) -> None:
-        """Note it."""
+        """Record it."""
         self.outcomes.append("aborted")
         self.connection.close()
 
     def on_transaction_commit_failed(self, _event: Event) -> None:
-        """Note it."""
+        """Record it."""
         self.outcomes.append("failed")
         self.connection.close()
 
     def on_transaction_declare_failed(self, _event: Event) -> None:
-        """Note it."""
+        """Record it."""
         self.outcomes.append("undeclared")
         self.connection.close()
 
@@ -189,7 +189,7 @@ def test_a_transaction_receives_and_sends(
     end: str,
     left: list[str],
 ) -> None:
-    """Settlements and sends of one key happen together, or not at all (B-306, B-315, B-316, B-325)."""
+    """Settlements and sends of one key are atomic (B-306, B-315, B-316, B-325)."""
     sender = connection.create_sender(queue)
     for body in ("first", "second"):
         sender.send(Message(body=body, annotations={"x-opt-partition-key": "k"}))
@@ -198,5 +198,5 @@ def test_a_transaction_receives_and_sends(
     assert transfer.outcomes == ["provisional", "provisional", end]
     with oxbus_client.get_queue_receiver(queue) as receiver:
         peeked = receiver.peek_messages(10)
-    # After a rollback the messages are still there: the receiver that is gone has their locks.
+    # After a rollback the messages are still there: the closed receiver has their locks.
     assert len(peeked) == (2 if fail else len(left))

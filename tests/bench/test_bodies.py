@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures are those of programs that read the body of each message."""
+"""The measured programs read the body of each message."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PLAN = Plan(scale=0.02)
 
 
 def one_is_wrong(size: int, count: int) -> list[bytes]:
-    """As many bodies of the same length, of which the last does not end as it should."""
+    """`count` bodies of the same length; the last one has a wrong end."""
     return [*bodies.bodies_of(size, count - 1), WRONG * size]
 
 
 def wrong_cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
-    """Every case that hands out messages, with one body that is not as it was sent."""
+    """Every case that delivers messages, with one wrong body."""
     for module in (arrow, bulk, queueing, schedule, sessions, sweeps, threads, topics):
         monkeypatch.setattr(module, "bodies_of", one_is_wrong)
     for made in (arrow.keyless_batch, arrow.keyed_batch, bulk.batch):
@@ -53,7 +53,7 @@ def wrong_cases(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
 
 
 def reads(case: Case) -> bool:
-    """Whether it finds the body that is not as it was sent."""
+    """Whether the case detects the wrong body."""
     try:
         seconds_of_one_round(case)
     except WrongAnswerError as error:
@@ -61,8 +61,8 @@ def reads(case: Case) -> bool:
     return False
 
 
-def test_case_that_receives_refuses_a_body_that_is_not_as_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cases once counted messages and left their bodies alone; those that still do say so in their id."""
+def test_case_that_receives_rejects_a_wrong_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases once counted messages without reading the bodies; cases that still do say so in their id."""
     found = wrong_cases(monkeypatch)
     assert {case.contender for case in found} >= {OURS, PEEKLOCK, CEILING, "queue.SimpleQueue", "oxbus, Arrow"}
     try:
@@ -75,8 +75,8 @@ def test_case_that_receives_refuses_a_body_that_is_not_as_it_was_sent(monkeypatc
 
 @pytest.mark.parametrize("kind", [OxbusQueue, PeekLock, Ceiling, SimpleQueue])
 @pytest.mark.parametrize("size", [1, 100])
-def test_peer_reads_what_it_drains(kind: type[BenchQueue], size: int, tmp_path: Path) -> None:
-    """Side by side, in memory, only counts were looked at."""
+def test_peer_reads_the_bodies_it_drains(kind: type[BenchQueue], size: int, tmp_path: Path) -> None:
+    """The comparisons in memory once checked only counts."""
     queue = kind(tmp_path, Level.MEMORY)
     kept: list[bytes] = []
     right = bodies.bodies_of(100, 200)
@@ -103,7 +103,7 @@ def test_length_and_last_byte_are_checked(wrong: bytes) -> None:
         bodies.read_column(pa.array([*right, wrong], pa.binary()), 20)
 
 
-def test_no_target_is_of_a_case_that_leaves_bodies() -> None:
-    """Judged is what users do."""
+def test_no_target_has_a_case_that_skips_bodies() -> None:
+    """Targets judge only cases that read bodies, as users do."""
     assert not [text for text, target in tables.KNOWN.items() if bodies.UNREAD in target.case]
     assert not [bench_id for bench_id in readme_tables.IN_MEMORY.values() if bodies.UNREAD in bench_id]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oxbus]:
-    """A server in a process of its own, with one queue in memory."""
+    """A server in a separate process, with one queue in memory."""
     sdk_programs.need("go")
     broker = Oxbus(tmp_path, Level.MEMORY)
     yield broker
@@ -36,22 +36,22 @@ def broker(tmp_path: Path) -> Iterator[Oxbus]:
 
 @pytest.mark.parametrize("told", ["true", "false"])
 def test_client_ends_its_links_before_its_connections(broker: Oxbus, told: str) -> None:
-    """A run ended with "message 19940 came twice": the one before had left while its settlements were on their way.
+    """A run ended with "message 19940 came twice": the previous client disconnected before its settlements arrived.
 
-    The broker answers the end of a link when it has read all that came before it.
+    The broker confirms the end of a link after it has read everything before it.
     """
     relay = Relay(broker.endpoint.port)
     compiled.run(replace(broker.endpoint, port=relay.port), "through", count=1_000, told=told, links=2)
     receiving = [one for one in relay.close() if (TO_BROKER, DISPOSITION) in one]
     assert len(receiving) == 2
     for one in receiving:
-        last = max(place for place, what in enumerate(one) if what == (TO_BROKER, DISPOSITION))
+        last = max(position for position, what in enumerate(one) if what == (TO_BROKER, DISPOSITION))
         ends = [(TO_BROKER, DETACH), (TO_CLIENT, DETACH), (TO_BROKER, CLOSE)]
         assert [what for what in one[last:] if what in ends] == ends
     assert broker.left() == 0
 
 
-def test_one_message_at_a_time_comes_back(broker: Oxbus) -> None:
+def test_one_message_at_a_time_is_returned(broker: Oxbus) -> None:
     """A ping settles its message before the next."""
     found = compiled.run(broker.endpoint, "ping", count=20)
     assert found["latency_us_p50"] > 0
@@ -60,8 +60,8 @@ def test_one_message_at_a_time_comes_back(broker: Oxbus) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in QUEUES if kind is OxbusQueue or issubclass(kind, Echo)])
 @pytest.mark.parametrize("batch", [1, 100])
-def test_cycle_takes_what_it_sent(kind: type[NetworkQueue], batch: int, tmp_path: Path) -> None:
-    """The client of the work queues completes every message, one by one and by the hundred."""
+def test_cycle_receives_the_messages_it_sent(kind: type[NetworkQueue], batch: int, tmp_path: Path) -> None:
+    """The client of the work queues completes every message, singly and in lists of a hundred."""
     sdk_programs.need("go")
     queue = kind(tmp_path)
     try:
@@ -72,8 +72,8 @@ def test_cycle_takes_what_it_sent(kind: type[NetworkQueue], batch: int, tmp_path
         queue.close()
 
 
-def test_message_of_somebody_else_ends_the_run(broker: Oxbus) -> None:
-    """A client that gets what it never sent says so, and gives no figure."""
+def test_foreign_message_ends_the_run(broker: Oxbus) -> None:
+    """A client that receives a message that it did not send reports an error and no figure."""
     with (
         ServiceBusClient.from_connection_string(broker.connection_string) as client,
         client.get_queue_sender(broker.endpoint.address) as sender,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues on disk: how many messages each gets, and what the disk itself is asked to do."""
+"""Queues on disk: the number of messages for each contender, and the writes to the disk."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOST = 200_000
 @pytest.mark.parametrize(
     ("per_s", "wanted"), [(100, STEP), (2_000, 1_000), (10_000, 5_000), (300_000, 150_000), (10_000_000, MOST)]
 )
-def test_quick_contender_gets_more_messages(per_s: float, wanted: int) -> None:
-    """One count for all had the quick ones measured for 15 ms, of which a hiccup of the disk was most."""
+def test_fast_contender_gets_more_messages(per_s: float, wanted: int) -> None:
+    """With one count for all, fast contenders were measured for 15 ms, mostly one delay of the disk."""
     tried: list[int] = []
 
     def took(messages: int) -> float:
@@ -34,17 +34,17 @@ def test_quick_contender_gets_more_messages(per_s: float, wanted: int) -> None:
         return messages / per_s
 
     assert fitting(took, 0.5, MOST) == wanted
-    assert took(tried[-1]) >= 0.05 or tried[-1] == MOST, "a trial that is too short says little"
+    assert took(tried[-1]) >= 0.05 or tried[-1] == MOST, "a trial that is too short means little"
 
 
 @pytest.mark.parametrize(("seconds", "times"), [(0.01, 20), (0.15, 2), (0.2, 1), (3.0, 1)])
-def test_work_is_done_again_until_it_took_long_enough(seconds: float, times: int) -> None:
-    """The disk was ten times slower when the messages were counted out than when they went through."""
+def test_work_is_repeated_until_it_took_long_enough(seconds: float, times: int) -> None:
+    """The disk was ten times slower when the messages were counted than when they were measured."""
     assert long_enough(lambda: seconds, lambda found: found + 1e-9) == [seconds] * times
 
 
-def test_sizes_are_whole_hundreds_for_two_threads(tmp_path: Path) -> None:
-    """Two threads share lists of a hundred, however quick a contender is."""
+def test_sizes_are_multiples_of_a_hundred_for_two_threads(tmp_path: Path) -> None:
+    """Two threads share lists of a hundred, however fast a contender is."""
     sizes = sizes_for(Contender(SimpleQueue, Level.MEMORY), tmp_path, 0.01, 10 * STEP)
     for size in (1, 100):
         assert STEP <= sizes.of(size) <= 10 * STEP
@@ -58,7 +58,7 @@ def test_sizes_are_whole_hundreds_for_two_threads(tmp_path: Path) -> None:
 def test_preallocated_files_never_grow(
     loop: Callable[[Path, float], float], files: int, write_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is written goes over blocks that are there, again from the beginning once the end is reached."""
+    """Writes go to allocated blocks, and continue at the beginning after the end."""
     written: list[tuple[int, int, bool]] = []
     ticks = count()
     pwrite = os.pwrite
@@ -76,4 +76,4 @@ def test_preallocated_files_never_grow(
     assert loop(tmp_path, 0.5) > 0
     numbers, sizes, inside = (set(one) for one in zip(*written, strict=True))
     assert (len(numbers), sizes, inside) == (files, {write_bytes}, {True})
-    assert len(written) * write_bytes > (1 << 17), "it came to the end"
+    assert len(written) * write_bytes > (1 << 17), "it reached the end"

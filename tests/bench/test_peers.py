@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that are fetched and started by the benches."""
+"""Other brokers that the benches download and start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_cluster_id_never_looks_like_an_option() -> None:
-    """Kafka's tool ended with an error in one start of 64: the random id began with a hyphen."""
+    """Kafka's tool failed in one start of 64: the random id began with a hyphen."""
     ids = [kafka_storage.cluster_id(bytes([first, *range(15)])) for first in range(256)]
     assert not [one for one in ids if one.startswith("-")]
     assert {len(base64.urlsafe_b64decode(one + "==")) for one in ids} == {16}
@@ -22,7 +22,7 @@ def test_cluster_id_never_looks_like_an_option() -> None:
 
 
 def test_unpacked_programs_may_be_moved(tmp_path: Path) -> None:
-    """RabbitMQ ended with an error once the checkout had another name: its scripts named the old one."""
+    """RabbitMQ failed once the checkout had another name: its scripts contained the old one."""
     root = tmp_path / "before"
     programs = root / "usr" / "lib" / "erlang" / "bin"
     programs.mkdir(parents=True)
@@ -42,6 +42,6 @@ def test_unpacked_programs_may_be_moved(tmp_path: Path) -> None:
     _, libraries, program, *arguments = done.stdout.splitlines()
     assert arguments == ["-v", "two words"]
     places = [debian.LIBRARIES, "usr/lib/erlang/bin/erl.elf"]
-    for told, place in zip([libraries, program], places, strict=True):
-        assert (tmp_path / told).resolve() == moved / place
+    for script, target in zip([libraries, program], places, strict=True):
+        assert (tmp_path / script).resolve() == moved / target
     assert (moved / "usr/lib/erlang/bin/plain").read_text(encoding="ascii") == "a script stays as it is"

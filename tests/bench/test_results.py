@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one format of results: what is written is read back, judged, compared and reported."""
+"""The single format of results: they are written, read, judged, compared and reported."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def target(**options: Any) -> Target:
 
 
 def test_run_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Rows of sweeps and of distributions, verdicts, and what is known of the peers."""
+    """Rows of sweeps and of distributions, verdicts, and the versions of the peers."""
     point, percentiles = Point("threads", 4, "single"), {"50": 1.0}
     verdict = Verdict("core", "a text", 1.0, 2.0, at_least=True, met=False, moonshot=None, moonshot_met=None)
     about = {"durable": {"queues": {"disk": {"file_system": "ext4"}, "versions": {}, "unavailable": {"a": "no"}}}}
@@ -54,17 +54,17 @@ def test_run_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_metric_without_a_unit_is_refused(tmp_path: Path) -> None:
-    """A reader would not know whether more of it is better."""
+    """A reader would not know whether a higher value is better."""
     with pytest.raises(ValueError, match="does not know speed"):
         results_file.write(run(row(SINGLE, OURS, 1.0, metric="speed")), tmp_path / "result.json")
 
 
 def test_committed_results_are_of_the_one_format() -> None:
-    """The pages draw from them."""
+    """The pages use them."""
     assert {suite for found in results_file.newest_first() for suite in found.suites()} >= {"core", "durable", "amqp"}
 
 
-def test_run_of_one_case_hides_no_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_of_one_case_does_not_hide_a_complete_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest file with nearly all cases counts."""
     monkeypatch.setattr(results_file, "RESULTS", tmp_path)
     assert newest_with("core", "send") is None
@@ -76,13 +76,13 @@ def test_run_of_one_case_hides_no_whole_run(tmp_path: Path, monkeypatch: pytest.
 
 
 def found_by(one: Target, *rows: Row, everyone: bool = True) -> float | None:
-    """The figure that a target was judged by."""
+    """The figure by which a target was judged."""
     verdicts = judge("core", [one], rows, everyone=everyone)
     return verdicts[0].found if verdicts else None
 
 
 def test_target_is_judged_in_pairs_of_rounds() -> None:
-    """The median of the ratios, not the ratio of the medians; alone, the median."""
+    """The median of the ratios, not the ratio of the medians; without other contenders, the median."""
     rows = [row(SINGLE, OURS, 2.0, 9.0, 4.0), row(SINGLE, PEEKLOCK, 1.0, 3.0, 4.0)]
     assert found_by(target(peer=PEEKLOCK), *rows) == 2.0
     assert found_by(target(), *rows) == 4.0
@@ -90,8 +90,8 @@ def test_target_is_judged_in_pairs_of_rounds() -> None:
     assert found_by(target(contender="nobody"), *rows) is None
 
 
-def test_best_of_the_others_is_taken_round_by_round_and_at_one_level() -> None:
-    """Without all contenders nobody knows the best."""
+def test_best_of_the_others_is_chosen_for_each_round_and_level() -> None:
+    """Without all contenders the best is unknown."""
     synced = [row(SINGLE, name, *rates, level="fsync") for name, rates in (("a", (1.0, 4.0)), ("b", (2.0, 1.0)))]
     rows = [row(SINGLE, OURS, 4.0, 4.0, level="fsync"), *synced, row(SINGLE, "c", 99.0, 99.0)]
     assert found_by(target(peer=BEST), *rows) == 1.5
@@ -100,7 +100,7 @@ def test_best_of_the_others_is_taken_round_by_round_and_at_one_level() -> None:
 
 
 def test_difference_and_the_worst_of_several_cases() -> None:
-    """What a batch takes longer than with nothing behind; the rate that a backlog slows most."""
+    """The extra time of a batch with a backlog; the rate that a backlog slows most."""
     rows = [row(SINGLE, OURS, 9.0, 7.0, metric="batch_ms"), row(SINGLE, NOTHING, 2.0, 2.0, metric="batch_ms")]
     added = target(peer=NOTHING, difference=True, metric="batch_ms", at_least=False)
     assert found_by(added, *rows) == 6.0
@@ -111,8 +111,8 @@ def test_difference_and_the_worst_of_several_cases() -> None:
     assert found_by(both, *[row(case, OURS, rate) for case, rate in rates.items()]) == 0.25
 
 
-def test_run_against_an_earlier_one_names_what_became_worse() -> None:
-    """Less than 1 is worse, whatever the metric; a machine that became slower shows in the ceiling."""
+def test_run_against_an_earlier_one_names_regressions() -> None:
+    """Less than 1 is worse for every metric; a slower machine shows in the ceiling."""
     earlier = run(row(SINGLE, OURS, 100.0), row(SINGLE, CEILING, 200.0), row(WAKE_UP, OURS, 10.0, metric=P50))
     now = run(
         row(SINGLE, OURS, 98.0),
@@ -128,7 +128,7 @@ def test_run_against_an_earlier_one_names_what_became_worse() -> None:
 
 
 def test_newest_result_of_the_same_machine_is_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rate of another machine says nothing."""
+    """A rate of another machine is not comparable."""
     monkeypatch.setattr(results_file, "RESULTS", tmp_path)
     now = run(row(SINGLE, OURS, 1.0))
     assert against.newest_like(now) is None
@@ -140,8 +140,8 @@ def test_newest_result_of_the_same_machine_is_compared_with(tmp_path: Path, monk
     assert "another machine" in against.text(other, now)
 
 
-def test_reports_leave_out_cases_that_leave_bodies() -> None:
-    """They stay in the result file."""
+def test_reports_omit_cases_that_skip_bodies() -> None:
+    """The omitted cases stay in the result file."""
     found = run(row("send_receive_complete/100B/single", OURS, 1e6), row(f"{SINGLE}_unread", OURS, 9e6))
     shown = "\n".join([*tables.cases(found), *readme_tables.in_memory(found)])
     assert "1 M" in shown
@@ -149,7 +149,7 @@ def test_reports_leave_out_cases_that_leave_bodies() -> None:
 
 
 def test_targets_show_the_newest_figure_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever run it comes from; a text that is no target any more is left out."""
+    """From any run; a text that is no longer a target is omitted."""
     monkeypatch.setattr(results_file, "RESULTS", tmp_path)
     assert tables.targets() == ["No run has judged a target yet: `make bench`."]
     known = "partition_ids of an Arrow array / ceiling"
@@ -162,19 +162,19 @@ def test_targets_show_the_newest_figure_of_each(tmp_path: Path, monkeypatch: pyt
 
 
 def test_readme_shows_ratios_of_the_same_rounds(tmp_path: Path) -> None:
-    """A part that nothing was measured for says so, and keeps no figure of before."""
+    """A part without a measurement says so, and keeps no earlier figure."""
     rates = [row(SINGLE, name, rate) for name, rate in ((OURS, 5e5), (PEEKLOCK, 4e5), (CEILING, 5e5 / 0.38))]
     woken = [
         Row("core", WAKE_UP, name, "memory", {P50: [p50], P99: [60.0]})
         for name, p50 in ((OURS, 22.0), (PEEKLOCK, 18.0))
     ]
     page = tmp_path / "page.md"
-    place = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
-    page.write_text(place.format("speed") + place.format("other"), encoding="utf-8")
+    part = "<!-- report: {} -->\n4.46\n<!-- end of report -->\n"
+    page.write_text(part.format("speed") + part.format("other"), encoding="utf-8")
     report.fill([page], {"speed": readme_tables.in_memory(run(*rates, *woken))})
     found = page.read_text(encoding="utf-8")
     assert "| one by one, 1 KiB | 500 k | 1.25 | 0.38 |" in found
-    assert "22 / 60 µs (p50 / p99), by hand after 18 / 60 µs" in found
+    assert "22 µs (p50) or 60 µs (p99) after the send; with the hand-written queue 18 µs (p50) or 60 µs (p99)" in found
     assert report.NOT_MEASURED[0] in found
     assert "4.46" not in found
     with pytest.raises(SystemExit, match="no page has a place for speed-on-disk"):

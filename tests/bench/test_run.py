@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one runner: every suite and every part of it runs, at a thousandth of its size, and gives what targets judge."""
+"""The single runner: every suite and each part runs at a thousandth of its size and produces the figures of targets."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ BENCH = Path(run.__file__)
 TINY = ("--rounds", "1", "--scale", "0.001")
 NEEDS_GO = {"network", "amqp"}
 BESIDE = {"durable": "sqlite", "peers": "peeklock", "network": "echo", "amqp": "nobody"}
-"""A contender of each suite that needs no server from elsewhere."""
+"""A contender of each suite that needs no external server."""
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(autouse=True)
 def _in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what contenders write out of the checkout."""
+    """Keep files of contenders out of the checkout."""
     monkeypatch.setattr(scratch, "SCRATCH", tmp_path / "scratch")
 
 
 def cases_of(found: Run) -> set[str]:
-    """What was measured."""
+    """The measured cases."""
     return {row.case for row in found.rows}
 
 
 def judged_cases(suite: str) -> set[str]:
-    """What the targets of a suite are about."""
+    """The cases of the targets of a suite."""
     return {target.case.format(word) for target in SUITES[suite].targets for word in target.worst_of}
 
 
@@ -54,7 +54,7 @@ def measured(suite: str, output: Path, *options: str) -> Run:
 
 @pytest.mark.whole_suite
 def test_core(tmp_path: Path) -> None:
-    """Everything in memory, but for what needs a Java machine."""
+    """Everything in memory, except cases that need a JVM."""
     parts = [option for part in SUITES["core"].parts if part != "spark" for option in ("--case", part)]
     found = measured("core", tmp_path / "core.json", *parts)
     assert cases_of(found) >= {case for case in judged_cases("core") if not case.startswith("spark_")}
@@ -65,7 +65,7 @@ def test_core(tmp_path: Path) -> None:
 @pytest.mark.whole_suite
 @pytest.mark.parametrize("suite", sorted(BESIDE))
 def test_suite_beside_one_contender(suite: str, tmp_path: Path) -> None:
-    """Ours does every case of a target; the others are named with their versions."""
+    """Oxbus runs every case of a target; the others are listed with their versions."""
     if suite in NEEDS_GO:
         sdk_programs.need("go")
     found = measured(suite, tmp_path / "queues.json", "--contender", BESIDE[suite])
@@ -81,15 +81,15 @@ def test_suite_beside_one_contender(suite: str, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.whole_suite
 @pytest.mark.parametrize("suite", [("core", "--case", "spark"), ("spark",)], ids=lambda suite: suite[0])
-def test_spark_runs_in_a_process_of_its_own(suite: tuple[str, ...], tmp_path: Path) -> None:
-    """Where no other test has a session."""
+def test_spark_runs_in_a_separate_process(suite: tuple[str, ...], tmp_path: Path) -> None:
+    """No other test has a session there."""
     output = tmp_path / "spark.json"
     subprocess.run([sys.executable, BENCH, "--suite", *suite, *TINY, "--output", output], check=True)
     assert cases_of(results_file.read(output)) >= {case for case in judged_cases(suite[0]) if "spark_" in case}
 
 
 def test_case_is_a_part_or_a_word_of_the_ids(tmp_path: Path) -> None:
-    """A word that names a part never means the ids that have it, too."""
+    """A word that names a part does not also select ids that contain it."""
     assert cases_of(measured("core", tmp_path / "1.json", "--case", "hash")) == {
         "partition_ids/16-36B/arrow_1m",
         "partition_ids/16-36B/list_1m",
@@ -100,13 +100,13 @@ def test_case_is_a_part_or_a_word_of_the_ids(tmp_path: Path) -> None:
 
 
 def test_unknown_case_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """A word that nothing has would look like a run that found nothing wrong."""
+    """A word without a match would look like a run without findings."""
     assert run.main(["--case", "nothing like this", *TINY]) == 1
     assert "nothing is called nothing like this" in capsys.readouterr().out
 
 
 def test_run_at_a_scale_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report would take its figures for real ones."""
+    """The report would use its figures as real ones."""
     monkeypatch.setattr(results_file, "RESULTS", tmp_path)
     assert run.main(["--case", "hash", *TINY]) == 0
     assert list(tmp_path.iterdir()) == []
@@ -125,7 +125,7 @@ def test_run_is_compared_with_an_earlier_one(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.whole_suite
 def test_report_draws_every_table_of_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No committed result has all peers in it today."""
+    """No committed result has all peers today."""
     monkeypatch.setattr(results_file, "RESULTS", tmp_path)
     monkeypatch.setattr("reporting.style.FOLDER", tmp_path)
     measured("peers", tmp_path / "1.json", "--contender", BESIDE["peers"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contenders that are measured in turn."""
+"""Contenders that are measured alternately."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER, MISSING = "Other Queue", "Missing Queue"
 
 
 def group_of(asked: list[str], rounds_max: int | None = None) -> Group:
-    """Three contenders whose rate is the number of their turn; one of them does not run here."""
+    """Three contenders whose rate is the number of their turn; one of them is not available."""
 
     def measure(contender: str) -> Iterator[Found]:
         asked.append(contender)
@@ -29,8 +29,8 @@ def group_of(asked: list[str], rounds_max: int | None = None) -> Group:
     return Group("part", [Turn(name, partial(measure, name)) for name in ("oxbus", OTHER, MISSING)], rounds_max)
 
 
-def test_order_turns_around_and_who_is_missing_is_asked_once() -> None:
-    """What a neighbour leaves behind hits each of two the same number of times."""
+def test_order_alternates_and_a_missing_contender_is_tried_once() -> None:
+    """The effect of a neighbour hits each of two contenders equally often."""
     asked: list[str] = []
     group = group_of(asked)
     rows = turns.in_turns("suite", group, 3)
@@ -40,7 +40,7 @@ def test_order_turns_around_and_who_is_missing_is_asked_once() -> None:
 
 
 def test_group_and_contender_may_have_fewer_rounds() -> None:
-    """What takes long is done less often than the rest."""
+    """Slow measurements run fewer rounds than the rest."""
     asked: list[str] = []
     turns.in_turns("suite", group_of(asked, rounds_max=2), 5)
     assert asked.count(OTHER) == 2
@@ -60,7 +60,7 @@ def test_warm_up_is_done_once_and_not_counted() -> None:
 
 
 def test_samples_become_percentiles_of_each_round_and_of_all() -> None:
-    """A round of a distribution has its median and what one in a hundred exceeds."""
+    """A round of a distribution has its median and its 99th percentile."""
     samples = iter([[1.0] * 1000, [3.0] * 1000])
     turn = Turn("oxbus", lambda: [Found("wake_up", "oxbus", samples=next(samples))])
     (row,) = turns.in_turns("suite", Group("part", [turn]), 2)

@@ -27,7 +27,7 @@ def server(namespace: Namespace) -> Iterator[Server]:
 
 @pytest.fixture
 def bulk(server: Server) -> Iterator[BulkClient]:
-    """Call the server of the test."""
+    """A client of the test server."""
     with BulkClient(server.connection_string) as client:
         yield client
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may make which bulk call: the rights of shared access signatures, as for SDKs (B-046, B-416, B-455)."""
+"""Access rules of bulk calls: the rights of shared access signatures, as for SDKs (B-046, B-416, B-455)."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ WITHOUT_ENTITY = {"commit", "abort", "stages", "discard"}
 
 
 def rule(name: str, *rights: str) -> AuthorizationRule:
-    """A rule whose key is one for all."""
+    """A rule with the shared test key and the given rights."""
     return AuthorizationRule(key_name=name, primary_key=SECRET, rights=list(rights))
 
 
 @pytest.fixture
 def guarded(namespace: Namespace) -> Iterator[Server]:
-    """A server with a key for each right, and a queue with keys of its own."""
+    """A server with a key for each right, and a queue with separate keys."""
     admin = ServiceBusAdministrationClient(namespace)
     admin.create_queue(QUEUE, authorization_rules=[rule(f"own-{right}", right) for right in RIGHTS])
     admin.create_queue("others")
@@ -78,7 +78,7 @@ def client_of(server: Server, name: str) -> BulkClient:
 
 
 def may(call: Callable[[BulkClient], object], client: BulkClient) -> bool:
-    """Whether a call is let through; what it does then is of no interest here."""
+    """Whether the access rules allow a call; its result is ignored."""
     refusal = None
     try:
         call(client)
@@ -116,7 +116,7 @@ def test_each_call_needs_its_right(guarded: Server, call: str, right: str) -> No
 
 
 def test_table_has_every_call() -> None:
-    """A new call of the client gets its right here."""
+    """Each new call of the client must get its right here."""
     named = {"settle reserved": "settle_reserved", "commit": "commit_stages", "abort": "abort_stages"}
     named |= {"cancel": "cancel_reservation", "discard": "discard_stage"}
     calls = {name for name in vars(BulkClient) if not name.startswith("_")} - {"close", "endpoint", "describe"}
@@ -124,8 +124,8 @@ def test_table_has_every_call() -> None:
 
 
 @pytest.mark.parametrize("right", RIGHTS)
-def test_describe_shows_counts_to_those_who_may_see_messages(guarded: Server, right: str) -> None:
-    """Any right is enough to learn what an entity is; how much is in it takes Listen or Manage."""
+def test_describe_shows_counts_only_with_listen_or_manage(guarded: Server, right: str) -> None:
+    """Any right can describe an entity; its counts need Listen or Manage."""
     counts = {"active_messages", "starts", "ends"}
     with client_of(guarded, right) as client:
         shown = client.describe(QUEUE)
@@ -135,8 +135,8 @@ def test_describe_shows_counts_to_those_who_may_see_messages(guarded: Server, ri
         client.describe("others")
 
 
-def test_key_of_an_entity_opens_what_is_below_it(guarded: Server, namespace: Namespace) -> None:
-    """Its dead letters and, of a topic, its subscriptions; of another entity nothing, also with a token of this one."""
+def test_key_of_an_entity_includes_its_subentities(guarded: Server, namespace: Namespace) -> None:
+    """The key covers its dead letters and a topic's subscriptions; a token for a queue covers no other queue."""
     with client_of(guarded, "own-Listen") as client:
         assert len(client.receive(f"{QUEUE.upper()}/$deadletterqueue", max_message_count=1)) == 0
     admin = ServiceBusAdministrationClient(namespace)
@@ -145,15 +145,15 @@ def test_key_of_an_entity_opens_what_is_below_it(guarded: Server, namespace: Nam
     with client_of(guarded, "app") as client:
         assert len(client.receive("news/Subscriptions/all", max_message_count=1)) == 0
     signature = token(f"sb://h/{QUEUE}", "own-Listen", SECRET)
-    place = f"Endpoint=sb://127.0.0.1:{guarded.port};UseDevelopmentEmulator=true;SharedAccessSignature={signature}"
-    with BulkClient(place) as client:
+    signed = f"Endpoint=sb://127.0.0.1:{guarded.port};UseDevelopmentEmulator=true;SharedAccessSignature={signature}"
+    with BulkClient(signed) as client:
         assert len(client.receive(QUEUE, max_message_count=1)) == 0
         with pytest.raises(ServiceBusAuthorizationError, match=r"the token is for `/orders`.*entity=`others`"):
             client.receive("others", max_message_count=1)
 
 
-def test_missing_entities_are_told_to_good_keys_only(guarded: Server) -> None:
-    """A wrong key never learns what is there."""
+def test_only_valid_keys_learn_which_entities_are_missing(guarded: Server) -> None:
+    """A wrong key gets the same answer for existing and missing entities."""
     with client_of(guarded, "Listen") as client, pytest.raises(MessagingEntityNotFoundError):
         client.peek("missing", 0, 0)
     with BulkClient(connection_string(guarded.port, "Listen", SECRET[::-1])) as client:
@@ -164,7 +164,7 @@ def test_missing_entities_are_told_to_good_keys_only(guarded: Server) -> None:
 
 @pytest.mark.parametrize("which", ["another key", "another name"])
 def test_wrong_keys_are_refused_before_any_row_is_sent(server: Server, queue_name: str, which: str) -> None:
-    """A large send gets the error at once; no text has a key."""
+    """A large send fails at once; no text contains a key."""
     name, key = {"another key": (KEY_NAME, SECRET), "another name": ("flink", SECRET)}[which]
 
     asked = []
@@ -184,8 +184,8 @@ def test_wrong_keys_are_refused_before_any_row_is_sent(server: Server, queue_nam
         assert client.describe(queue_name)["active_messages"] == 0
 
 
-def test_each_refusal_says_what_is_wrong(server: Server) -> None:
-    """401 in the form of bulk routes, before the body is read; the old tokens name the new ones."""
+def test_each_rejection_names_its_reason(server: Server) -> None:
+    """Status 401 in the form of bulk routes, before the body is read; the old tokens name the new ones."""
     refused = {
         None: ("MissingToken", "Unauthenticated"),
         "Basic x": ("an unknown scheme", "Unauthenticated"),
@@ -206,8 +206,8 @@ def test_each_refusal_says_what_is_wrong(server: Server) -> None:
         assert answer.headers["www-authenticate"] == "SharedAccessSignature"
 
 
-def test_keys_rotate_while_a_client_goes_on(guarded: Server) -> None:
-    """Replaced rules hold for bulk clients at once."""
+def test_keys_rotate_while_a_client_is_connected(guarded: Server) -> None:
+    """New rules apply to bulk clients at once."""
     with client_of(guarded, "Listen") as client:
         client.peek(QUEUE, 0, 0)
         replace_authorization_rules(guarded, [rule("Send", "Send")])
@@ -216,7 +216,7 @@ def test_keys_rotate_while_a_client_goes_on(guarded: Server) -> None:
 
 
 def test_keys_are_never_shown(namespace: Namespace) -> None:
-    """Neither by objects nor by errors; the connection string is where the key is."""
+    """Neither objects nor errors show a key; only the connection string contains it."""
     server = serve(namespace, rules=[rule("app", "Manage")])
     assert SECRET in server.connection_string
     with BulkClient(server.connection_string) as client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One connection string for SDKs, Spark and bulk clients; the old forms say what took their place."""
+"""One connection string for SDKs, Spark and bulk clients; the old forms fail and name the new ones."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 NEW_FORM = "Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..."
 
 
-def test_one_string_is_for_all(server: Server, queue_name: str) -> None:
-    """What the server shows is what an SDK, Spark and a bulk client take, and what `parse_connection_string` reads."""
-    place = server.connection_string
-    with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender(queue_name) as sender:
+def test_one_string_works_for_all_clients(server: Server, queue_name: str) -> None:
+    """SDKs, Spark, bulk clients and `parse_connection_string` all accept the string that the server shows."""
+    shown = server.connection_string
+    with SdkClient.from_connection_string(shown) as sdk, sdk.get_queue_sender(queue_name) as sender:
         sender.send_messages(SdkMessage("by an SDK"))
-    with BulkClient(place) as client:
+    with BulkClient(shown) as client:
         assert sum(client.send(queue_name, pa.table({"body": [b"by a bulk client"]})).values()) == 1
         assert client.endpoint == f"sb://127.0.0.1:{server.port}"
         assert repr(client) == f'BulkClient(endpoint="sb://127.0.0.1:{server.port}")'
-    with Connection(string=place).client() as client:
+    with Connection(string=shown).client() as client:
         assert client.describe(queue_name)["active_messages"] == 2
-    assert parse_connection_string(place).fully_qualified_namespace == f"127.0.0.1:{server.port}"
+    assert parse_connection_string(shown).fully_qualified_namespace == f"127.0.0.1:{server.port}"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_one_string_is_for_all(server: Server, queue_name: str) -> None:
     ],
 )
 def test_wrong_connection_strings(text: str) -> None:
-    """Each is refused before anything is connected, and its text is not repeated."""
+    """Each fails before a connection is made, and the error does not repeat the text."""
     with pytest.raises(ValueError, match="write Endpoint=sb://host:port") as caught:
         BulkClient(text)
     assert "0123456789abcdef" not in str(caught.value)
@@ -60,7 +60,7 @@ def test_wrong_connection_strings(text: str) -> None:
 @pytest.mark.parametrize("scheme", ["http", "https", "HTTP"])
 @pytest.mark.parametrize("rest", ["", ";SharedAccessKeyName=bulk;SharedAccessKey=0123456789abcdef"])
 def test_old_connection_strings_name_the_new_form(scheme: str, rest: str) -> None:
-    """An endpoint of its own is no longer there for bulk clients."""
+    """Bulk clients no longer have a separate endpoint."""
     with pytest.raises(ValueError, match="no longer have an Endpoint of their own") as caught:
         BulkClient(f"Endpoint={scheme}://127.0.0.1:41234{rest}")
     assert NEW_FORM in str(caught.value)
@@ -68,8 +68,8 @@ def test_old_connection_strings_name_the_new_form(scheme: str, rest: str) -> Non
     assert "0123456789abcdef" not in str(caught.value)
 
 
-def test_serve_bulk_names_what_took_its_place(namespace: Namespace) -> None:
-    """With whatever arguments."""
+def test_serve_bulk_names_its_replacement(namespace: Namespace) -> None:
+    """The arguments do not matter."""
     with pytest.raises(InvalidOperationError, match=r"call oxbus\.server\.serve\(namespace\)"):
         namespace.serve_bulk()
     with pytest.raises(InvalidOperationError, match=r"docs/guide/one-server\.md"):
@@ -77,6 +77,6 @@ def test_serve_bulk_names_what_took_its_place(namespace: Namespace) -> None:
 
 
 def test_wrong_timeout() -> None:
-    """A timeout is more than nothing."""
+    """A timeout must be positive."""
     with pytest.raises(ValueError, match="timeout"):
         BulkClient(connection_string(1), timeout=0)

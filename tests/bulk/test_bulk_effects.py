@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error of a bulk client says its call did: as in the broker's own process, and for the connection."""
+"""The effect in errors of a bulk client: as in the broker's own process, and for connection failures."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ REQUEST_BYTES = 4096
 
 
 @pytest.fixture
-def deaf() -> Iterator[str]:
-    """Take requests and end the connection without an answer."""
+def silent_server() -> Iterator[str]:
+    """Accept requests and close the connection without an answer."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def end_each() -> None:
@@ -47,21 +47,21 @@ def deaf() -> Iterator[str]:
 
         threading.Thread(target=end_each, daemon=True).start()
         yield connection_string(listener.getsockname()[1])
-        # Who waits for the next one learns that there is none.
+        # The thread that waits in `accept` gets an error and ends.
         listener.shutdown(socket.SHUT_RDWR)
 
 
 def effect_of(call: Callable[[], object], error_class: type[ServiceBusError]) -> str | None:
-    """Make a call that fails; return what it did."""
+    """Make a call that fails; return its effect."""
     with pytest.raises(error_class) as error:
         call()
     return error.value.effect
 
 
-def test_settlement_of_a_list_names_what_a_partition_refused(
+def test_settlement_of_a_list_names_the_failed_messages(
     bulk: BulkClient, namespace: Namespace, partitioned_queue: str
 ) -> None:
-    """The others are settled, and the error has the effect and the numbers of the rest (B-095)."""
+    """The others are settled, and the error has the effect and the numbers of the failed ones (B-095)."""
     keys = [f"key {number}" for number in range(64)]
     bulk.send(partitioned_queue, pa.table({"partition_key": keys}))
     table: Any = pa.table(bulk.receive(partitioned_queue, max_message_count=64))
@@ -78,8 +78,8 @@ def test_settlement_of_a_list_names_what_a_partition_refused(
     assert bulk.describe(partitioned_queue)["active_messages"] == 0
 
 
-def test_send_of_a_part_says_so(bulk: BulkClient, namespace: Namespace, partitioned_queue: str) -> None:
-    """A part, or nothing at all before the work began (R-24)."""
+def test_partial_send_reports_its_effect(bulk: BulkClient, namespace: Namespace, partitioned_queue: str) -> None:
+    """The effect is partial, or none if the call failed before it began (R-24)."""
     keys = [f"key {number}" for number in range(64)]
     inject_fault(namespace, 0, "unavailable")
     table = pa.table({"partition_key": keys})
@@ -89,8 +89,8 @@ def test_send_of_a_part_says_so(bulk: BulkClient, namespace: Namespace, partitio
     assert effect_of(lambda: bulk.send("missing", pa.table({"body": [b"x"]})), MessagingEntityNotFoundError) is None
 
 
-def test_call_that_reached_nobody_did_nothing(rows: Callable[..., Any]) -> None:
-    """Nothing was connected, so the call may be made again without doing anything twice."""
+def test_call_without_a_connection_has_no_effect(rows: Callable[..., Any]) -> None:
+    """There was no connection, so repeating the call is safe."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with BulkClient(connection_string(port)) as client:
@@ -98,17 +98,17 @@ def test_call_that_reached_nobody_did_nothing(rows: Callable[..., Any]) -> None:
         assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) is None
 
 
-def test_call_whose_connection_breaks_may_have_done_everything(deaf: str, rows: Callable[..., Any]) -> None:
-    """Unknown for a command, none for a question, and nothing for rows that nobody asked for yet."""
-    with BulkClient(deaf) as client:
+def test_call_whose_connection_breaks_has_an_unknown_effect(silent_server: str, rows: Callable[..., Any]) -> None:
+    """Unknown for a command, none for a query, and none for rows that the server did not request yet."""
+    with BulkClient(silent_server) as client:
         assert effect_of(lambda: client.settle("q", [b"0" * 16], "complete"), ServiceBusConnectionError) == "unknown"
         assert effect_of(lambda: client.receive("q", max_message_count=1), ServiceBusConnectionError) == "unknown"
         assert effect_of(lambda: client.describe("q"), ServiceBusConnectionError) == "none"
         assert effect_of(lambda: client.send("q", rows(1)), ServiceBusConnectionError) is None
 
 
-def test_call_without_an_answer_in_time_may_have_done_everything() -> None:
-    """A timeout of the network says no more than a broken connection."""
+def test_call_that_times_out_has_an_unknown_effect() -> None:
+    """A network timeout has the same effect as a broken connection."""
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         BulkClient(connection_string(silent.getsockname()[1]), timeout=0.2) as client,

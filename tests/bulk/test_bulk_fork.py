@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forked processes: a client works on with connections of its own, a server is its parent's.
+"""Forked processes: a client keeps working with new connections, a server stays with the parent.
 
-Each test runs a script in a process of its own, because forking a process with threads upsets pytest.
+Each test runs a script in its own process, because forking a process with threads disturbs pytest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import pytest
 
 pytest.importorskip("pyarrow")
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 SCRIPT = """
 import os, sys
@@ -61,7 +61,7 @@ def run(script: str) -> None:
 
 
 def test_children_and_parent_use_one_client() -> None:
-    """Children of children too; nobody reads the answers of another."""
+    """Children of children work too, and no process reads the answers of another."""
     run("""
 def grandchild():
     assert send(client, b"grandchild") == 1
@@ -80,8 +80,8 @@ print("done")
 """)
 
 
-def test_server_is_its_parents() -> None:
-    """A child can neither use nor end it, and does not keep its port."""
+def test_server_belongs_to_the_parent() -> None:
+    """A child can neither use nor stop it, and does not keep its port."""
     run("""
 ready, go = os.pipe()
 def child():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C ends a call of the bulk client that waits, at once and with nothing taken."""
+"""Ctrl-C ends a waiting call of the bulk client at once, and no message is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oxbus import Namespace
 
 LIVENESS_SECONDS = 60
-"""How long a test waits before it calls another process stuck; its calls would wait fifty times as long."""
+"""Time after which a test considers another process stuck; its calls would wait fifty times as long."""
 
 CHILD = """
 import contextlib, signal, sys
@@ -59,7 +59,7 @@ RECEIVE = """
 
 
 def until_busy(client: BulkClient) -> None:
-    """Ask until the server says that it works on enough."""
+    """Send requests until the server rejects one as busy."""
     while True:
         try:
             client.stages()
@@ -67,24 +67,24 @@ def until_busy(client: BulkClient) -> None:
             return
 
 
-def child(call: str, place: str) -> subprocess.Popen[str]:
-    """Another process that makes a call."""
+def child(call: str, address: str) -> subprocess.Popen[str]:
+    """Start another process that makes a call."""
     program = CHILD.format(call=CALLS[call])
     return subprocess.Popen(
-        [sys.executable, "-c", program, place], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
 def interrupted(process: subprocess.Popen[str]) -> None:
-    """Send SIGINT; the process ends by it and says so."""
+    """Send SIGINT; check that the process ends by it and prints so."""
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=LIVENESS_SECONDS)
     assert (output.strip(), process.returncode) == ("interrupted", 130), errors
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_call_that_nobody_answers(call: str) -> None:
-    """A server that took the request and says nothing more keeps nobody from leaving."""
+def test_call_without_an_answer_is_interrupted(call: str) -> None:
+    """Ctrl-C also works while the server, which accepted the request, does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LIVENESS_SECONDS)
         with child(call, connection_string(listener.getsockname()[1])) as process:
@@ -95,13 +95,13 @@ def test_call_that_nobody_answers(call: str) -> None:
                 interrupted(process)
 
 
-def test_receive_that_is_interrupted_takes_nothing(namespace: Namespace, queue_name: str) -> None:
-    """The server notices: what comes next goes to who is there, with no delivery charged."""
+def test_interrupted_receive_locks_nothing(namespace: Namespace, queue_name: str) -> None:
+    """The server notices: later messages go to other receivers, and no delivery is counted."""
     with serve(namespace, bulk_limits={"requests": 1}) as server, BulkClient(server.connection_string) as client:
         program = CHILD.format(call=RECEIVE.format(queue_name=queue_name))
         arguments = [sys.executable, "-c", program, server.connection_string]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            # The only place is taken: the wait is under way.
+            # The only request slot is in use: the wait has started.
             until_busy(client)
             interrupted(process)
         sent = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bulk clients may cost a server: each limit under the attack that it is for, both made smaller."""
+"""Limits on the resources that bulk clients use: each limit under the attack that it prevents, at a smaller scale."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1 << 20
 LIVENESS_SECONDS = 60
-"""How long a socket waits before it calls the server stuck; never a measure of speed."""
+"""Time after which a socket considers the server stuck; never a measure of speed."""
 
 
 def stream_of(mebibytes: int) -> bytes:
-    """An Arrow stream of messages with so many bytes of bodies."""
+    """An Arrow stream of messages with `mebibytes` of bodies."""
     table = pa.table({"body": [bytes(MEBIBYTE)] * mebibytes})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -60,32 +60,32 @@ def answer_of(connection: socket.socket) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]["kind"]
 
 
-def patiently(call: Callable[[], Any]) -> Any:
-    """Make a call, and again while the server works on enough."""
+def retry_while_busy(call: Callable[[], Any]) -> Any:
+    """Make a call, and repeat it while the server is busy."""
     while True:
         with contextlib.suppress(ServiceBusServerBusyError):
             return call()
 
 
 def until_busy(client: BulkClient) -> None:
-    """Ask until the server says that it works on enough."""
+    """Send requests until the server rejects one as busy."""
     while True:
         try:
             client.stages()
         except ServiceBusServerBusyError as error:
-            assert "bulk requests; wait" in str(error)  # noqa: PT017 (when it comes is not the point)
+            assert "bulk requests; wait" in str(error)  # noqa: PT017 (the time does not matter)
             return
 
 
-def test_more_requests_than_there_may_be(namespace: Namespace, queue_name: str) -> None:
-    """Those that wait for messages count; further ones are asked to pause, and the end of a wait makes room."""
+def test_too_many_requests(namespace: Namespace, queue_name: str) -> None:
+    """Waits for messages count; further requests are rejected as busy, and the end of a wait frees a slot."""
     with serve(namespace, bulk_limits={"requests": 3}) as server, BulkClient(server.connection_string) as client:
         found: list[int] = []
 
         def wait() -> None:
             with BulkClient(server.connection_string) as waiter:
                 found.append(
-                    len(patiently(lambda: waiter.receive(queue_name, max_message_count=1, max_wait_time=3000)))
+                    len(retry_while_busy(lambda: waiter.receive(queue_name, max_message_count=1, max_wait_time=3000)))
                 )
 
         threads = [threading.Thread(target=wait) for _ in range(3)]
@@ -101,8 +101,8 @@ def test_more_requests_than_there_may_be(namespace: Namespace, queue_name: str) 
         assert client.describe(queue_name)["kind"] == "queue"
 
 
-def test_clients_that_leave_make_room(namespace: Namespace, queue_name: str) -> None:
-    """Waits of forty clients that ask and hang up take no place for longer than they are there."""
+def test_clients_that_disconnect_free_their_slots(namespace: Namespace, queue_name: str) -> None:
+    """Forty clients that send a request and disconnect occupy a slot only while they are connected."""
     with serve(namespace, bulk_limits={"requests": 8}) as server, BulkClient(server.connection_string) as client:
         route = (
             f"/$bulk/v1/receive?entity={queue_name}&max_message_count=1&max_wait_time_ms=3000000&receive_mode=peek_lock"
@@ -128,14 +128,14 @@ def test_clients_that_leave_make_room(namespace: Namespace, queue_name: str) -> 
                     connections.remove(connection)
                     refused += 1
             until_busy(client)
-        patiently(lambda: client.describe(queue_name))
+        retry_while_busy(lambda: client.describe(queue_name))
         client.send(queue_name, pa.table({"body": [b"x"]}))
-        # None of those that left has it.
+        # No disconnected client has received the message.
         assert len(client.receive(queue_name, max_message_count=1, max_wait_time=LIVENESS_SECONDS)) == 1
 
 
 def test_one_send_that_is_too_large(namespace: Namespace, queue_name: str) -> None:
-    """It is refused as soon as it is, names the limit, and nothing is stored."""
+    """The send fails as soon as it exceeds the limit; the error names the limit, and nothing is stored."""
     with serve(namespace, bulk_limits={"send_bytes": 4 * MEBIBYTE}) as server:
         client = BulkClient(server.connection_string)
         with pytest.raises(MessageSizeExceededError, match=f"limit={4 * MEBIBYTE} bytes"):
@@ -145,8 +145,8 @@ def test_one_send_that_is_too_large(namespace: Namespace, queue_name: str) -> No
         assert client.describe(queue_name)["active_messages"] == 6
 
 
-def test_rows_of_unfinished_sends_that_are_too_much(namespace: Namespace, queue_name: str) -> None:
-    """Senders that stop in the middle fill the room for all; others are asked to pause until those are gone."""
+def test_unfinished_sends_have_a_common_limit(namespace: Namespace, queue_name: str) -> None:
+    """Senders that stop in the middle use up the limit for all; others are rejected as busy until they end."""
     rows = stream_of(3)
     with serve(namespace, bulk_limits={"unstored_bytes": 10 * MEBIBYTE}) as server:
         client = BulkClient(server.connection_string)
@@ -162,13 +162,13 @@ def test_rows_of_unfinished_sends_that_are_too_much(namespace: Namespace, queue_
                     refusal = str(error)
             assert "unfinished requests in memory; wait" in refusal
             assert client.describe(queue_name)["active_messages"] == stored, "what was refused stored nothing"
-        patiently(lambda: client.send(queue_name, table))
+        retry_while_busy(lambda: client.send(queue_name, table))
         assert client.describe(queue_name)["active_messages"] == stored + 8, "nothing of the unfinished sends is there"
 
 
 @pytest.mark.parametrize("route", ["send?entity={}", "stages?entity={}&id=s"])
 def test_body_that_stops(namespace: Namespace, queue_name: str, route: str) -> None:
-    """After the pause that a body may make the request fails; it has stored nothing and left no stage."""
+    """After the longest allowed pause of a body the request fails; it stored nothing and left no stage."""
     rows = stream_of(2)
     with serve(namespace, bulk_limits={"body_pause_ms": 300}) as server:
         client = BulkClient(server.connection_string)
@@ -191,7 +191,7 @@ def test_body_that_stops(namespace: Namespace, queue_name: str, route: str) -> N
         ({"colour": 1}, "unknown limit; use `requests`.*`colour`"),
     ],
 )
-def test_limits_are_only_lowered(namespace: Namespace, limits: dict[str, Any], text: str) -> None:
-    """None can be raised above what the server is made for."""
+def test_limits_cannot_be_raised(namespace: Namespace, limits: dict[str, Any], text: str) -> None:
+    """No limit can be raised above the server's maximum."""
     with pytest.raises(ValueError, match=text):
         serve(namespace, bulk_limits=limits)

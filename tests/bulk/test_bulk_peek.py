@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Browsing by a bulk client, page by page, and what `describe` says of the numbers."""
+"""Browsing with a bulk client, page by page, and the numbers in `describe`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_of(bulk: BulkClient, queue_name: str, partition: int, **options: Any) ->
 
 
 def test_pages_have_every_message_once(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """Whatever the size of a page, each message comes once, in the order of its number, and stays."""
+    """For any page size, each message is returned once, in number order, and stays in the queue."""
     bulk.send(queue_name, rows(600))
     for max_bytes in (1, 1000, 1 << 20):
         bodies: list[bytes] = []
@@ -45,8 +45,8 @@ def test_pages_have_every_message_once(bulk: BulkClient, queue_name: str, rows: 
     assert bulk.describe(queue_name)["active_messages"] == 600
 
 
-def test_bounds_are_kept(bulk: BulkClient, queue_name: str) -> None:
-    """From and to are included; beyond the end there is nothing."""
+def test_bounds_are_inclusive(bulk: BulkClient, queue_name: str) -> None:
+    """Both bounds are included; beyond the end there are no messages."""
     bulk.send(queue_name, pa.table({"body": [b"x"] * 10, "partition_key": ["k"] * 10}))
     described = bulk.describe(queue_name)
     (partition,) = [index for index, end in enumerate(described["ends"]) if end > 1]
@@ -61,7 +61,7 @@ def test_bounds_are_kept(bulk: BulkClient, queue_name: str) -> None:
 
 
 def test_starts_and_ends_follow_the_messages(bulk: BulkClient, queue_name: str) -> None:
-    """An end counts what was sent; a start is the first that is left."""
+    """The end follows sent messages; the start is the first remaining message."""
     bulk.send(queue_name, pa.table({"body": [b"x"] * 3, "partition_key": ["k"] * 3}))
     before = bulk.describe(queue_name)
     (partition,) = [index for index, end in enumerate(before["ends"]) if end > 1]
@@ -75,8 +75,8 @@ def test_starts_and_ends_follow_the_messages(bulk: BulkClient, queue_name: str) 
     assert empty["starts"][partition] == empty["ends"][partition] == 4
 
 
-def test_bodies_can_be_left_out(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """The column is there, and empty."""
+def test_bodies_can_be_omitted(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
+    """The column is present but empty."""
     bulk.send(queue_name, rows(1))
     table = pa.concat_tables(
         pa.table(bulk.peek(queue_name, partition, 0, include_body=False)[0])
@@ -88,7 +88,7 @@ def test_bodies_can_be_left_out(bulk: BulkClient, queue_name: str, rows: Callabl
 
 
 def test_properties_as_json_keep_their_types(bulk: BulkClient, client: ServiceBusClient, queue_name: str) -> None:
-    """Numbers and truth values stay what they are; what JSON does not have is text."""
+    """Numbers and booleans keep their types; types that JSON lacks become strings."""
     import json  # noqa: PLC0415
 
     properties: Any = {"i": 7, "f": 1.5, "t": True, "n": None, "s": 'a"b', "b": b"\x01\xff", "inf": float("inf")}
@@ -104,8 +104,8 @@ def test_properties_as_json_keep_their_types(bulk: BulkClient, client: ServiceBu
         bulk.peek(queue_name, partition, 0, application_properties="xml")  # type: ignore[arg-type]
 
 
-def test_description_names_the_life_of_an_entity(bulk: BulkClient, admin: ServiceBusAdministrationClient) -> None:
-    """An entity of the same name that is made later is another incarnation."""
+def test_description_has_the_incarnation_of_an_entity(bulk: BulkClient, admin: ServiceBusAdministrationClient) -> None:
+    """An entity of the same name that is created later has another incarnation."""
     admin.create_queue("again", requires_duplicate_detection=True)
     first = bulk.describe("again")
     assert (first["kind"], first["requires_duplicate_detection"], first["requires_session"]) == ("queue", True, False)
@@ -121,7 +121,7 @@ def test_description_names_the_life_of_an_entity(bulk: BulkClient, admin: Servic
 
 
 def test_wrong_pages(bulk: BulkClient, queue_name: str) -> None:
-    """A partition that is not there, a page without bytes, a number below zero."""
+    """A partition that does not exist, a page without bytes, a negative number."""
     with pytest.raises(ValueError, match="partition"):
         bulk.peek(queue_name, 99, 0)
     with pytest.raises(ValueError, match="max_bytes"):

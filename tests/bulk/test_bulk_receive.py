@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def take(bulk: BulkClient, queue_name: str, count: int, **options: Any) -> Any:
-    """Receive that many messages as one table."""
+    """Receive `count` messages as one table."""
     tables: list[Any] = []
     while sum(table.num_rows for table in tables) < count:
         table = pa.table(bulk.receive(queue_name, max_message_count=count, **options))
@@ -34,7 +34,7 @@ def take(bulk: BulkClient, queue_name: str, count: int, **options: Any) -> Any:
 def test_columns_are_those_of_receive_arrow(
     bulk: BulkClient, client: ServiceBusClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
-    """The same names and types, whether there are messages or none."""
+    """The same names and types, with or without messages."""
     with client.get_queue_receiver(queue_name) as receiver:
         expected = pa.table(receiver.receive_arrow(max_wait_time=0)).schema
     assert pa.table(bulk.receive(queue_name, max_message_count=1)).schema == expected
@@ -53,7 +53,7 @@ def test_settled_messages_are_gone(bulk: BulkClient, queue_name: str, rows: Call
 
 
 def test_lost_locks_are_named(bulk: BulkClient, queue_name: str, rows: Callable[..., Any], clock: ManualClock) -> None:
-    """Settled before, expired and foreign tokens come back as positions; the others are settled."""
+    """Settled, expired and foreign tokens are returned as positions; the others are settled."""
     bulk.send(queue_name, rows(4))
     tokens = take(bulk, queue_name, 4)["lock_token"].to_pylist()
     assert bulk.settle(queue_name, [tokens[1]], "complete") == []
@@ -64,7 +64,7 @@ def test_lost_locks_are_named(bulk: BulkClient, queue_name: str, rows: Callable[
 
 
 def test_other_outcomes(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """Abandoned messages come back, deferred ones do not, dead letters say why."""
+    """Abandoned messages are delivered again, deferred ones are not, dead letters have a reason."""
     bulk.send(queue_name, rows(3))
     tokens = take(bulk, queue_name, 3)["lock_token"].to_pylist()
     bulk.settle(queue_name, tokens[:1], "abandon")
@@ -78,7 +78,7 @@ def test_other_outcomes(bulk: BulkClient, queue_name: str, rows: Callable[..., A
 
 
 def test_receive_and_delete_leaves_nothing(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """There is no lock, and no message any more."""
+    """Afterwards there is no lock and no message."""
     bulk.send(queue_name, rows(3))
     table = take(bulk, queue_name, 3, receive_mode="receive_and_delete")
     assert table["lock_token"].null_count == 3
@@ -86,7 +86,7 @@ def test_receive_and_delete_leaves_nothing(bulk: BulkClient, queue_name: str, ro
 
 
 def test_wait_ends_with_the_first_message(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """A receive that waits gets what is sent meanwhile."""
+    """A waiting receive gets messages that are sent during the wait."""
     found: list[int] = []
     waiting = threading.Thread(
         target=lambda: found.append(len(bulk.receive(queue_name, max_message_count=5, max_wait_time=60)))
@@ -97,8 +97,8 @@ def test_wait_ends_with_the_first_message(bulk: BulkClient, queue_name: str, row
     assert found == [1]
 
 
-def test_many_messages_come_in_one_receive(bulk: BulkClient, queue_name: str) -> None:
-    """More than one piece of a stream: each message once."""
+def test_many_messages_are_returned_by_one_receive(bulk: BulkClient, queue_name: str) -> None:
+    """More than one chunk of a stream: each message once."""
     bodies = [str(number).encode() * 100 for number in range(20_000)]
     bulk.send(queue_name, pa.table({"body": bodies}))
     table = take(bulk, queue_name, len(bodies))
@@ -106,8 +106,8 @@ def test_many_messages_come_in_one_receive(bulk: BulkClient, queue_name: str) ->
     assert bulk.settle(queue_name, table, "complete") == []
 
 
-def test_messages_whose_way_broke_off_come_back(bulk: BulkClient, queue_name: str, server: Any) -> None:
-    """A client that leaves in the middle of a large answer holds no locks, and no delivery is charged."""
+def test_messages_of_a_broken_answer_are_released(bulk: BulkClient, queue_name: str, server: Any) -> None:
+    """A client that disconnects in the middle of a large answer holds no locks, and no delivery is counted."""
     import socket  # noqa: PLC0415
 
     count = 40_000
@@ -126,10 +126,10 @@ def test_messages_whose_way_broke_off_come_back(bulk: BulkClient, queue_name: st
     assert found == count
 
 
-def test_wrong_wishes(
+def test_wrong_arguments(
     bulk: BulkClient, queue_name: str, admin: ServiceBusAdministrationClient, rows: Callable[..., Any]
 ) -> None:
-    """Each says what would be right."""
+    """Each error says which value is valid."""
     with pytest.raises(MessagingEntityNotFoundError):
         bulk.receive("missing", max_message_count=1)
     with pytest.raises(ValueError, match="max_message_count"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservations of a bulk client: every call, and the errors of the broker's own process."""
+"""Reservations of a bulk client: every call, and the same errors as in the broker's own process."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MIB = 1 << 20
 
 
 def reserve(bulk: BulkClient, queue_name: str, epoch: int, n: int, **options: Any) -> dict[str, Any]:
-    """Reserve whatever there is."""
-    wish: dict[str, Any] = {"max_messages": 1000, "max_bytes": MIB, "lock_duration": 60, **options}
-    return bulk.reserve(queue_name, "reader", epoch, n, **wish)
+    """Reserve all available messages."""
+    arguments: dict[str, Any] = {"max_messages": 1000, "max_bytes": MIB, "lock_duration": 60, **options}
+    return bulk.reserve(queue_name, "reader", epoch, n, **arguments)
 
 
 def read(bulk: BulkClient, queue_name: str, epoch: int, plan: dict[str, Any], **options: Any) -> Any:
@@ -46,7 +46,7 @@ def read(bulk: BulkClient, queue_name: str, epoch: int, plan: dict[str, Any], **
 
 
 def test_batch_after_batch(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """Acquire, reserve, plan again, read twice, renew, complete; what is complete is gone."""
+    """Acquire, reserve, plan again, read twice, renew, complete; completed messages are gone."""
     bulk.send(queue_name, rows(50))
     acquired = bulk.acquire(queue_name, "reader")
     assert acquired == {"epoch": 1, "done": 0}
@@ -81,7 +81,7 @@ def test_single_messages_are_settled(bulk: BulkClient, queue_name: str, rows: Ca
 
 
 def test_reserve_waits(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """A reserve that waits gets what is sent meanwhile; one that finds nothing has an empty plan."""
+    """A waiting reserve gets messages sent during the wait; one without messages returns an empty plan."""
     bulk.acquire(queue_name, "reader")
     assert reserve(bulk, queue_name, 1, 1)["messages"] == 0
     plans: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ def test_reserve_waits(bulk: BulkClient, queue_name: str, rows: Callable[..., An
 
 
 def test_upto_bounds_a_reservation(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """The ends of one moment leave out what comes later."""
+    """The ends of one moment exclude later messages."""
     bulk.send(queue_name, rows(10))
     ends = bulk.describe(queue_name)["ends"]
     bulk.send(queue_name, rows(10))
@@ -108,7 +108,7 @@ def test_errors_are_those_of_the_broker(
     clock: ManualClock,
     admin: ServiceBusAdministrationClient,
 ) -> None:
-    """Fenced, behind, lapsed, not for sessions, not there."""
+    """Fenced, behind, expired, not for sessions, not found."""
     bulk.send(queue_name, rows(5))
     with pytest.raises(ReservationFencedError):
         reserve(bulk, queue_name, 1, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that a bulk client sends are checked and stored as `send_arrow` does it."""
+"""Rows of a bulk client are checked and stored as by `send_arrow`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def received(client: ServiceBusClient, queue_name: str) -> list[Any]:
-    """Everything there is in a queue."""
+    """All messages of a queue."""
     with client.get_queue_receiver(queue_name) as receiver:
         messages: list[Any] = []
         while batch := receiver.receive_messages(1000, max_wait_time=0):
@@ -36,7 +36,7 @@ def received(client: ServiceBusClient, queue_name: str) -> list[Any]:
 
 
 def test_rows_may_come_from_calls_of_the_same_thread(bulk: BulkClient, queue_name: str) -> None:
-    """A reader that asks the same client for more while its rows are sent, as a copy from queue to queue does."""
+    """A reader may call the same client while its rows are sent, as in a copy from queue to queue."""
     count = 5
     bulk.send(queue_name, pa.table({"body": [b"x"] * count}))
 
@@ -51,7 +51,7 @@ def test_rows_may_come_from_calls_of_the_same_thread(bulk: BulkClient, queue_nam
 
 
 def test_columns_become_messages(bulk: BulkClient, client: ServiceBusClient, queue_name: str) -> None:
-    """Every column that `send_arrow` knows arrives, nulls as nothing."""
+    """Every column of `send_arrow` arrives; a null means no value."""
     table = pa.table(
         {
             "body": pa.array([b"one", None], pa.large_binary()),
@@ -73,7 +73,7 @@ def test_columns_become_messages(bulk: BulkClient, client: ServiceBusClient, que
 
 
 def test_any_arrow_object_can_be_sent(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """A table, one batch, a reader that makes its batches late, and polars."""
+    """A table, one batch, a lazy reader, and polars."""
     polars = pytest.importorskip("polars")
     table = rows(10)
     reader = pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=3)))
@@ -82,7 +82,7 @@ def test_any_arrow_object_can_be_sent(bulk: BulkClient, queue_name: str, rows: C
     assert bulk.describe(queue_name)["active_messages"] == 40
 
 
-def test_nothing_is_a_send_too(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
+def test_empty_table_is_a_send_too(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
     """A table without rows stores none."""
     assert bulk.send(queue_name, rows(0)) == {}
     assert bulk.send(queue_name, pa.RecordBatchReader.from_batches(rows(0).schema, iter([]))) == {}
@@ -91,7 +91,7 @@ def test_nothing_is_a_send_too(bulk: BulkClient, queue_name: str, rows: Callable
 def test_rows_larger_than_one_piece_arrive_in_order(
     bulk: BulkClient, client: ServiceBusClient, queue_name: str
 ) -> None:
-    """Parts of a large batch, also with views, come out as they went in; sizes straddle the pieces of a stream."""
+    """Parts of a large batch, also with views, arrive unchanged; sizes cross the chunks of a stream."""
     bodies = [bytes([number % 251]) * (number * 37 % 9000) for number in range(3000)]
     for kind in (pa.binary(), pa.binary_view()):
         table = pa.table({"body": pa.array(bodies, kind), "partition_key": ["k"] * len(bodies)})
@@ -102,7 +102,7 @@ def test_rows_larger_than_one_piece_arrive_in_order(
 def test_column_partition_id_chooses(
     bulk: BulkClient, make_queue: Callable[..., str], rows: Callable[..., Any]
 ) -> None:
-    """A row without a key goes where its partition_id says, a null anywhere."""
+    """A row without a key goes to the partition in its partition_id, a null to any."""
     name = make_queue("chosen")
     count = bulk.describe(name)["partitions"]
     wishes = pa.array([count - 1, 0, count - 1], pa.int16())
@@ -137,15 +137,15 @@ def test_wrong_rows_store_nothing(
     error: type[Exception],
     text: str,
 ) -> None:
-    """The error is that of `send_arrow`, names the row or the column, and no row is stored."""
+    """The error is that of `send_arrow` and names the row or the column, and no row is stored."""
     with pytest.raises(error, match=text):
         bulk.send(queue_name, rows(2, **columns))
     assert bulk.describe(queue_name)["active_messages"] == 0
-    assert sum(bulk.send(queue_name, rows(2)).values()) == 2, "the connection goes on working"
+    assert sum(bulk.send(queue_name, rows(2)).values()) == 2, "the connection still works"
 
 
 def test_wrong_row_behind_many_right_ones_stores_nothing(bulk: BulkClient, queue_name: str) -> None:
-    """Rows are stored when all were checked, however many pieces came before the wrong one."""
+    """Rows are stored only after all were checked, however many chunks came before the wrong one."""
     ids = ["m"] * 20_000 + ["m" * 129] + ["m"] * 20_000
     with pytest.raises(ValueError, match="row 20000"):
         bulk.send(queue_name, pa.table({"body": [b"x" * 500] * len(ids), "message_id": ids}))
@@ -153,7 +153,7 @@ def test_wrong_row_behind_many_right_ones_stores_nothing(bulk: BulkClient, queue
 
 
 def test_source_that_fails_stores_nothing(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """A reader that raises in the middle leaves nothing behind."""
+    """A reader that raises in the middle stores nothing."""
     table = rows(10)
 
     def batches() -> Any:
@@ -166,14 +166,14 @@ def test_source_that_fails_stores_nothing(bulk: BulkClient, queue_name: str, row
 
 
 @pytest.mark.parametrize("data", [1, None, "text", [b"x"]])
-def test_what_is_no_table_is_refused(bulk: BulkClient, queue_name: str, data: Any) -> None:
+def test_data_that_is_no_table_is_rejected(bulk: BulkClient, queue_name: str, data: Any) -> None:
     """A list or a number is a TypeError before anything is sent."""
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         bulk.send(queue_name, data)
 
 
 def test_array_without_columns_is_refused(bulk: BulkClient, queue_name: str) -> None:
-    """An array has no columns with names."""
+    """An array has no named columns."""
     with pytest.raises(ValueError, match="named columns"):
         bulk.send(queue_name, pa.array([b"x"]))
 
@@ -181,7 +181,7 @@ def test_array_without_columns_is_refused(bulk: BulkClient, queue_name: str) -> 
 def test_errors_of_the_entity_are_those_of_a_sender(
     bulk: BulkClient, admin: ServiceBusAdministrationClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
-    """Missing, disabled, too large: the exceptions of the broker's own process."""
+    """Missing, disabled, too large: the same exceptions as in the broker's own process."""
     with pytest.raises(MessagingEntityNotFoundError, match="'missing' could not be found"):
         bulk.send("missing", rows(1))
     description = admin.get_queue(queue_name)
@@ -210,7 +210,7 @@ def test_partition_that_fails_names_the_rows(bulk: BulkClient, namespace: Namesp
 
 
 def test_topic_fans_out(bulk: BulkClient, admin: ServiceBusAdministrationClient, rows: Callable[..., Any]) -> None:
-    """What is sent to a topic is received from its subscriptions."""
+    """A message sent to a topic is received from its subscriptions."""
     admin.create_topic("t")
     admin.create_subscription("t", "s")
     bulk.send("t", rows(5))

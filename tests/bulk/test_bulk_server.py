@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server and its bulk clients: wrong requests, clients that leave, its end, and that of its namespace."""
+"""A server and its bulk clients: wrong requests, disconnects, and the close of the server and its namespace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def raw(server: Server, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
-    """A plain request with a token of the namespace: its status and its JSON."""
+    """Send a plain request with a token of the namespace; return its status and JSON."""
     headers.setdefault("authorization", token("sb://x"))
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     connection.request(method, path, body, headers)
@@ -65,8 +65,8 @@ def test_wrong_requests(server: Server, method: str, path: str, body: bytes, sta
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"\xff\xff\xff\xff\xff\xff\xff\x7f", bytes(1000), b"\x7f" * 1000])
-def test_bytes_that_are_no_table(server: Server, bulk: BulkClient, queue_name: str, body: bytes) -> None:
-    """They store nothing, and the server goes on."""
+def test_invalid_table_bytes(server: Server, bulk: BulkClient, queue_name: str, body: bytes) -> None:
+    """Nothing is stored, and the server keeps working."""
     code, answer = raw(server, "POST", f"/$bulk/v1/send?entity={queue_name}", body)
     assert (code, answer) == (200, {"stored": {}}) or (code, answer["error"]["kind"]) == (400, "InvalidArgument")
     assert bulk.describe(queue_name)["active_messages"] == 0
@@ -75,7 +75,7 @@ def test_bytes_that_are_no_table(server: Server, bulk: BulkClient, queue_name: s
 def test_damaged_streams_store_nothing(
     server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
-    """Whatever byte of a stream is changed: an error or all rows, and the server goes on."""
+    """After a change of any byte of a stream there is an error or all rows, and the server keeps working."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows(3).schema) as writer:
         writer.write_table(rows(3))
@@ -94,7 +94,7 @@ def test_damaged_streams_store_nothing(
 def test_send_that_breaks_off_stores_nothing(
     server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]
 ) -> None:
-    """A client that dies in the middle of its rows leaves nothing, even when whole batches had arrived."""
+    """A client that dies while sending rows stores nothing, even if whole batches had arrived."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows(3).schema) as writer:
         for _ in range(50):
@@ -111,7 +111,7 @@ def test_send_that_breaks_off_stores_nothing(
 
 
 def test_head_that_is_too_large(server: Server, bulk: BulkClient, queue_name: str) -> None:
-    """A request of endless headers is ended, others go on."""
+    """A request with endless headers is closed, and others keep working."""
     with socket.create_connection((server.host, server.port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
         answer = b""
@@ -126,7 +126,7 @@ def test_head_that_is_too_large(server: Server, bulk: BulkClient, queue_name: st
 
 
 def test_two_clients_and_many_threads(server: Server, queue_name: str) -> None:
-    """Everything that all send is received once."""
+    """All messages of all senders are received once."""
     senders, each = 4, 25
     clients = [BulkClient(server.connection_string) for _ in range(2)]
     received: list[bytes] = []
@@ -158,7 +158,7 @@ def test_two_clients_and_many_threads(server: Server, queue_name: str) -> None:
 
 
 def test_close_ends_waits_and_frees_the_port(namespace: Namespace, queue_name: str) -> None:
-    """A receive that waits ends without messages; afterwards nobody answers, and another server may have the port."""
+    """A waiting receive ends without messages; afterwards the port is closed, and another server can use it."""
     server = serve(namespace)
     client = BulkClient(server.connection_string)
     client.describe(queue_name)
@@ -175,18 +175,18 @@ def test_close_ends_waits_and_frees_the_port(namespace: Namespace, queue_name: s
     server.close()
     server.close()
     waiting.join(60)
-    # It came before the end, or after it.
+    # The request arrived before the close, or after it.
     assert found == [0] or isinstance(found[0], ServiceBusConnectionError)
     assert server.closed
     with pytest.raises(ServiceBusConnectionError, match="cannot be reached"):
         client.describe(queue_name)
     with serve(namespace, amqp_port=server.port) as again:
         assert again.port == server.port
-        assert client.describe(queue_name)["kind"] == "queue", "the client connects anew"
+        assert client.describe(queue_name)["kind"] == "queue", "the client reconnects"
 
 
 def connections(server: Server) -> int:
-    """How many HTTP connections a server has had; asking is one more."""
+    """The number of HTTP connections of a server so far; this request is one more."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     connection.request("GET", "/metrics")
     lines = connection.getresponse().read().decode().splitlines()
@@ -196,7 +196,7 @@ def connections(server: Server) -> int:
 
 
 def test_calls_use_one_connection(server: Server, bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """One after the other, of every kind: with rows, without, refused, and with answers in pieces."""
+    """Sequential calls of every kind: with rows, without, rejected, and with chunked answers."""
     bulk.describe(queue_name)
     before = connections(server)
     for _ in range(20):
@@ -204,14 +204,14 @@ def test_calls_use_one_connection(server: Server, bulk: BulkClient, queue_name: 
         assert len(bulk.receive(queue_name, max_message_count=100, receive_mode="receive_and_delete")) > 0
         bulk.peek(queue_name, 0, 0)
         with pytest.raises(ValueError, match="outcome"):
-            bulk.settle(queue_name, [bytes(16)], "lose")  # type: ignore[arg-type] # that is the point
+            bulk.settle(queue_name, [bytes(16)], "lose")  # type: ignore[arg-type] # an invalid outcome on purpose
     assert connections(server) == before + 1
 
 
-def test_client_goes_on_with_a_server_that_came_again(
+def test_client_continues_after_a_server_restart(
     namespace: Namespace, queue_name: str, rows: Callable[..., Any]
 ) -> None:
-    """Connections that ended between two calls are found out before a call that must not be made twice."""
+    """The client detects connections that closed between two calls before a call that is not safe to repeat."""
     with serve(namespace) as server:
         client = BulkClient(server.connection_string)
         client.describe(queue_name)
@@ -225,7 +225,7 @@ def test_client_goes_on_with_a_server_that_came_again(
 
 
 def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: Callable[..., Any]) -> None:
-    """Rows that are on their way when the server closes are stored, and their sender learns it."""
+    """Rows in flight when the server closes are stored, and their sender gets the result."""
     server = serve(namespace)
     client = BulkClient(server.connection_string)
     table = rows(10)
@@ -233,7 +233,7 @@ def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: C
 
     def batches() -> Any:
         yield table.to_batches()[0]
-        # The request is under way: the server asked for the rows.
+        # The request is in progress: the server requested the rows.
         closing.start()
         yield table.to_batches()[0]
 
@@ -242,8 +242,8 @@ def test_close_lets_a_send_finish(namespace: Namespace, queue_name: str, rows: C
     assert server.closed
 
 
-def test_namespace_that_was_closed_says_so(namespace: Namespace, bulk: BulkClient, queue_name: str) -> None:
-    """The server answers still, with the error of every closed handle."""
+def test_closed_namespace_is_an_error(namespace: Namespace, bulk: BulkClient, queue_name: str) -> None:
+    """The server still answers, with the error of every closed handle."""
     namespace.close()
     with pytest.raises(ValueError, match="closed"):
         bulk.describe(queue_name)
@@ -251,8 +251,8 @@ def test_namespace_that_was_closed_says_so(namespace: Namespace, bulk: BulkClien
         bulk.send(queue_name, pa.table({"body": [b"x"]}))
 
 
-def test_client_that_was_closed_says_so(server: Server) -> None:
-    """Like every closed handle."""
+def test_closed_client_is_an_error(server: Server) -> None:
+    """The error is that of every closed handle."""
     client = BulkClient(server.connection_string)
     client.close()
     client.close()
@@ -260,8 +260,8 @@ def test_client_that_was_closed_says_so(server: Server) -> None:
         client.stages()
 
 
-def test_other_servers_are_told_apart() -> None:
-    """Something else that answers, and something that answers nothing."""
+def test_other_servers_are_recognized() -> None:
+    """One server does not speak HTTP, another answers HTTP but is not oxbus."""
     for answer, error in (
         (b"SSH-2.0-x\r\n", "not an oxbus server"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", "proxy"),

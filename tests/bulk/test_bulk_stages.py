@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged sends of a bulk client: every call, and the errors of the broker's own process."""
+"""Staged sends of a bulk client: every call, and the same errors as in the broker's own process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_stages_are_published_once(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """What two tasks wrote is there after the commit, and a commit that is repeated does nothing."""
+    """The rows of two tasks are there after the commit, and a repeated commit has no effect."""
     assert bulk.stage(queue_name, "task-1", rows(10_000)) == 10_000
     assert bulk.stage(queue_name, "task-2", rows(5)) == 5
     assert bulk.describe(queue_name)["active_messages"] == 0
@@ -31,7 +31,7 @@ def test_stages_are_published_once(bulk: BulkClient, queue_name: str, rows: Call
     assert bulk.describe(queue_name)["active_messages"] == 10_005
 
 
-def test_stages_can_be_given_up(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
+def test_stages_can_be_discarded(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
     """Aborted and discarded stages are gone."""
     bulk.stage(queue_name, "task-1", rows(5))
     bulk.stage(queue_name, "task-2", rows(5))
@@ -46,7 +46,7 @@ def test_stages_can_be_given_up(bulk: BulkClient, queue_name: str, rows: Callabl
 
 
 def test_wrong_rows_leave_no_stage(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """A stage whose rows were refused is not there."""
+    """A stage whose rows were rejected does not exist."""
     with pytest.raises(ValueError, match="row 1"):
         bulk.stage(queue_name, "task-1", rows(2, message_id=["a", "b" * 129]))
     with pytest.raises(MessagingEntityNotFoundError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk clients over TLS, on the port on which everything else is spoken."""
+"""Bulk clients over TLS, on the port of all other protocols."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def secure(namespace: Namespace, certificate: tuple[Path, Path]) -> Iterator[Server]:
-    """A server with a certificate of its owner's, on one port."""
+    """A server with the test's certificate, on one port."""
     with serve(
         namespace, amqp_port=None, amqps_port=0, certificate=certificate[0], private_key=certificate[1]
     ) as server:
@@ -46,11 +46,11 @@ def encrypted(port: int) -> str:
     return f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={KEY_NAME};SharedAccessKey={KEY}"
 
 
-def test_all_goes_through(
+def test_all_calls_work_over_tls(
     secure: Server, certificate: tuple[Path, Path], queue_name: str, rows: Callable[..., Any]
 ) -> None:
-    """Rows in and out, more than one piece of a stream, over connections that are used again."""
-    assert secure.connection_string == encrypted(secure.port), "TLS, since nothing says otherwise"
+    """Rows in both directions, more than one chunk of a stream, over reused connections."""
+    assert secure.connection_string == encrypted(secure.port), "TLS is the default"
     with BulkClient(secure.connection_string, ca_file=certificate[0]) as client:
         for _ in range(3):
             assert sum(client.send(queue_name, pa.table({"body": [b"x" * 1000] * 5000})).values()) == 5000
@@ -68,7 +68,7 @@ def test_all_goes_through(
 def test_one_port_has_bulk_clients_sdks_and_http(
     secure: Server, certificate: tuple[Path, Path], queue_name: str
 ) -> None:
-    """With TLS and without it, on the same port at the same time."""
+    """With and without TLS, on the same port at the same time."""
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
     plain = connection_string(secure.port)
     with (
@@ -91,10 +91,10 @@ def test_one_port_has_bulk_clients_sdks_and_http(
         assert bodies == {b"amqp", b"tls", b"plain"}
 
 
-def test_who_is_not_trusted_is_not_talked_to(
+def test_untrusted_server_is_rejected(
     secure: Server, tmp_path: Path, certificate: tuple[Path, Path], namespace: Namespace
 ) -> None:
-    """Another issuer, another address, and a server that speaks no TLS."""
+    """Another issuer, another address, and a server without TLS."""
     stranger, _ = make_certificate(tmp_path, "127.0.0.3")
     with (
         BulkClient(secure.connection_string, ca_file=stranger) as client,
@@ -117,7 +117,7 @@ def test_who_is_not_trusted_is_not_talked_to(
 
 
 def test_development_certificate_is_trusted_by_its_file(namespace: Namespace, tmp_path: Path) -> None:
-    """What the server writes for clients to trust is what a bulk client takes."""
+    """A bulk client accepts the certificate file that the server writes."""
     issuer = tmp_path / "issuer.pem"
     with serve(namespace, certificate_out=issuer) as server:
         with BulkClient(encrypted(server.port), ca_file=issuer) as client:
@@ -129,8 +129,8 @@ def test_development_certificate_is_trusted_by_its_file(namespace: Namespace, tm
             client.stages()
 
 
-def test_files_that_are_none(namespace: Namespace, tmp_path: Path, certificate: tuple[Path, Path]) -> None:
-    """Neither the server nor the client takes what is no certificate or no key."""
+def test_invalid_certificate_files(namespace: Namespace, tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    """The server and the client reject files that are not a certificate or a key."""
     nothing = tmp_path / "nothing.pem"
     nothing.write_text("nothing")
     other = make_certificate(tmp_path, "127.0.0.9")

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """How a command ended.
+    """The result of a command.
 
     Attributes:
         code: Its exit code.
-        out: What it printed.
-        err: What it said on standard error.
+        out: Its standard output.
+        err: Its standard error.
     """
 
     code: int
@@ -34,33 +34,33 @@ class Outcome(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The one line of JSON that a command printed that went well."""
+        """The single JSON line printed by a successful command."""
         assert (self.code, self.err) == (0, "")
         (line,) = self.out.splitlines()
         return json.loads(line)
 
     @property
     def json_lines(self) -> list[Any]:
-        """The lines of JSON that a command printed that went well."""
+        """The JSON lines printed by a successful command."""
         assert (self.code, self.err) == (0, "")
         return [json.loads(line) for line in self.out.splitlines()]
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty namespace with four partitions, which open quickly, that commands find by the environment."""
-    place = tmp_path / "bus"
-    Namespace(place, partitions=4).close()
-    monkeypatch.setenv("OXBUS_DATA", str(place))
+    """An empty namespace with four partitions, which opens quickly; commands find it by the environment."""
+    path = tmp_path / "bus"
+    Namespace(path, partitions=4).close()
+    monkeypatch.setenv("OXBUS_DATA", str(path))
     monkeypatch.delenv("OXBUS_TIER", raising=False)
-    # A terminal's width breaks the lines of `--help`.
+    # The width of a terminal would wrap the lines of `--help`.
     monkeypatch.setenv("COLUMNS", "120")
-    return place
+    return path
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """Run a command in this process, with some bytes as its standard input."""
+    """Run a command in this process with some bytes as its standard input."""
 
     def run(*arguments: object, stdin: bytes = b"") -> Outcome:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -77,7 +77,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def ox(data: Path, run: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """Run a command on the namespace `data`, and expect that it goes well."""
+    """Run a command on the namespace `data` and expect success."""
     assert data.is_dir()
 
     def ox(*arguments: object, stdin: bytes = b"") -> Outcome:
@@ -90,7 +90,7 @@ def ox(data: Path, run: Callable[..., Outcome]) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def start() -> Callable[..., subprocess.Popen[bytes]]:
-    """Start a command in a process of its own; it hears Ctrl-C also when a shell runs the tests in the background."""
+    """Start a command in another process; it receives Ctrl-C even if a shell runs the tests in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

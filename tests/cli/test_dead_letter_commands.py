@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["queue", "subscription"])
 def entity(ox: Callable[..., Any], request: pytest.FixtureRequest) -> list[str]:
-    """An entity with the dead letters "1" to "4", as the commands name it."""
+    """An entity with the dead letters "1" to "4", as command arguments."""
     if request.param == "queue":
         ox("queue", "create", "orders", "--partitioned")
         named = ["orders"]
@@ -32,8 +32,8 @@ def dead(ox: Callable[..., Any], entity: list[str]) -> list[str]:
     return sorted(message["body"] for message in ox("deadletter", "list", *entity, "--json").json_lines)
 
 
-def test_list_tells_the_reason(ox: Callable[..., Any], entity: list[str]) -> None:
-    """As a table, or whole as JSON."""
+def test_list_shows_the_reason(ox: Callable[..., Any], entity: list[str]) -> None:
+    """The list is a table, or complete JSON."""
     assert {line["dead_letter_reason"] for line in ox("deadletter", "list", *entity, "--json").json_lines} == {"bad"}
     heading, *lines = ox("deadletter", "list", *entity).out.splitlines()
     assert "REASON" in heading
@@ -50,15 +50,15 @@ def test_resubmitted_messages_are_received_again(ox: Callable[..., Any], entity:
     assert {message["dead_letter_reason"] for message in found} == {None}
 
 
-def test_condition_selects_what_is_resubmitted(ox: Callable[..., Any], entity: list[str]) -> None:
-    """A SQL condition with its parameters; the rest stays."""
+def test_condition_selects_messages_to_resubmit(ox: Callable[..., Any], entity: list[str]) -> None:
+    """A SQL condition with its parameters; the other messages stay."""
     choice = ["--where", "size > @least", "--parameter", "least:int=2"]
     assert ox("deadletter", "resubmit", *entity, *choice, "--rate", 1000, "--json").json == {"resubmitted": 2}
     assert dead(ox, entity) == ["1", "2"]
 
 
 def test_purged_messages_are_gone(ox: Callable[..., Any], entity: list[str]) -> None:
-    """By condition, by number, by age, then all; the entity keeps what is no dead letter."""
+    """By condition, by number, by age, then all; messages of the entity itself stay."""
     ox("send", "orders", "alive")
     assert ox("deadletter", "purge", *entity, "--where", "size = 4").out == "1 dead letter deleted\n"
     assert dead(ox, entity) == ["1", "2", "3"]
@@ -72,7 +72,7 @@ def test_purged_messages_are_gone(ox: Callable[..., Any], entity: list[str]) -> 
 
 @pytest.mark.parametrize("verb", ["resubmit", "purge"])
 def test_limit_of_zero_does_nothing(ox: Callable[..., Any], entity: list[str], verb: str) -> None:
-    """Zero is a limit."""
+    """Zero is a valid limit."""
     ox("deadletter", verb, *entity, "--limit", 0)
     assert dead(ox, entity) == ["1", "2", "3", "4"]
 
@@ -81,7 +81,7 @@ def test_limit_of_zero_does_nothing(ox: Callable[..., Any], entity: list[str], v
 def test_condition_that_does_not_parse_changes_nothing(
     ox: Callable[..., Any], run: Callable[..., Any], entity: list[str], verb: str
 ) -> None:
-    """The text of the error tells where."""
+    """The error says where parsing failed."""
     refused = run("deadletter", verb, *entity, "--where", "size >")
     assert (refused.code, refused.out) == (1, "")
     assert dead(ox, entity) == ["1", "2", "3", "4"]

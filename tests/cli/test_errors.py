@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is typed, a command ends with an exit code and a line that says what to do; never with a traceback."""
+"""For any input, a command ends with an exit code and a line that says how to resolve the error, never a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DURATIONS = ["0s", "1e400s", "99999999999d", "-5s", "P", "PT", "PT99999999999999
 NAMES = ["", " ", "a/b", "/a", "a//b", "$x", "a\n\x1b[31mb", "x" * 300, "\udcff", "ä"]
 
 
-def is_told(outcome: Any) -> None:
+def check_error_output(outcome: Any) -> None:
     """A failure is one line, wrong usage a line after the usage, and neither shows a traceback or a raw escape."""
     code, _, err = outcome
     assert code in {0, 1, 2}
@@ -36,9 +36,9 @@ def is_told(outcome: Any) -> None:
     "option", ["--max-delivery-count", "--max-size-in-megabytes", "--max-message-size-in-kilobytes"]
 )
 def test_numbers(ox: Callable[..., Any], run: Callable[..., Any], option: str, number: str) -> None:
-    """What is out of its range is refused, and there is no queue then."""
+    """A number out of range is rejected, and no queue is created."""
     outcome = run("queue", "create", "orders", f"{option}={number}")
-    is_told(outcome)
+    check_error_output(outcome)
     assert len(ox("queue", "list", "--json").json) == (outcome.code == 0)
 
 
@@ -47,7 +47,7 @@ def test_numbers(ox: Callable[..., Any], run: Callable[..., Any], option: str, n
 def test_durations(ox: Callable[..., Any], run: Callable[..., Any], option: str, duration: str) -> None:
     """The same for durations."""
     outcome = run("queue", "create", "orders", f"{option}={duration}")
-    is_told(outcome)
+    check_error_output(outcome)
     assert len(ox("queue", "list", "--json").json) == (outcome.code == 0)
 
 
@@ -71,9 +71,9 @@ def test_durations(ox: Callable[..., Any], run: Callable[..., Any], option: str,
 def test_numbers_of_other_commands(
     ox: Callable[..., Any], run: Callable[..., Any], command: list[str], number: str
 ) -> None:
-    """No number makes a command fail in another way than it says."""
+    """Any number gives either success or the documented kind of failure."""
     ox("queue", "create", "orders", "--partitioned")
-    is_told(run(*command[:-1], f"{command[-1]}={number}"))
+    check_error_output(run(*command[:-1], f"{command[-1]}={number}"))
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
@@ -95,11 +95,11 @@ def test_numbers_of_other_commands(
     ids=" ".join,
 )
 def test_names(ox: Callable[..., Any], run: Callable[..., Any], command: list[str], name: str) -> None:
-    """A name that is none is refused, and what it holds does not reach the terminal."""
+    """An invalid name is rejected, and its control characters do not reach the terminal."""
     ox("topic", "create", "news")
     ox("subscription", "create", "news", "all")
     ox("queue", "create", "orders")
-    is_told(run(*command, name))
+    check_error_output(run(*command, name))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -114,8 +114,8 @@ def test_any_words(run: Callable[..., Any], data: object, words: list[str]) -> N
     assert "Traceback" not in outcome.err
 
 
-def test_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is neither a refusal nor the system's failure keeps its traceback: it is a bug to report."""
+def test_unexpected_exception_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other exception keeps its traceback: it is a bug to report."""
 
     def parser() -> argparse.ArgumentParser:
         raise ZeroDivisionError
@@ -125,17 +125,17 @@ def test_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
         _run.main(["stats"])
 
 
-def test_options_are_written_whole(ox: Callable[..., Any], run: Callable[..., Any]) -> None:
-    """A beginning of an option is none: it would change its meaning when there are more of them."""
+def test_options_cannot_be_abbreviated(ox: Callable[..., Any], run: Callable[..., Any]) -> None:
+    """An abbreviation of an option is rejected: its meaning could change when options are added."""
     assert run("queue", "create", "orders", "--partition").code == 2
     assert ox("queue", "list", "--json").json == []
 
 
 def test_unreadable_file(ox: Callable[..., Any], run: Callable[..., Any], tmp_path: Any) -> None:
-    """The system's own words, on one line."""
+    """The system's error message, on one line."""
     ox("queue", "create", "orders")
     refused = run("send", "orders", "--file", tmp_path / "missing")
-    is_told(refused)
+    check_error_output(refused)
     assert "missing" in refused.err
-    is_told(run("stats", "--config", tmp_path / "missing.json"))
-    is_told(run("stats", "--config", tmp_path))
+    check_error_output(run("stats", "--config", tmp_path / "missing.json"))
+    check_error_output(run("stats", "--config", tmp_path))

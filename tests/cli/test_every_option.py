@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a program can say, the command line can: a new option without a flag fails here."""
+"""The command line has a flag for every option of the API: a new option without a flag fails here."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COUNTED = {"size_in_bytes"}
-"""An option of the SDK that is counted, and has no effect."""
+"""An option of the SDK that is accepted and has no effect."""
 SECRET = {"authorization_rules"}
-"""What has keys: others on the machine could see them in the arguments."""
+"""Options that contain keys: other users of the machine could read them in the arguments."""
 READ_ONLY = {"availability_status", "total_max_size_in_megabytes"}
 
 
@@ -43,19 +43,19 @@ LEAVES = [path for path, parser in COMMANDS.items() if parser.get_default("run")
 
 
 def names(*path: str) -> set[str]:
-    """What a command takes, by the names of a program."""
+    """The options of a command, by their names in the API."""
     return {action.dest for action in COMMANDS[path]._actions}
 
 
 def parameters(call: Any) -> set[str]:
-    """The options of a call, without its positional ones."""
+    """The keyword options of a call."""
     found = inspect.signature(call).parameters.values()
     return {parameter.name for parameter in found if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic", "subscription"])
 def test_every_option_of_create_has_a_flag(kind: str) -> None:
-    """Those of `create_queue` and its like."""
+    """The options of `create_queue`, `create_topic` and so on."""
     options = parameters(getattr(ServiceBusAdministrationClient, f"create_{kind}"))
     assert options - names(kind, "create") == options & (COUNTED | SECRET)
 
@@ -65,25 +65,25 @@ def test_every_option_of_create_has_a_flag(kind: str) -> None:
     [("queue", QueueProperties), ("topic", TopicProperties), ("subscription", SubscriptionProperties)],
 )
 def test_every_property_that_can_change_has_a_flag(kind: str, model: Any) -> None:
-    """Those of the data classes that `update_queue` and its like take."""
+    """The fields of the data classes that `update_queue` and the like accept."""
     options = {field.name for field in fields(model)}
     assert options - names(kind, "update") == options & (COUNTED | SECRET | READ_ONLY)
 
 
 @pytest.mark.parametrize("command", [("rule", "create"), ("rule", "update"), ("subscription", "create")], ids=" ".join)
 def test_every_part_of_a_rule_has_a_flag(command: tuple[str, ...]) -> None:
-    """The fields of a correlation filter, a SQL filter, an action, and their values."""
+    """The fields of a correlation filter, a SQL filter and an action, and their values."""
     assert {field.name for field in fields(CorrelationRuleFilter)} <= names(*command)
     assert {"sql", "true", "false", "action", "parameters"} <= names(*command)
 
 
 def test_every_property_of_a_message_has_a_flag() -> None:
-    """Those that `ServiceBusMessage` takes."""
+    """The options of `ServiceBusMessage`."""
     assert set(inspect.signature(ServiceBusMessage).parameters) <= names("send")
 
 
 def test_every_choice_of_dead_letters_has_a_flag() -> None:
-    """Those of `resubmit_dead_letters` and `purge_messages`."""
+    """The options of `resubmit_dead_letters` and `purge_messages`."""
     resubmit = parameters(ServiceBusAdministrationClient.resubmit_dead_letters)
     assert resubmit <= names("deadletter", "resubmit")
     purge = parameters(ServiceBusAdministrationClient.purge_messages) - {"sub_queue", "before_enqueued_time_utc"}
@@ -91,8 +91,8 @@ def test_every_choice_of_dead_letters_has_a_flag() -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(path) or "oxbus")
-def test_every_command_explains_itself(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` shows its usage, what it does, and a text for each option."""
+def test_every_command_has_help(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` shows its usage, its purpose, and a text for each option."""
     with pytest.raises(SystemExit) as end:
         make_parser().parse_args([*path, "--help"])
     assert end.value.code == 0

@@ -14,7 +14,7 @@ FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_commands_of_the_guide_run(tmp_path: Path) -> None:
-    """As a reader types them in, in a directory of its own; none fails or says anything on standard error."""
+    """The commands run in one directory, as a reader types them; none fails or writes to standard error."""
     program = tmp_path / "bin" / "oxbus"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m oxbus.cli "$@"\n')

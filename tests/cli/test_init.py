@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus init` makes a namespace; no other command does (docs/guide/command-line.md)."""
+"""`oxbus init` creates a namespace; no other command does (docs/guide/command-line.md)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A path where nothing is."""
+    """A path that does not exist."""
     monkeypatch.delenv("OXBUS_DATA", raising=False)
     return tmp_path / "deep" / "new"
 
 
-def test_init_makes_a_namespace_with_so_many_partitions(nowhere: Path, run: Callable[..., Any]) -> None:
-    """The directory and those above it are made, and what is asked for is there."""
+def test_init_creates_a_namespace_with_the_given_partitions(nowhere: Path, run: Callable[..., Any]) -> None:
+    """The directory and its parents are created with the requested number of partitions."""
     assert run("init", nowhere, "--partitions", 4, "--json").json == {
         "path": str(nowhere),
         "created": True,
@@ -33,29 +33,29 @@ def test_init_makes_a_namespace_with_so_many_partitions(nowhere: Path, run: Call
         assert namespace.partitions == 4
 
 
-def test_init_leaves_a_namespace_as_it_is(data: Path, ox: Callable[..., Any]) -> None:
-    """A second time it tells what is there."""
+def test_init_does_not_change_a_namespace(data: Path, ox: Callable[..., Any]) -> None:
+    """A second call reports the existing namespace."""
     ox("queue", "create", "orders")
     found = ox("init", data, "--json").json
     assert (found["created"], found["partitions"], found["queues"]) == (False, 4, 1)
 
 
 def test_partitions_are_fixed(data: Path, run: Callable[..., Any]) -> None:
-    """Another number of partitions is refused."""
+    """Another number of partitions is rejected."""
     refused = run("init", data, "--partitions", 16)
     assert refused.code == 1
     assert "set 4" in refused.err
 
 
 def test_tier_decides_how_many_partitions(nowhere: Path, run: Callable[..., Any]) -> None:
-    """A premium namespace has one unless told otherwise (B-006)."""
+    """A premium namespace has one partition by default (B-006)."""
     assert run("init", nowhere, "--tier", "premium", "--json").json["partitions"] == 1
 
 
-def test_tier_may_stand_in_the_environment(
+def test_tier_may_come_from_the_environment(
     data: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OXBUS_TIER holds for each command that names none, and a wrong one is told (B-001)."""
+    """OXBUS_TIER applies to each command without the option, and an invalid value is reported (B-001)."""
     assert data.is_dir()
     monkeypatch.setenv("OXBUS_TIER", "basic")
     assert "basic" in run("topic", "create", "news").err.lower()
@@ -78,8 +78,8 @@ def test_tier_may_stand_in_the_environment(
     ],
     ids=" ".join,
 )
-def test_other_commands_make_no_namespace(nowhere: Path, run: Callable[..., Any], command: list[str]) -> None:
-    """A directory that is not there, or has no namespace, stays as it is, and the error says what to do."""
+def test_other_commands_do_not_create_a_namespace(nowhere: Path, run: Callable[..., Any], command: list[str]) -> None:
+    """A missing or empty directory does not change, and the error says how to create a namespace."""
     for exists in (False, True):
         if exists:
             nowhere.mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_other_commands_make_no_namespace(nowhere: Path, run: Callable[..., Any]
 
 
 def test_a_directory_must_be_named(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither `--data` nor the variable is wrong usage."""
+    """Without `--data` and the variable, the usage is wrong."""
     monkeypatch.delenv("OXBUS_DATA", raising=False)
     for command in (["init"], ["stats"]):
         refused = run(*command)

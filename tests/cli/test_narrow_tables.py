@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stats` and `peek` are readable where a line has 80 columns."""
+"""`stats` and `peek` are readable with lines of 80 columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def narrow(data: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def busy(ox: Callable[..., Any], narrow: None) -> None:  # noqa: ARG001 (it is narrow)
+def busy(ox: Callable[..., Any], narrow: None) -> None:  # noqa: ARG001 (sets the width)
     """Entities with messages in many states."""
     ox("queue", "create", "orders", "--partitioned")
     for number in range(4):
@@ -44,7 +44,7 @@ def busy(ox: Callable[..., Any], narrow: None) -> None:  # noqa: ARG001 (it is n
 @pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize("command", [["stats"], ["stats", "orders"], ["peek", "orders"]], ids=" ".join)
 def test_a_row_is_one_line(ox: Callable[..., Any], command: list[str]) -> None:
-    """What says nothing is left out, and texts are cut: each row is one line under one line of headings.
+    """Columns without values are omitted, and texts are cut: each row is one line under one line of headings.
 
     A terminal of 80 columns broke names into pieces of three letters.
     """
@@ -61,7 +61,7 @@ def test_a_row_is_one_line(ox: Callable[..., Any], command: list[str]) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_all_states_fit(ox: Callable[..., Any]) -> None:
-    """A queue with messages in every state keeps the counts; the sizes are spared."""
+    """For a queue with messages in every state the counts are shown and the sizes are omitted."""
     ox("receive", "orders", "--defer")
     ox("receive", "orders", "--dead-letter")
     ox("send", "orders", "later", "--scheduled", "1h")
@@ -75,7 +75,7 @@ def test_all_states_fit(ox: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("narrow")
 def test_long_names_become_paragraphs(ox: Callable[..., Any]) -> None:
-    """A name is never cut: what does not fit is a paragraph that begins with it."""
+    """A name is never cut: a row that does not fit becomes a paragraph that begins with the name."""
     ox("topic", "create", LONG_NAME)
     ox("subscription", "create", LONG_NAME, "everything-that-is-large")
     lines = ox("stats").out.splitlines()
@@ -85,7 +85,7 @@ def test_long_names_become_paragraphs(ox: Callable[..., Any]) -> None:
 
 
 def test_wide_lines_hold_everything(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room, and in a pipe, nothing is left out or cut."""
+    """With a wide terminal, and in a pipe, nothing is omitted or cut."""
     for columns in ("200", ""):
         monkeypatch.setenv("COLUMNS", columns)
         print_table(["a", "b"], [["x" * 90, None]], defaults={"b": "-"}, cut=["a"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values are written: for people and as JSON."""
+"""The format of values: as text and as JSON."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ DURATIONS = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=100_0
 
 @given(DURATIONS)
 def test_durations_are_read_back(span: timedelta) -> None:
-    """What is shown can be typed, in both forms, to the millisecond."""
+    """The output is valid input, in both forms, to the millisecond."""
     assert duration(words(span)) == span
     assert duration(plain(span)) == span
 
 
 def test_never_is_read_back() -> None:
-    """The duration without an end, too."""
+    """The unlimited duration, too."""
     assert words(NEVER) == "never"
     assert duration(words(NEVER)) == NEVER
     assert duration(plain(NEVER)) == NEVER
 
 
 @pytest.mark.parametrize("text", ["", "s", "5", "5 m", "5m3", "-5s", "5M", "1.5.5s", "PT", "five", "\u0665s", "1e5"])
-def test_durations_that_are_none(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     """Units are small letters without spaces; a bare number is seconds."""
     if text == "5":
         assert duration(text) == timedelta(seconds=5)
@@ -43,8 +43,8 @@ def test_durations_that_are_none(text: str) -> None:
         duration(text)
 
 
-def test_times_are_utc_unless_they_say_otherwise() -> None:
-    """An offset counts, and a duration is from now."""
+def test_times_are_utc_by_default() -> None:
+    """An offset is respected, and a duration counts from now."""
     assert moment("2026-03-01") == datetime(2026, 3, 1, tzinfo=UTC)
     assert moment("2026-03-01T12:00+02:00") == datetime(2026, 3, 1, 10, tzinfo=UTC)
     assert moment("1h") > datetime.now(UTC)
@@ -54,16 +54,16 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "x", ""])
-def test_rate_is_above_zero(text: str) -> None:
-    """And it is a number that ends."""
+def test_rate_is_positive(text: str) -> None:
+    """A rate is a positive and finite number."""
     with pytest.raises(ArgumentTypeError):
         positive(text)
     assert math.isclose(positive("0.5"), 0.5)
 
 
 @given(st.text())
-def test_shown_text_is_one_line_that_a_terminal_does_not_obey(text: str) -> None:
-    """Whatever is in a name."""
+def test_shown_text_is_one_line_without_control_characters(text: str) -> None:
+    """This holds for any characters in a name."""
     shown = printable(text)
     assert shown.isprintable()
     assert len(shown) >= len(text)

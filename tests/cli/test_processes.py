@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands as processes: pipes that close, Ctrl-C, a namespace that another process has."""
+"""Commands as processes: closed pipes, Ctrl-C, a namespace in use by another process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def queue(ox: Callable[..., Any]) -> str:
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
-    """Wait for a process; its exit code and what it said."""
+    """Wait for a process; return its exit code and output."""
     out, err = process.communicate(timeout=LIVENESS_SECONDS)
     return process.returncode, out, err
 
@@ -37,7 +37,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:
 def test_reader_that_stops_ends_the_command(
     start: Callable[..., subprocess.Popen[bytes]], queue: str, ox: Callable[..., Any]
 ) -> None:
-    """As `| head -1` does: no traceback, and what was not written is not lost."""
+    """A reader like `head -1` causes no traceback, and unwritten messages are not lost."""
     process = start("receive", queue, "--all")
     assert process.stdout is not None
     first = process.stdout.readline()
@@ -54,7 +54,7 @@ def test_reader_that_stops_ends_the_command(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no full device")  # noqa: PTH110 (a device)
 def test_full_disk_ends_the_command(queue: str, ox: Callable[..., Any]) -> None:
-    """One line and exit code 1; what was not written is not completed."""
+    """One line and exit code 1; unwritten messages are not completed."""
     command = [sys.executable, "-m", "oxbus.cli", "receive", queue, "--all"]
     with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
@@ -69,8 +69,8 @@ def test_full_disk_ends_the_command(queue: str, ox: Callable[..., Any]) -> None:
     [(["--help"], {0, 141}), (["receive", "--help"], {0, 141}), (["queue", "create", "new"], {141})],
     ids=["help", "help of a command", "command"],
 )
-def test_output_that_nobody_reads(data: Path, command: list[str], codes: set[int]) -> None:
-    """A short output meets the closed pipe only at the end, and that is no complaint either."""
+def test_output_to_a_closed_pipe(data: Path, command: list[str], codes: set[int]) -> None:
+    """A short output meets the closed pipe only at the end, and this is no error either."""
     assert data.is_dir()
     reader, writer = os.pipe()
     os.close(reader)
@@ -95,11 +95,11 @@ def test_stream_that_is_closed(queue: str, command: str, printed: bytes) -> None
 
 
 def test_interrupt_ends_the_command(start: Callable[..., subprocess.Popen[bytes]], queue: str, data: Path) -> None:
-    """Ctrl-C while it waits: exit code 130, nothing on standard error, and the namespace is free."""
+    """Ctrl-C during the wait: exit code 130, nothing on standard error, and the namespace is free."""
     process = start("receive", queue, "--all", "--wait", "1h")
     assert process.stdout is not None
     assert process.stdout.readline()
-    # All has been written, so that it waits.
+    # All messages have been written, so the command waits.
     for _ in range(999):
         process.stdout.readline()
     process.send_signal(signal.SIGINT)
@@ -109,7 +109,7 @@ def test_interrupt_ends_the_command(start: Callable[..., subprocess.Popen[bytes]
 
 
 def test_namespace_that_is_in_use(start: Callable[..., subprocess.Popen[bytes]], queue: str, data: Path) -> None:
-    """One line that names the process that has it; no message is touched."""
+    """One line names the owner process, and no message changes."""
     with Namespace(data):
         code, out, err = ended(start("receive", queue))
     assert (code, out) == (1, b"")
@@ -123,7 +123,7 @@ def test_namespace_that_is_in_use(start: Callable[..., subprocess.Popen[bytes]],
 def test_lines_are_sent_as_they_are_typed(
     start: Callable[..., subprocess.Popen[bytes]], ox: Callable[..., Any], queue: str
 ) -> None:
-    """A line is sent when it is there, not when the input ends: a killed command has sent it."""
+    """A line is sent as soon as it is read, not at the end of the input: a killed command has sent it."""
     ox("queue", "create", "typed")
     process = start("send", "typed", "--json", stdin=subprocess.PIPE, env=os.environ | {"OXBUS_NO": queue})
     assert process.stdin is not None
@@ -136,7 +136,7 @@ def test_lines_are_sent_as_they_are_typed(
 
 
 def test_help_imports_no_more_than_it_needs() -> None:
-    """The administration client and what the demo needs are loaded by the commands that use them."""
+    """The administration client and the demo's dependencies are loaded only by the commands that use them."""
     program = (
         "import sys; from oxbus.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules, file=sys.stderr)"
     )
@@ -148,7 +148,7 @@ def test_help_imports_no_more_than_it_needs() -> None:
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_table_on_a_terminal(ox: Callable[..., Any], data: Path, colour: bool) -> None:
-    """It is drawn, in colours and bold letters unless NO_COLOR is set, and names are no markup."""
+    """A table has borders, colours and bold text unless NO_COLOR is set; names are not interpreted as markup."""
     pytest.importorskip("rich")
     ox("queue", "create", "orders")
     ours, theirs = pty.openpty()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_created_queue_is_there(data: Path, ox: Callable[..., Any]) -> None:
-    """What the command line asks for is what a program finds."""
+    """A program finds the queue with the options of the command line."""
     ox("queue", "create", "orders", "--partitioned", "--lock-duration", "30s", "--max-delivery-count", 3)
     with Namespace(data) as namespace:
         queue = ServiceBusAdministrationClient(namespace).get_queue("orders")
@@ -25,8 +25,8 @@ def test_created_queue_is_there(data: Path, ox: Callable[..., Any]) -> None:
     assert queue.max_delivery_count == 3
 
 
-def test_options_not_given_take_their_defaults(ox: Callable[..., Any]) -> None:
-    """As with a program: not partitioned, a minute, ten deliveries (B-022)."""
+def test_options_have_defaults(ox: Callable[..., Any]) -> None:
+    """The defaults of the API: not partitioned, a minute, ten deliveries (B-022)."""
     queue = ox("queue", "create", "orders", "--json").json
     assert queue["enable_partitioning"] is False
     assert queue["lock_duration"] == "PT60S"
@@ -35,8 +35,8 @@ def test_options_not_given_take_their_defaults(ox: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("written", ["90s", "1m30s", "PT1M30S", "90", "90000ms"])
-def test_durations_are_written_in_several_ways(ox: Callable[..., Any], written: str) -> None:
-    """With units, as ISO 8601, and as bare seconds."""
+def test_durations_have_several_formats(ox: Callable[..., Any], written: str) -> None:
+    """With units, as ISO 8601, and as a number of seconds."""
     queue = ox("queue", "create", "orders", "--lock-duration", written, "--json").json
     assert queue["lock_duration"] == "PT90S"
 
@@ -50,8 +50,8 @@ def test_total_size_is_that_of_all_partitions(ox: Callable[..., Any]) -> None:
     assert [single[size] for size in sizes] == [2048, 2048]
 
 
-def test_update_changes_what_is_given_and_nothing_else(ox: Callable[..., Any]) -> None:
-    """All other options keep their values, and a flag can be taken back."""
+def test_update_changes_only_the_given_options(ox: Callable[..., Any]) -> None:
+    """All other options keep their values, and a flag can be reset."""
     created = ox("queue", "create", "orders", "--partitioned", "--dead-lettering-on-message-expiration", "--json").json
     updated = ox(
         "queue", "update", "orders", "--no-dead-lettering-on-message-expiration", "--lock-duration", "2m", "--json"
@@ -61,14 +61,14 @@ def test_update_changes_what_is_given_and_nothing_else(ox: Callable[..., Any]) -
 
 
 def test_forwarding_is_set_and_cleared(ox: Callable[..., Any]) -> None:
-    """An empty text ends it (B-331)."""
+    """An empty string ends it (B-331)."""
     ox("queue", "create", "inbox")
     assert ox("queue", "create", "orders", "--forward-to", "inbox", "--json").json["forward_to"] == "inbox"
     assert ox("queue", "update", "orders", "--forward-to", "", "--json").json["forward_to"] is None
 
 
-def test_never_ends_what_ends(ox: Callable[..., Any]) -> None:
-    """`never` takes a duration away."""
+def test_never_removes_a_duration(ox: Callable[..., Any]) -> None:
+    """`never` removes a duration."""
     ox("queue", "create", "orders", "--default-message-time-to-live", "1h")
     queue = ox("queue", "update", "orders", "--default-message-time-to-live", "never", "--json").json
     assert queue["default_message_time_to_live"] == "P10675199DT2H48M5.4775807S"
@@ -76,7 +76,7 @@ def test_never_ends_what_ends(ox: Callable[..., Any]) -> None:
 
 
 def test_fixed_option_cannot_be_changed(run: Callable[..., Any], ox: Callable[..., Any]) -> None:
-    """The refusal is told, and nothing changed (B-008)."""
+    """The error is reported, and nothing changed (B-008)."""
     before = ox("queue", "create", "orders", "--json").json
     refused = run("queue", "update", "orders", "--requires-session", "--lock-duration", "10s")
     assert (refused.code, refused.out) == (1, "")
@@ -91,7 +91,7 @@ def test_update_without_an_option_is_wrong_usage(run: Callable[..., Any], ox: Ca
 
 
 def test_list_shows_all_queues(ox: Callable[..., Any]) -> None:
-    """As a table with a line each, or as one list of JSON."""
+    """The list is a table with a line for each queue, or one JSON list."""
     assert ox("queue", "list", "--json").json == []
     for name in ("b", "a"):
         ox("queue", "create", name, "--partitioned")
@@ -102,7 +102,7 @@ def test_list_shows_all_queues(ox: Callable[..., Any]) -> None:
 
 
 def test_deleted_queue_is_gone(run: Callable[..., Any], ox: Callable[..., Any]) -> None:
-    """Showing it is an error then, and so is deleting it again."""
+    """Afterwards, showing it and deleting it again are errors."""
     ox("queue", "create", "orders")
     assert ox("queue", "delete", "orders", "--json").json == {"deleted": "orders"}
     for verb in ("show", "delete"):

@@ -23,7 +23,7 @@ def queue(ox: Callable[..., Any], request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def three(ox: Callable[..., Any], queue: str) -> str:
-    """The same with three messages of one key."""
+    """The same queue with three messages of one key."""
     ox("send", queue, "--partition-key", "k", stdin=b"one\ntwo\nthree\n")
     return queue
 
@@ -35,7 +35,7 @@ def left(ox: Callable[..., Any], queue: str, *options: str) -> list[tuple[str, i
 
 
 def test_received_messages_are_completed(ox: Callable[..., Any], three: str) -> None:
-    """One unless told otherwise, the oldest first (B-162)."""
+    """One by default, the oldest first (B-162)."""
     assert ox("receive", three).out == "one\n"
     assert left(ox, three) == [("two", 0), ("three", 0)]
     assert ox("receive", three, "--count", 5).out == "two\nthree\n"
@@ -59,25 +59,25 @@ def test_nothing_to_receive_is_no_failure(ox: Callable[..., Any], queue: str) ->
     ],
 )
 def test_outcome_is_chosen(ox: Callable[..., Any], three: str, option: str, rest: list[tuple[str, int]]) -> None:
-    """What was received is removed, or comes again with one delivery more (B-162 to B-166)."""
+    """Received messages are removed, or delivered again with one more delivery (B-162 to B-166)."""
     assert ox("receive", three, option).out == "one\n"
     assert left(ox, three) == rest
 
 
-def test_deferred_message_is_set_aside(ox: Callable[..., Any], three: str) -> None:
-    """It is there and is not received (B-164)."""
+def test_deferred_message_stays_in_the_queue(ox: Callable[..., Any], three: str) -> None:
+    """A deferred message stays in the queue and is not received again (B-164)."""
     ox("receive", three, "--defer")
     assert [message["state"] for message in ox("peek", three, "--json").json_lines] == ["deferred", "active", "active"]
     assert ox("receive", three, "--all").out == "two\nthree\n"
 
 
-def test_abandoned_messages_do_not_come_twice(ox: Callable[..., Any], three: str) -> None:
-    """They are given back when all are written."""
+def test_abandoned_messages_are_not_received_twice(ox: Callable[..., Any], three: str) -> None:
+    """The command abandons messages only after all are written."""
     assert ox("receive", three, "--all", "--abandon").out == "one\ntwo\nthree\n"
 
 
 def test_reason_of_a_dead_letter(ox: Callable[..., Any], three: str) -> None:
-    """It is received again from the dead-letter queue (B-165)."""
+    """A receive from the dead-letter queue shows the reason (B-165)."""
     ox("receive", three, "--dead-letter", "--reason", "bad")
     (message,) = ox("receive", three, "--sub-queue", "deadletter", "--json").json_lines
     assert (message["body"], message["dead_letter_reason"]) == ("one", "bad")
@@ -90,7 +90,7 @@ def test_reason_of_a_dead_letter(ox: Callable[..., Any], three: str) -> None:
 def test_body_is_written_as_it_is(
     ox: Callable[..., Any], queue: str, monkeypatch: pytest.MonkeyPatch, option: list[str], written: bytes
 ) -> None:
-    """Bytes that are no text come out unchanged where no terminal is."""
+    """Bytes that are not text are written unchanged unless to a terminal."""
     ox("send", queue, "--file", "-", stdin=b"\x00a\xff")
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
@@ -98,7 +98,7 @@ def test_body_is_written_as_it_is(
     assert output.getvalue() == written
 
 
-def test_terminal_is_not_given_commands(
+def test_terminal_gets_no_control_sequences(
     ox: Callable[..., Any], queue: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A body cannot move the cursor or set colours of the terminal that shows it."""
@@ -107,10 +107,10 @@ def test_terminal_is_not_given_commands(
     assert run("receive", queue).out == "a\\x1b[31mred\n\\xffb\n"
 
 
-def test_messages_that_cannot_be_written_come_again(
+def test_messages_that_cannot_be_written_are_delivered_again(
     ox: Callable[..., Any], three: str, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is completed whose reader is gone."""
+    """A message that cannot be written is not completed."""
 
     class Gone(io.TextIOWrapper):
         def flush(self) -> None:
@@ -124,7 +124,7 @@ def test_messages_that_cannot_be_written_come_again(
 
 
 def test_session_is_named_or_the_next_one(ox: Callable[..., Any]) -> None:
-    """One session by its id, or whichever is available (B-192 to B-196)."""
+    """One session by its id, or any available one (B-192 to B-196)."""
     ox("queue", "create", "steps", "--requires-session", "--partitioned")
     for session in ("a", "b"):
         ox("send", "steps", "--session-id", session, stdin=b"1\n2\n")
@@ -138,7 +138,7 @@ def test_session_is_named_or_the_next_one(ox: Callable[..., Any]) -> None:
 
 
 def test_session_queue_needs_a_session(ox: Callable[..., Any], run: Callable[..., Any]) -> None:
-    """The refusal is one line (B-187)."""
+    """The error is one line (B-187)."""
     ox("queue", "create", "steps", "--requires-session")
     refused = run("receive", "steps")
     assert refused.code == 1
@@ -146,7 +146,7 @@ def test_session_queue_needs_a_session(ox: Callable[..., Any], run: Callable[...
 
 
 def test_one_partition_is_received_from(ox: Callable[..., Any], key_in: Callable[..., str]) -> None:
-    """The others are left alone."""
+    """Messages of the other partitions stay."""
     ox("queue", "create", "spread", "--partitioned")
     for partition in (2, 3):
         ox("send", "spread", str(partition), "--partition-key", key_in(partition, 4))
@@ -154,8 +154,8 @@ def test_one_partition_is_received_from(ox: Callable[..., Any], key_in: Callable
     assert left(ox, "spread") == [("2", 0)]
 
 
-def test_peek_leaves_messages_where_they_are(ox: Callable[..., Any], three: str) -> None:
-    """A table of numbers, partitions, times and the beginning of the body (B-290)."""
+def test_peek_changes_nothing(ox: Callable[..., Any], three: str) -> None:
+    """The output is a table of numbers, partitions, times and the beginning of the body (B-290)."""
     for _ in range(2):
         heading, *lines = ox("peek", three).out.splitlines()
         assert " ".join(heading.split()) == "SEQUENCE NUMBER PARTITION ENQUEUED STATE SESSION MESSAGE ID BYTES BODY"
@@ -164,7 +164,7 @@ def test_peek_leaves_messages_where_they_are(ox: Callable[..., Any], three: str)
 
 
 def test_peek_begins_at_a_number(ox: Callable[..., Any], three: str) -> None:
-    """And goes on to the end (B-294)."""
+    """Peek starts at the number and continues to the end (B-294)."""
     numbers = [message["sequence_number"] for message in ox("peek", three, "--json").json_lines]
     found = ox("peek", three, "--from", numbers[1], "--json").json_lines
     assert [message["sequence_number"] for message in found] == numbers[1:]
@@ -172,7 +172,7 @@ def test_peek_begins_at_a_number(ox: Callable[..., Any], three: str) -> None:
 
 
 def test_peek_shows_all_of_many(ox: Callable[..., Any], queue: str) -> None:
-    """More than one call can show, each message once."""
+    """More messages than one call returns, each once."""
     lines = [f"{number:04}" for number in range(600)]
     ox("send", queue, stdin="\n".join(lines).encode())
     assert sorted(body for body, _ in left(ox, queue)) == lines
@@ -188,6 +188,6 @@ def test_peek_shows_all_of_many(ox: Callable[..., Any], queue: str) -> None:
     ],
 )
 def test_preview_is_one_line(ox: Callable[..., Any], queue: str, body: bytes, shown: str) -> None:
-    """What is no text is escaped, and what is long is cut."""
+    """Bytes that are not text are escaped, and long bodies are cut."""
     ox("send", queue, "--file", "-", stdin=body)
     assert ox("peek", queue).out.splitlines()[1].split()[-1] == shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals speak of commands and list what there is; the directory may be named before the command."""
+"""Errors name commands and list existing entities; `--data` may precede the command."""
 
 from __future__ import annotations
 
@@ -73,21 +73,21 @@ def some(ox: Callable[..., Any]) -> None:
         ),
     ],
 )
-def test_missing_entity_lists_what_there_is(run: Callable[..., Any], command: str, text: str) -> None:
-    """The error spoke of `create_queue`, which nobody can type (B-020)."""
+def test_missing_entity_lists_the_existing_ones(run: Callable[..., Any], command: str, text: str) -> None:
+    """The error named `create_queue`, which is not a command (B-020)."""
     refused = run(*command.split())
     assert (refused.code, refused.out, refused.err) == (1, "", f"oxbus: {text}\n")
 
 
 @pytest.mark.usefixtures("some")
-def test_send_to_nowhere(run: Callable[..., Any]) -> None:
+def test_send_to_a_missing_entity(run: Callable[..., Any]) -> None:
     """The same for a send."""
     refused = run("send", "nowhere", "x")
     assert (refused.code, "existing entities: orders, news" in refused.err) == (1, True)
 
 
 def test_empty_namespace_has_none(data: Path, run: Callable[..., Any]) -> None:
-    """With nothing to list, that is told."""
+    """With nothing to list, the error says so."""
     assert data.is_dir()
     assert "existing queues: none; create it with `oxbus queue create orders`" in run("peek", "orders").err
 
@@ -102,7 +102,7 @@ def test_empty_namespace_has_none(data: Path, run: Callable[..., Any]) -> None:
     ],
 )
 def test_refusals_name_no_call(run: Callable[..., Any], command: str, text: str) -> None:
-    """Nothing of Python."""
+    """Errors name no Python call."""
     refused = run(*command.split())
     assert refused.code == 1
     assert text in refused.err
@@ -123,7 +123,7 @@ def test_refusals_name_no_call(run: Callable[..., Any], command: str, text: str)
     ],
 )
 def test_unknown_command(run: Callable[..., Any], command: str, text: str) -> None:
-    """With the commands that there are, and the one that was probably meant."""
+    """The error lists the commands and suggests the closest one."""
     refused = run(*command.split())
     assert (refused.code, refused.out) == (2, "")
     assert text in refused.err
@@ -132,7 +132,7 @@ def test_unknown_command(run: Callable[..., Any], command: str, text: str) -> No
 @pytest.mark.parametrize(
     "command", [["stats"], ["queue", "list"], ["peek", "orders"], ["deadletter", "list", "orders"]]
 )
-def test_directory_may_stand_before_the_command(
+def test_directory_may_precede_the_command(
     ox: Callable[..., Any], run: Callable[..., Any], data: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     """`oxbus --data X stats` is `oxbus stats --data X`."""
@@ -145,15 +145,15 @@ def test_directory_may_stand_before_the_command(
     assert run("--data", data, *command, "--data", data).code == 0
 
 
-def test_directory_before_a_command_that_makes_one(run: Callable[..., Any], tmp_path: Path) -> None:
-    """`init` takes it, too; two different ones are refused, and a command without a directory says so."""
-    place = tmp_path / "bus"
-    assert run("--data", place, "init").code == 0
-    assert (place / "catalog").exists()
+def test_directory_before_init(run: Callable[..., Any], tmp_path: Path) -> None:
+    """`init` accepts it, too; two different ones are rejected, and a command without a directory says so."""
+    path = tmp_path / "bus"
+    assert run("--data", path, "init").code == 0
+    assert (path / "catalog").exists()
     for arguments, text in (
-        (["--data", place, "stats", "--data", tmp_path], "given twice"),
-        (["--data", place, "salvage", place], "takes no --data"),
-        (["--data", place, "serve", "--memory"], "--memory"),
+        (["--data", path, "stats", "--data", tmp_path], "given twice"),
+        (["--data", path, "salvage", path], "takes no --data"),
+        (["--data", path, "serve", "--memory"], "--memory"),
     ):
         refused = run(*arguments)
         assert (refused.code, text in refused.err) == (2, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus reservation list | cancel`, and what `oxbus stats` tells of reservations."""
+"""`oxbus reservation list | cancel`, and the reservations in `oxbus stats`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def entity(ox: Callable[..., Any], data: Path, request: pytest.FixtureRequest) -
     return named
 
 
-def test_list_shows_what_consumers_have(ox: Callable[..., Any], entity: list[str]) -> None:
-    """As a table, or as JSON."""
+def test_list_shows_reservations(ox: Callable[..., Any], entity: list[str]) -> None:
+    """The list is a table or JSON."""
     (info,) = ox("reservation", "list", *entity, "--json").json
     assert info.pop("expires_at_utc") is not None
     assert info == {
@@ -49,7 +49,7 @@ def test_list_shows_what_consumers_have(ox: Callable[..., Any], entity: list[str
 
 
 def test_cancelled_messages_can_be_received(ox: Callable[..., Any], entity: list[str]) -> None:
-    """What was reserved goes back."""
+    """The messages are released."""
     assert len(ox("receive", *entity, "--all", "--abandon").out.splitlines()) == 2
     assert ox("reservation", "cancel", *entity, "query").out == "3 messages released\n"
     assert ox("reservation", "cancel", *entity, "query", "--json").json == {"given_back": 0}
@@ -57,15 +57,15 @@ def test_cancelled_messages_can_be_received(ox: Callable[..., Any], entity: list
     assert ox("reservation", "list", *entity, "--json").json == []
 
 
-def test_unknown_consumer_is_told(run: Callable[..., Any], entity: list[str]) -> None:
-    """A slip in the name gives nothing back, and says so."""
+def test_unknown_consumer_is_reported(run: Callable[..., Any], entity: list[str]) -> None:
+    """A mistyped name releases nothing and is reported."""
     done = run("reservation", "cancel", *entity, "quary")
     assert done.code != 0
-    assert "no consumer of that name" in done.err
+    assert "no consumer with this name" in done.err
 
 
-def test_stats_tell_of_reservations(ox: Callable[..., Any], entity: list[str]) -> None:
-    """Behind the entities, and only when there are any."""
+def test_stats_show_reservations(ox: Callable[..., Any], entity: list[str]) -> None:
+    """Reservations, if any, follow the entities."""
     found = [one for one in ox("stats", "--json").json["entities"] if one.get("reservations")]
     ((info,),) = [one["reservations"] for one in found]
     assert (info["sub_queue"], info["consumer"], info["message_count"]) == (None, "query", 3)

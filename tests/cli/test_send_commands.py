@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus send`: the body from the command line, a file or lines, and what goes with it."""
+"""`oxbus send`: the body from the command line, a file or lines, and message properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def queue(ox: Callable[..., Any], request: pytest.FixtureRequest) -> str:
 
 
 def test_body_is_the_argument(ox: Callable[..., Any], queue: str) -> None:
-    """One message, and how many were sent is told."""
+    """One message is sent, and the output says how many."""
     assert ox("send", queue, "hello").out == "1 message sent\n"
     assert ox("send", queue, "", "--json").json == {"sent": 1}
     bodies = [message["body"] for message in ox("peek", queue, "--json").json_lines]
@@ -31,7 +31,7 @@ def test_body_is_the_argument(ox: Callable[..., Any], queue: str) -> None:
 
 @pytest.mark.parametrize("source", ["file", "input"])
 def test_body_is_a_file(ox: Callable[..., Any], queue: str, tmp_path: Path, source: str) -> None:
-    """Whatever bytes are in it, line ends included, as one message."""
+    """Any bytes, line ends included, are one message."""
     file = tmp_path / "body"
     file.write_bytes(ANY_BYTES)
     ox("send", queue, "--file", file if source == "file" else "-", stdin=ANY_BYTES)
@@ -41,25 +41,25 @@ def test_body_is_a_file(ox: Callable[..., Any], queue: str, tmp_path: Path, sour
 
 
 def test_each_line_is_a_message(ox: Callable[..., Any], queue: str) -> None:
-    """Without its end, in order; empty lines too, and a last one without an end."""
+    """Without its line end, in order; also empty lines and a last line without an end."""
     assert ox("send", queue, "--partition-key", "k", stdin=b"one\r\n\ntwo \xff\nthree").out == "4 messages sent\n"
     assert ox("receive", queue, "--all", "--json").json_lines[2]["body_base64"] == "dHdvIP8="
 
 
 def test_no_lines_send_nothing(ox: Callable[..., Any], queue: str) -> None:
-    """An empty input is no message."""
+    """An empty input sends no message."""
     assert ox("send", queue, "--json", stdin=b"").json == {"sent": 0}
 
 
 def test_many_lines_arrive_once_each(ox: Callable[..., Any], queue: str) -> None:
-    """More than one batch has room for."""
+    """More lines than fit into one batch."""
     lines = [f"{number:06}-{'x' * 300}" for number in range(5000)]
     assert ox("send", queue, "--json", stdin="\n".join(lines).encode()).json == {"sent": 5000}
     assert sorted(ox("receive", queue, "--all").out.splitlines()) == lines
 
 
 def test_properties_go_with_the_message(ox: Callable[..., Any], queue: str) -> None:
-    """System properties by their names, and properties of one's own with their types."""
+    """System properties by their names, and application properties with their types."""
     texts = {
         "message_id": "m",
         "session_id": "s",
@@ -93,7 +93,7 @@ def test_properties_go_with_the_message(ox: Callable[..., Any], queue: str) -> N
 
 @pytest.mark.parametrize("when", ["2100-03-01T12:00", "2100-03-01T12:00:00+00:00", "5000d"])
 def test_scheduled_message_waits(ox: Callable[..., Any], queue: str, when: str) -> None:
-    """A time in UTC, or so long from now (B-232)."""
+    """A time in UTC, or a duration from now (B-232)."""
     ox("send", queue, "later", "--scheduled", when)
     (message,) = ox("peek", queue, "--json").json_lines
     assert message["state"] == "scheduled"
@@ -101,7 +101,7 @@ def test_scheduled_message_waits(ox: Callable[..., Any], queue: str, when: str) 
 
 
 def test_message_goes_to_the_subscriptions_of_a_topic(ox: Callable[..., Any]) -> None:
-    """A topic is named like a queue."""
+    """The command names a topic like a queue."""
     ox("topic", "create", "news")
     ox("subscription", "create", "news", "all")
     ox("send", "news", "hello")
@@ -115,8 +115,8 @@ def test_an_id_names_one_message(ox: Callable[..., Any], run: Callable[..., Any]
     assert ox("peek", queue, "--json").json_lines == []
 
 
-def test_refused_message_is_told(ox: Callable[..., Any], run: Callable[..., Any], queue: str) -> None:
-    """Keys that differ are a failure, and nothing is stored (B-064)."""
+def test_rejected_message_is_reported(ox: Callable[..., Any], run: Callable[..., Any], queue: str) -> None:
+    """Different keys are an error, and nothing is stored (B-064)."""
     refused = run("send", queue, "--session-id", "s", "--partition-key", "p", stdin=b"one\n")
     assert (refused.code, refused.out) == (1, "")
     assert "partition_key" in refused.err
@@ -124,14 +124,14 @@ def test_refused_message_is_told(ox: Callable[..., Any], run: Callable[..., Any]
 
 
 def test_large_line_is_a_message(ox: Callable[..., Any], queue: str) -> None:
-    """One that is larger than a batch goes alone, between the others."""
+    """A line larger than a batch is sent alone, in order."""
     lines = [b"small", b"x" * 3_000_000, b"last"]
     assert ox("send", queue, "--partition-key", "k", "--json", stdin=b"\n".join(lines)).json == {"sent": 3}
     assert ox("receive", queue, "--all").out.encode().splitlines() == lines
 
 
-def test_failure_tells_what_was_sent_before(ox: Callable[..., Any], run: Callable[..., Any], queue: str) -> None:
-    """The lines before the one that was refused are there."""
+def test_failure_reports_the_number_sent_before(ox: Callable[..., Any], run: Callable[..., Any], queue: str) -> None:
+    """The lines before the rejected one are stored."""
     ox("queue", "update", queue, "--max-message-size-in-kilobytes", 1024)
     refused = run("send", queue, stdin=b"one\ntwo\n" + b"x" * 3_000_000)
     assert (refused.code, refused.out) == (1, "")
@@ -139,8 +139,8 @@ def test_failure_tells_what_was_sent_before(ox: Callable[..., Any], run: Callabl
     assert ox("receive", queue, "--all").out == "one\ntwo\n"
 
 
-def test_unknown_entity_is_told(run: Callable[..., Any], queue: str) -> None:
-    """One line, with the name."""
+def test_unknown_entity_is_reported(run: Callable[..., Any], queue: str) -> None:
+    """One line with the name."""
     refused = run("send", f"{queue}-2", "hello")
     assert (refused.code, refused.out) == (1, "")
     assert f"{queue}-2" in refused.err
@@ -151,7 +151,7 @@ def test_unknown_entity_is_told(run: Callable[..., Any], queue: str) -> None:
     "wrong", ["novalue", "=x", "n:int=five", "b:bool=1", "at:datetime=soon", "id:uuid=1", "w:duration=long"]
 )
 def test_property_that_cannot_be_read_is_wrong_usage(run: Callable[..., Any], queue: str, wrong: str) -> None:
-    """The text says how to write one."""
+    """The error shows the syntax of a property."""
     refused = run("send", queue, "hello", "--property", wrong)
     assert refused.code == 2
     assert "--property" in refused.err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus serve`: a process that others reach over the network, and how it ends."""
+"""`oxbus serve`: a process that clients reach over the network, and its shutdown."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def serve(start: Callable[..., Any]) -> Callable[..., tuple[subprocess.Popen[str
     """Start a server on a free port, and return its process and its connection string once it is ready."""
 
     def serve(*arguments: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
-        process, told = start("--amqp-port", "0", *arguments, **variables)
-        return process, told["connection_string"]
+        process, printed = start("--amqp-port", "0", *arguments, **variables)
+        return process, printed["connection_string"]
 
     return serve
 
 
 @pytest.fixture
 def start(launch: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """Start a server, and return its process and what it tells once it is ready."""
+    """Start a server, and return its process and its JSON output once it is ready."""
 
     def start(*arguments: str, **variables: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
         process = launch("--json", *arguments, **variables)
@@ -77,11 +77,11 @@ def one_queue(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launch() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start the process of a server, which ends with the test."""
+    """Start a server process that ends with the test."""
     launched: list[subprocess.Popen[str]] = []
 
     def launch(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-        # What it logs is tested elsewhere (tests/logging).
+        # Its log is tested elsewhere (tests/logging).
         command = [sys.executable, "-m", "oxbus.cli", "serve", "--log-level", "error", *arguments]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
@@ -97,13 +97,13 @@ def launch() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_signal_ends_it_and_nothing_is_lost(
+def test_signal_stops_the_server_and_nothing_is_lost(
     serve: Callable[..., Any], data: Path, ox: Callable[..., Any], number: signal.Signals, code: int
 ) -> None:
-    """What was sent is in the directory afterwards; the exit code tells Ctrl-C from an order to end."""
+    """Sent messages are in the directory afterwards; the exit code distinguishes SIGINT from SIGTERM."""
     ox("queue", "create", "orders")
-    process, place = serve()
-    with BulkClient(place) as client:
+    process, printed_string = serve()
+    with BulkClient(printed_string) as client:
         client.send("orders", pa.table({"body": [b"kept"] * 5}))
         process.send_signal(number)
         out, err = process.communicate(timeout=LIVENESS_SECONDS)
@@ -113,21 +113,19 @@ def test_signal_ends_it_and_nothing_is_lost(
 
 
 def test_memory_with_a_configuration_and_a_key(start: Callable[..., Any], one_queue: Path) -> None:
-    """The entities of the file are there, the key of the environment is asked for and never shown."""
-    process, told = start("--memory", "--amqp-port", "0", "--config", str(one_queue), OXBUS_SAS_KEY=KEY)
-    with BulkClient(connection_string(told["amqp_port"])) as client, pytest.raises(ServiceBusAuthenticationError):
+    """The entities of the file exist; the key of the environment is required and never shown."""
+    process, printed = start("--memory", "--amqp-port", "0", "--config", str(one_queue), OXBUS_SAS_KEY=KEY)
+    with BulkClient(connection_string(printed["amqp_port"])) as client, pytest.raises(ServiceBusAuthenticationError):
         client.describe("orders")
-    with BulkClient(told["connection_string"]) as client:
+    with BulkClient(printed["connection_string"]) as client:
         assert client.describe("orders")["kind"] == "queue"
     process.terminate()
     out, err = process.communicate(timeout=LIVENESS_SECONDS)
     assert KEY not in out + err
 
 
-def test_what_cannot_be_served_is_one_line(
-    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No place, no namespace there, no key for all the world, a wrong port."""
+def test_startup_error_is_one_line(run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data directory, no namespace, a public address without a key, a wrong port."""
     monkeypatch.delenv("OXBUS_DATA", raising=False)
     outcome = run("serve", "--amqp-port", "0")
     assert (outcome.code, outcome.out) == (2, "")
@@ -136,7 +134,7 @@ def test_what_cannot_be_served_is_one_line(
     assert (outcome.code, "no namespace" in outcome.err) == (1, True)
     outcome = run("serve", "--amqp-port", "70000", "--memory")
     assert (outcome.code, "amqp_port is out of range" in outcome.err) == (1, True)
-    outcome = run("serve", "--amqp-port", "0", "--memory", "--host", "0.0.0.0")  # noqa: S104 (that is refused)
+    outcome = run("serve", "--amqp-port", "0", "--memory", "--host", "0.0.0.0")  # noqa: S104 (an error here)
     assert (outcome.code, "authorization rules" in outcome.err) == (1, True)
     rules = tmp_path / "rules.json"
     rules.write_text("[]")
@@ -156,27 +154,27 @@ def test_what_cannot_be_served_is_one_line(
         assert (outcome.code, word in outcome.err) == (1, True), outcome.err
 
 
-def sdk(told: dict[str, Any], certificate: Path) -> SdkAdministrationClient:
+def sdk(printed: dict[str, Any], certificate: Path) -> SdkAdministrationClient:
     """The unmodified administration client of the SDK."""
     return SdkAdministrationClient.from_connection_string(
-        told["connection_string"], connection_verify=str(certificate), retry_total=0
+        printed["connection_string"], connection_verify=str(certificate), retry_total=0
     )
 
 
-def test_sdk_reaches_a_directory_and_sigterm_ends_it(
+def test_sdk_uses_a_directory_and_sigterm_stops_the_server(
     start: Callable[..., Any], ox: Callable[..., Any], data: Path, tmp_path: Path
 ) -> None:
-    """What an SDK makes is in the directory; a receive that waits when the end comes is answered."""
+    """Entities that an SDK creates are in the directory; a receive waiting at the shutdown gets an answer."""
     ox("queue", "create", "orders")
     certificate = tmp_path / "issuer.pem"
-    process, told = start("--amqp-port", "0", "--http-port", "0", "--tls-cert-out", str(certificate))
-    assert set(told) == {"connection_string", "amqp_port", "http_port"}
-    with sdk(told, certificate) as admin:
+    process, printed = start("--amqp-port", "0", "--http-port", "0", "--tls-cert-out", str(certificate))
+    assert set(printed) == {"connection_string", "amqp_port", "http_port"}
+    with sdk(printed, certificate) as admin:
         admin.create_queue("made", enable_partitioning=True)
     signed = token("sb://h")
-    with socket.create_connection(("127.0.0.1", told["http_port"])) as waiting:
+    with socket.create_connection(("127.0.0.1", printed["http_port"])) as waiting:
         head = f"Host: x\r\nAuthorization: {signed}\r\nContent-Length: 0\r\n\r\n"
-        # The first request tells that the connection is served; the second one waits.
+        # The first answer proves that the connection is accepted; the second request waits.
         waiting.sendall(f"GET /made HTTP/1.1\r\n{head}".encode())
         assert waiting.recv(4).startswith(b"HTTP")
         waiting.sendall(f"POST /made/messages/head?timeout=3000 HTTP/1.1\r\n{head}".encode())
@@ -200,17 +198,17 @@ def test_sdk_reaches_a_directory_and_sigterm_ends_it(
     ],
     ids=str,
 )
-def test_tier_is_standard_unless_told_otherwise(
+def test_tier_is_standard_by_default(
     start: Callable[..., Any], tmp_path: Path, arguments: list[str], variables: dict[str, str], sku: str | None
 ) -> None:
-    """What passes here passes in Azure: the limits are those of Standard, and the namespace says so (B-025, B-053).
+    """A client that works here works in Azure: the Standard limits apply, and the namespace reports them (B-025).
 
-    Without a tier a server took a lock of ten minutes and a message of 300 KB, which the service refuses.
+    Without a tier a server accepted a lock of ten minutes and a message of 300 KB, which the service rejects.
     """
     certificate = tmp_path / "issuer.pem"
     variables = {"OXBUS_TIER": "", **variables}
-    _, told = start("--memory", "--amqp-port", "0", "--tls-cert-out", str(certificate), *arguments, **variables)
-    with sdk(told, certificate) as admin:
+    _, printed = start("--memory", "--amqp-port", "0", "--tls-cert-out", str(certificate), *arguments, **variables)
+    with sdk(printed, certificate) as admin:
         assert admin.get_namespace_properties().messaging_sku == sku
         if sku is not None:
             with pytest.raises(HttpResponseError, match="5' minutes"):
@@ -220,7 +218,7 @@ def test_tier_is_standard_unless_told_otherwise(
             return
         admin.create_queue("q")
     with (
-        SdkClient.from_connection_string(told["connection_string"], retry_total=0) as client,
+        SdkClient.from_connection_string(printed["connection_string"], retry_total=0) as client,
         client.get_queue_sender("q") as sender,
     ):
         sender.send_messages(SdkMessage(b"x" * (200 << 10)))
@@ -234,11 +232,11 @@ def test_tier_is_standard_unless_told_otherwise(
 def test_entities_outside_the_tier_are_served(
     start: Callable[..., Any], ox: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """What was made without a tier works and can be changed; a change to what the tier lacks is refused (B-025)."""
+    """Entities created without a tier work and can be changed; a change outside the tier is rejected (B-025)."""
     ox("queue", "create", "slow", "--lock-duration", "10m", "--max-message-size-in-kilobytes", "1024")
     certificate = tmp_path / "issuer.pem"
-    _, told = start("--amqp-port", "0", "--tls-cert-out", str(certificate))
-    with sdk(told, certificate) as admin:
+    _, printed = start("--amqp-port", "0", "--tls-cert-out", str(certificate))
+    with sdk(printed, certificate) as admin:
         queue = admin.get_queue("slow")
         assert queue.lock_duration == timedelta(minutes=10)
         queue.max_delivery_count = 3
@@ -247,7 +245,7 @@ def test_entities_outside_the_tier_are_served(
         with pytest.raises(HttpResponseError, match="5' minutes"):
             admin.update_queue(queue)
     with (
-        SdkClient.from_connection_string(told["connection_string"], retry_total=0) as client,
+        SdkClient.from_connection_string(printed["connection_string"], retry_total=0) as client,
         client.get_queue_sender("slow") as sender,
         client.get_queue_receiver("slow") as receiver,
     ):
@@ -257,17 +255,17 @@ def test_entities_outside_the_tier_are_served(
 
 
 def test_rows_have_the_limit_of_messages(serve: Callable[..., Any], ox: Callable[..., Any]) -> None:
-    """Two megabytes in rows of a kilobyte are many messages and no batch (B-053)."""
+    """Two megabytes in rows of a kilobyte are many messages, not one batch (B-053)."""
     ox("queue", "create", "orders", "--partitioned")
-    _, place = serve()
-    with BulkClient(place) as client:
+    _, printed_string = serve()
+    with BulkClient(printed_string) as client:
         assert sum(client.send("orders", pa.table({"body": [b"x" * 1000] * 2000})).values()) == 2000
         with pytest.raises(MessageSizeExceededError):
             client.send("orders", pa.table({"body": [b"x" * (300 << 10)]}))
 
 
-def test_usual_ports_hold_unless_one_is_named() -> None:
-    """5672, 5671 and 5300; with one that is named, that one only."""
+def test_default_ports_are_used_unless_one_is_named() -> None:
+    """Default ports are 5672, 5671 and 5300; if one is named, only that one is used."""
     parser = make_parser()
 
     def ports(*arguments: str) -> dict[str, int]:
@@ -289,7 +287,7 @@ def test_usual_ports_hold_unless_one_is_named() -> None:
     ids=" ".join,
 )
 def test_old_options_name_the_new_ones(run: Callable[..., Any], old: list[str], new: str) -> None:
-    """One line, wrong usage, and nothing is served; the help does not show them."""
+    """One line, wrong usage, and the server does not start; the help does not show the old options."""
     outcome = run("serve", "--memory", "--amqp-port", "0", *old)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert f"{old[0]} was removed" in outcome.err
@@ -300,53 +298,53 @@ def test_old_options_name_the_new_ones(run: Callable[..., Any], old: list[str], 
 
 
 def test_old_variable_names_the_new_one(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that nobody would ask for any more is not passed over in silence."""
+    """A key in the old variable, which is no longer read, is an error."""
     monkeypatch.setenv("OXBUS_BULK_KEY", KEY)
     outcome = run("serve", "--memory", "--amqp-port", "0")
     assert (outcome.code, "use OXBUS_SAS_KEY" in outcome.err, KEY in outcome.err) == (2, True, False)
 
 
 def test_printed_string_is_for_sdks_spark_and_bulk_clients(launch: Callable[..., Any], one_queue: Path) -> None:
-    """The line that people copy is what each of them takes."""
+    """All of them accept the printed connection string."""
     process = launch("--memory", "--amqp-port", "0", "--config", str(one_queue))
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
-    place = lines[1].removeprefix("Connection string: ").strip()
-    with SdkClient.from_connection_string(place) as sdk, sdk.get_queue_sender("orders") as sender:
+    printed_string = lines[1].removeprefix("Connection string: ").strip()
+    with SdkClient.from_connection_string(printed_string) as sdk, sdk.get_queue_sender("orders") as sender:
         sender.send_messages(SdkMessage("by an SDK"))
-    with BulkClient(place) as client:
+    with BulkClient(printed_string) as client:
         assert client.send("orders", pa.table({"body": [b"by a bulk client"]})) == {0: 1}
-    spark = connection_of(read_options({"connectionString": place, "queue": "orders"}, "batch read"))
+    spark = connection_of(read_options({"connectionString": printed_string, "queue": "orders"}, "batch read"))
     with spark.client() as client:
         assert client.describe("orders")["active_messages"] == 2
 
 
-def test_string_for_other_keys_has_a_place_for_them(launch: Callable[..., Any]) -> None:
-    """It has the address and the name of a key, and no key."""
+def test_string_for_other_keys_has_a_placeholder(launch: Callable[..., Any]) -> None:
+    """The string has the address and a placeholder for the key."""
     process = launch("--memory", "--amqp-port", "0", OXBUS_SAS_KEY=KEY)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(2)]
     shown = lines[1].strip()
     assert shown.startswith("Connection string, with a key of the authorization rules: Endpoint=sb://127.0.0.1:")
     assert KEY not in shown
-    place = shown.split(": ", 1)[1].replace("SharedAccessKey=...", f"SharedAccessKey={KEY}")
-    with BulkClient(place) as client:
+    printed_string = shown.split(": ", 1)[1].replace("SharedAccessKey=...", f"SharedAccessKey={KEY}")
+    with BulkClient(printed_string) as client:
         assert client.stages() == []
 
 
-def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_path: Path) -> None:
-    """SIGHUP replaces keys while the server goes on; a file with a mistake changes nothing and is told."""
+def test_rules_of_a_file_apply_and_are_reloaded(start: Callable[..., Any], tmp_path: Path) -> None:
+    """SIGHUP replaces keys while the server runs; an invalid file is reported and changes nothing."""
     rules = tmp_path / "rules.json"
 
     def write(key: str) -> None:
         rules.write_text(json.dumps([{"key_name": "app", "primary_key": key, "rights": ["Manage"]}]))
 
     write(SECRET)
-    process, told = start("--memory", "--amqp-port", "0", "--rules", str(rules))
-    assert f"SharedAccessKeyName=app;SharedAccessKey={SECRET};" in told["connection_string"]
+    process, printed = start("--memory", "--amqp-port", "0", "--rules", str(rules))
+    assert f"SharedAccessKeyName=app;SharedAccessKey={SECRET};" in printed["connection_string"]
 
     def status(key: str, name: str = "app") -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", told["amqp_port"], timeout=LIVENESS_SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", printed["amqp_port"], timeout=LIVENESS_SECONDS)
         connection.request("GET", "/$namespaceinfo", headers={"Authorization": token("sb://h", name, key)})
         found = connection.getresponse().status
         connection.close()
@@ -362,15 +360,15 @@ def test_rules_of_a_file_hold_and_are_read_again(start: Callable[..., Any], tmp_
     process.send_signal(signal.SIGHUP)
     until = time.monotonic() + LIVENESS_SECONDS
     while status(SECRET + "2") != 200:
-        assert time.monotonic() < until, "the new key never opened"
+        assert time.monotonic() < until, "the new key was never accepted"
     assert status(SECRET) == 401
     process.terminate()
     out, err = process.communicate(timeout=LIVENESS_SECONDS)
     assert (process.returncode, SECRET in out + err) == (0, False)
 
 
-def test_key_of_the_environment_is_not_shown_to_people(launch: Callable[..., subprocess.Popen[str]]) -> None:
-    """It opens the server; without one the development key is printed in a connection string that can be copied."""
+def test_key_of_the_environment_is_not_printed(launch: Callable[..., subprocess.Popen[str]]) -> None:
+    """The server accepts the key but does not print it; without a key it prints the development key."""
     for key, shown in (
         (SECRET, "SharedAccessKey=...;UseDevelopmentEmulator=true"),
         ("", "SAS_KEY_VALUE;UseDevelopmentEmulator=true"),

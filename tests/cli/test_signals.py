@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command is told by signals: none is lost, whenever it comes."""
+"""Signals that a command waits for: none is lost, at any moment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import threading
 from oxbus.cli._signals import Signals
 
 
-def test_one_that_comes_as_the_wait_begins_ends_it() -> None:
-    """Over every moment around the start of the wait, microsecond by microsecond; a lost one would wait for ever."""
+def test_signal_at_the_start_of_the_wait_ends_it() -> None:
+    """Signals are sent at every microsecond around the start of the wait; a lost one would wait for ever."""
     with Signals(signal.SIGALRM) as signals:
         for _ in range(20):
             for microseconds in range(1, 100):
@@ -19,8 +19,8 @@ def test_one_that_comes_as_the_wait_begins_ends_it() -> None:
                 assert signals.wait() == signal.SIGALRM
 
 
-def test_those_before_the_wait_come_in_order_and_others_do_not() -> None:
-    """What others handle stays theirs, and what was handled before is again so afterwards."""
+def test_earlier_signals_arrive_in_order_and_other_handlers_stay() -> None:
+    """Other signals keep their handlers, and the previous handlers are restored afterwards."""
     others: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda number, _: others.append(number))
     handler = signal.getsignal(signal.SIGTERM)
@@ -36,13 +36,13 @@ def test_those_before_the_wait_come_in_order_and_others_do_not() -> None:
         signal.signal(signal.SIGUSR2, before)
 
 
-def test_one_that_another_thread_gets_ends_the_wait() -> None:
-    """The operating system may give it to any thread, while the main thread sleeps."""
+def test_signal_delivered_to_another_thread_ends_the_wait() -> None:
+    """The operating system may deliver it to any thread while the main thread sleeps."""
     with Signals(signal.SIGTERM) as signals:
         done = threading.Event()
 
         def send() -> None:
-            # No thread but this one takes it.
+            # Only this thread accepts the signal.
             signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
             done.wait()
 

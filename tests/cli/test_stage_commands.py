@@ -26,7 +26,7 @@ def staged(data: Path, ox: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("staged")
 def test_stages_are_listed(ox: Callable[..., Any]) -> None:
-    """As a table and as JSON, alone and with all else."""
+    """Stages are shown as a table and as JSON, alone and in the statistics."""
     lines = [line.split() for line in ox("stage", "list").out.splitlines()]
     assert lines[0][:5] == ["STAGE", "ENTITY", "STATUS", "ROWS", "BYTES"]
     assert [line[:4] for line in lines[1:]] == [["one", "orders", "ready", "1"], ["two", "orders", "ready", "2"]]
@@ -38,7 +38,7 @@ def test_stages_are_listed(ox: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("staged")
 def test_stage_is_discarded(ox: Callable[..., Any], run: Callable[..., Any]) -> None:
-    """One that is not there is a failure."""
+    """An unknown stage is an error."""
     assert ox("stage", "discard", "one").out == ""
     assert [stage["stage_id"] for stage in ox("stage", "list", "--json").json] == ["two"]
     refused = run("stage", "discard", "one")
@@ -47,8 +47,8 @@ def test_stage_is_discarded(ox: Callable[..., Any], run: Callable[..., Any]) -> 
     assert ox("stage", "discard", "two", "--json").json == {"discarded": "two"}
 
 
-def test_stats_say_nothing_of_stages_when_there_are_none(ox: Callable[..., Any]) -> None:
-    """The table is left out."""
+def test_stats_omit_stages_when_there_are_none(ox: Callable[..., Any]) -> None:
+    """The table is omitted."""
     ox("queue", "create", "orders")
     assert len(ox("stats").out.split("\n\n")) == 2
     assert ox("stats", "--json").json["stages"] == []

@@ -28,7 +28,7 @@ def busy(ox: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_counts_of_each_entity(ox: Callable[..., Any]) -> None:
-    """Queues, topics and subscriptions, each with what it holds, and sizes per partition and in all (B-035)."""
+    """Queues, topics and subscriptions, each with its counts, and sizes per partition and in total (B-035)."""
     entities = {entity["name"]: entity for entity in ox("stats", "--json").json["entities"]}
     assert list(entities) == ["orders", "news", "news/Subscriptions/all"]
     counts = {name: number for name, number in entities["orders"].items() if name.endswith("_message_count")}
@@ -75,15 +75,15 @@ def test_one_entity_by_partition(ox: Callable[..., Any], name: str) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_unknown_entity(run: Callable[..., Any]) -> None:
-    """A name that is none is a failure."""
+    """An unknown name is an error."""
     refused = run("stats", "nothing")
     assert (refused.code, refused.out) == (1, "")
     assert "nothing" in refused.err
 
 
 @pytest.mark.usefixtures("busy")
-def test_partition_out_of_service_is_told(data: Path, run: Callable[..., Any]) -> None:
-    """Everything is shown, and the exit code and standard error say that something is wrong."""
+def test_partition_out_of_service_is_reported(data: Path, run: Callable[..., Any]) -> None:
+    """The table is complete, and the exit code and standard error report the partition."""
     (journal,) = (data / "shard-03").glob("*.snapshot")
     journal.write_bytes(b"\xff" * 8192)
     found = run("stats", "--json")
@@ -97,7 +97,7 @@ def test_partition_out_of_service_is_told(data: Path, run: Callable[..., Any]) -
 
 
 def test_configuration_file_is_shown_in_memory(run: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> None:
-    """What a file makes can be looked at without a directory."""
+    """The entities of a file can be shown without a directory."""
     monkeypatch.delenv("OXBUS_DATA", raising=False)
     file = tmp_path / "config.json"
     queue = {"Name": "orders", "Properties": {"EnablePartitioning": True}}
@@ -108,8 +108,8 @@ def test_configuration_file_is_shown_in_memory(run: Callable[..., Any], tmp_path
     assert run("stats", "--config", file, "--data", tmp_path).code == 2
 
 
-def test_init_takes_a_configuration_file(run: Callable[..., Any], tmp_path: Path) -> None:
-    """Its entities are there afterwards; a wrong file is one line that names the place."""
+def test_init_accepts_a_configuration_file(run: Callable[..., Any], tmp_path: Path) -> None:
+    """Its entities are created; an invalid file is one line that names the position."""
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"UserConfig": {"Namespaces": [{"Queues": [{"Name": "orders"}]}]}}))
     assert run("init", tmp_path / "bus", "--config", file, "--json").json["queues"] == 1

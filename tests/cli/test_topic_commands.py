@@ -19,7 +19,7 @@ def topic(ox: Callable[..., Any]) -> str:
 
 
 def test_topic_is_created_changed_and_deleted(ox: Callable[..., Any]) -> None:
-    """The same commands as for a queue, with the options of a topic."""
+    """The commands of a queue, with the options of a topic."""
     created = ox("topic", "create", "news", "--partitioned", "--no-support-ordering", "--json").json
     assert (created["enable_partitioning"], created["support_ordering"]) == (True, False)
     assert created["total_max_size_in_megabytes"] == 4 * created["max_size_in_megabytes"]
@@ -31,7 +31,7 @@ def test_topic_is_created_changed_and_deleted(ox: Callable[..., Any]) -> None:
 
 
 def test_subscription_is_created_changed_and_deleted(ox: Callable[..., Any], topic: str) -> None:
-    """Its topic is named before it."""
+    """The name of its topic precedes its own."""
     created = ox("subscription", "create", topic, "all", "--requires-session", "--json").json
     assert (created["name"], created["requires_session"]) == ("all", True)
     updated = ox("subscription", "update", topic, "all", "--max-delivery-count", 2, "--json").json
@@ -43,13 +43,13 @@ def test_subscription_is_created_changed_and_deleted(ox: Callable[..., Any], top
 
 
 def test_new_subscription_selects_everything(ox: Callable[..., Any], topic: str) -> None:
-    """Without a rule of its own it has `$Default` (B-345)."""
+    """Without an explicit rule it has `$Default` (B-345)."""
     ox("subscription", "create", topic, "all")
     assert [rule["name"] for rule in ox("rule", "list", topic, "all", "--json").json] == ["$Default"]
 
 
-def test_first_rule_stands_instead_of_the_default(ox: Callable[..., Any], topic: str) -> None:
-    """No message comes in between by `$Default`."""
+def test_first_rule_replaces_the_default(ox: Callable[..., Any], topic: str) -> None:
+    """No message is selected by `$Default` in between."""
     ox(
         "subscription",
         "create",
@@ -93,7 +93,7 @@ def test_filter_without_a_rule_is_wrong_usage(run: Callable[..., Any], topic: st
     ids=" ".join,
 )
 def test_rule_selects_messages(ox: Callable[..., Any], topic: str, options: list[str], bodies: str) -> None:
-    """Each kind of filter can be written, and values have types (B-355 to B-357)."""
+    """Each kind of filter has options, and values have types (B-355 to B-357)."""
     ox("subscription", "create", topic, "some", "--rule", "none", "--false")
     ox("rule", "create", topic, "some", "chosen", *options)
     ox("rule", "delete", topic, "some", "none")
@@ -104,8 +104,8 @@ def test_rule_selects_messages(ox: Callable[..., Any], topic: str, options: list
     )
 
 
-def test_rule_is_changed_in_parts(ox: Callable[..., Any], topic: str) -> None:
-    """A new action leaves the filter, and a new filter the action (B-351)."""
+def test_filter_and_action_of_a_rule_change_separately(ox: Callable[..., Any], topic: str) -> None:
+    """A new action keeps the filter, and a new filter keeps the action (B-351)."""
     ox("subscription", "create", topic, "all")
     ox("rule", "create", topic, "all", "r", "--sql", "a = 1")
     rule = ox("rule", "update", topic, "all", "r", "--action", "SET b = @b", "--parameter", "b=2", "--json").json
@@ -126,7 +126,7 @@ def test_rule_has_one_filter(run: Callable[..., Any], ox: Callable[..., Any], to
 
 
 def test_rule_that_does_not_parse_is_refused(run: Callable[..., Any], ox: Callable[..., Any], topic: str) -> None:
-    """The text tells where, and there is no such rule then (B-359)."""
+    """The error says where parsing failed, and no rule is created (B-359)."""
     ox("subscription", "create", topic, "all")
     refused = run("rule", "create", topic, "all", "r", "--sql", "a = = 1")
     assert (refused.code, refused.out) == (1, "")
@@ -134,7 +134,7 @@ def test_rule_that_does_not_parse_is_refused(run: Callable[..., Any], ox: Callab
     assert run("rule", "show", topic, "all", "r").code == 1
 
 
-def test_table_of_rules_says_what_they_select(ox: Callable[..., Any], topic: str) -> None:
-    """A filter on equality is told in words."""
+def test_table_of_rules_describes_their_filters(ox: Callable[..., Any], topic: str) -> None:
+    """A filter on equality is shown in words."""
     ox("subscription", "create", topic, "all", "--rule", "r", "--label", "x", "--property", "a:int=1")
     assert "label = 'x' and a = 1" in ox("rule", "list", topic, "all").out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests that send and receive Arrow tables, and of those with topics and with several entities."""
+"""Fixtures for tests with Arrow tables, topics or several entities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bodies() -> Callable[[int], Any]:
 
 @pytest.fixture
 def take() -> Callable[..., Any]:
-    """Receive Arrow batches until nothing more comes, and return them as one table."""
+    """Receive Arrow batches until none is left, and return them as one table."""
     pa = pytest.importorskip("pyarrow")
 
     def take(receiver: ServiceBusReceiver, max_message_count: int = 1000) -> Any:
@@ -47,7 +47,7 @@ def take() -> Callable[..., Any]:
 
 @pytest.fixture
 def make_topic(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a topic, partitioned or not as the axis says, and return its name."""
+    """Create a topic, partitioned as the axis says, and return its name."""
 
     def make(name: str = "news", **options: Any) -> str:
         admin.create_topic(name, enable_partitioning=partitioned, **options)
@@ -58,13 +58,13 @@ def make_topic(admin: ServiceBusAdministrationClient, partitioned: bool) -> Call
 
 @pytest.fixture
 def topic(make_topic: Callable[..., str]) -> str:
-    """A topic with default options and without subscriptions, partitioned or not as the axis says."""
+    """A topic with default options and without subscriptions, partitioned as the axis says."""
     return make_topic()
 
 
 @pytest.fixture
 def subscribe(admin: ServiceBusAdministrationClient) -> Callable[..., str]:
-    """Create a subscription of the topic `news`, with one rule `first` when a filter or an action is given."""
+    """Create a subscription of the topic `news`, with one rule `first` if a filter or an action is given."""
 
     def subscribe(name: str = "all", *, filter: Any = None, action: Any = None, **options: Any) -> str:  # noqa: A002
         if filter is not None or action is not None:
@@ -77,7 +77,7 @@ def subscribe(admin: ServiceBusAdministrationClient) -> Callable[..., str]:
 
 @pytest.fixture
 def publish(client: ServiceBusClient) -> Callable[..., None]:
-    """Send each text to the topic `news` as a message of its own with the given properties."""
+    """Send each text to the topic `news` as a separate message with the given properties."""
 
     def publish(*texts: str, **properties: Any) -> None:
         with client.get_topic_sender("news") as sender:
@@ -91,7 +91,7 @@ def publish(client: ServiceBusClient) -> Callable[..., None]:
 def take_copies(
     client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> Callable[..., list[ServiceBusReceivedMessage]]:
-    """Receive and delete all that a subscription of the topic `news` holds."""
+    """Receive and delete all messages of a subscription of the topic `news`."""
 
     def take_copies(subscription: str = "all", **options: Any) -> list[ServiceBusReceivedMessage]:
         mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -103,7 +103,7 @@ def take_copies(
 
 @pytest.fixture
 def send_to(client: ServiceBusClient) -> Callable[..., None]:
-    """Send each text to a queue or topic as a message of its own with the given properties."""
+    """Send each text to a queue or topic as a separate message with the given properties."""
 
     def send_to(entity: str, *texts: str, **properties: Any) -> None:
         with client.get_queue_sender(entity) if entity != "news" else client.get_topic_sender(entity) as sender:
@@ -117,7 +117,7 @@ def send_to(client: ServiceBusClient) -> Callable[..., None]:
 def take_from(
     client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> Callable[..., list[ServiceBusReceivedMessage]]:
-    """Receive and delete all that a queue, or one of its sub-queues, holds."""
+    """Receive and delete all messages of a queue or of one of its sub-queues."""
 
     def take_from(queue: str, sub_queue: str | None = None, **options: Any) -> list[ServiceBusReceivedMessage]:
         mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE

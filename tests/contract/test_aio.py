@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The asyncio API: the same results as the other one, waiting without threads, and nothing lost by cancelling."""
+"""The asyncio API: the same results as the synchronous one, no threads while waiting, no loss on cancellation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIVENESS_SECONDS = 60
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine in a loop of its own, or fail when it is stuck."""
+    """Run a coroutine in a new event loop, or fail if it hangs."""
 
     def run(main: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(asyncio.wait_for(main, LIVENESS_SECONDS))
@@ -37,14 +37,14 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
 
 
 async def until_waiting(task: asyncio.Task[Any]) -> None:
-    """Let a task come to where it waits; a durable one has calls in the thread pool on its way."""
+    """Let a task run until it waits; with a directory it makes calls in the thread pool first."""
     for _ in range(20):
         await asyncio.sleep(0.002)
     assert not task.done()
 
 
 def test_messages_go_through(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Send, receive, settle in every way, defer, peek and schedule, as with the other API."""
+    """Send, receive, settle in every way, defer, peek and schedule, as with the synchronous API."""
 
     async def main() -> None:
         async with (
@@ -85,7 +85,7 @@ def test_messages_go_through(namespace: Namespace, queue_name: str, run: Callabl
 def test_a_waiting_receive_wakes_when_a_message_comes(
     namespace: Namespace, queue_name: str, run: Callable[..., Any]
 ) -> None:
-    """Also when a thread that knows no event loop sends it (B-132)."""
+    """Also when a thread without an event loop sends it (B-132)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_receiver(queue_name) as receiver:
@@ -106,7 +106,7 @@ def test_a_waiting_receive_wakes_when_a_message_comes(
 
 
 def test_a_wait_ends_without_a_message(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Empty after the time, at once for 0; iteration ends; a negative wait is refused."""
+    """A wait returns nothing after its time, at once for 0; iteration ends; a negative wait is refused."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -125,7 +125,7 @@ def test_a_wait_ends_without_a_message(namespace: Namespace, queue_name: str, ru
 def test_a_thousand_receivers_wait_in_one_thread(
     namespace: Namespace, queue_name: str, run: Callable[..., Any]
 ) -> None:
-    """Each of a thousand messages wakes one of a thousand receivers, and no thread is made for any of them."""
+    """Each of a thousand messages wakes one of a thousand receivers, and no thread is created."""
     threads = threading.active_count()
 
     async def main() -> None:
@@ -134,7 +134,7 @@ def test_a_thousand_receivers_wait_in_one_thread(
             waiting = [asyncio.create_task(each.receive_messages(max_wait_time=LIVENESS_SECONDS)) for each in receivers]
             for _ in range(5):
                 await asyncio.sleep(0.01)
-            # In a directory the loop's own pool makes the calls that may wait for a disk.
+            # In a directory, the event loop's thread pool runs calls that may wait for a disk.
             pool_max = 0 if not namespace._may_wait else 40
             assert threading.active_count() <= threads + pool_max
             for number in range(1000):
@@ -146,7 +146,7 @@ def test_a_thousand_receivers_wait_in_one_thread(
 
 
 def test_a_canceled_receive_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Whenever it is cancelled: each message comes once more or less late, and none is charged a delivery."""
+    """Whenever it is cancelled, each message is delivered once, and no delivery is counted for the cancellation."""
 
     async def main() -> None:
         async with (
@@ -178,7 +178,7 @@ def test_a_canceled_receive_loses_nothing(namespace: Namespace, queue_name: str,
 def test_a_notification_of_a_canceled_receive_goes_to_the_next(
     namespace: Namespace, queue_name: str, run: Callable[..., Any]
 ) -> None:
-    """One receiver is rung and cancelled before it looks; another one gets the message."""
+    """A receiver is notified and cancelled before it retries; another one gets the message."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
@@ -191,7 +191,7 @@ def test_a_notification_of_a_canceled_receive_goes_to_the_next(
             await sender.send_messages(ServiceBusMessage("x"))
             first.cancel()
             await asyncio.wait((first,))
-            # It may have had the message before it was cancelled.
+            # It may have received the message before it was cancelled.
             messages = await second if first.cancelled() else first.result()
             assert [str(message) for message in messages] == ["x"]
             second.cancel()
@@ -200,7 +200,7 @@ def test_a_notification_of_a_canceled_receive_goes_to_the_next(
 
 
 def test_a_wait_canceled_during_a_step_leaves_no_waiter(namespace: Namespace, queue_name: str) -> None:
-    """A step in a thread may end after its task was cancelled: what it registers there goes at once (B-135)."""
+    """A thread may register a waiter after its task was cancelled; that waiter is removed at once (B-135)."""
     sender, wake_ups = namespace._sender(queue_name), _WakeUps()
     with ServiceBusClient(namespace).get_queue_receiver(queue_name)._receiver as receiver:
         left, staying = wake_ups.waiter(1, None), wake_ups.waiter(2, None)
@@ -218,7 +218,7 @@ def test_a_wait_canceled_during_a_step_leaves_no_waiter(namespace: Namespace, qu
 def test_messages_of_a_canceled_receive_go_to_the_next(
     namespace: Namespace, queue_name: str, run: Callable[..., Any], mode: ServiceBusReceiveMode
 ) -> None:
-    """Locked messages go back and are charged nothing; what was received and deleted is for the next call (B-177)."""
+    """Locked messages are released without counting a delivery; received-and-deleted ones go to the next (B-177)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
@@ -237,7 +237,7 @@ def test_messages_of_a_canceled_receive_go_to_the_next(
 def test_a_waiting_receive_ends_when_it_cannot_succeed(
     namespace: Namespace, queue_name: str, run: Callable[..., Any], what: str
 ) -> None:
-    """Closing what it waits for, or deleting the queue, ends the wait with an error that says so."""
+    """Closing the receiver, client or namespace, or deleting the queue, ends the wait with an error that says so."""
 
     async def main() -> None:
         client = ServiceBusClient(namespace)
@@ -261,7 +261,7 @@ def test_a_waiting_receive_ends_when_it_cannot_succeed(
 def test_an_expired_lock_and_a_due_schedule_end_a_wait(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
-    """The clock moves while somebody waits (B-150, B-232)."""
+    """The clock moves during the wait (B-150, B-232)."""
 
     async def main() -> None:
         async with (
@@ -291,7 +291,7 @@ def test_an_expired_lock_and_a_due_schedule_end_a_wait(
 
 
 def test_receive_and_delete(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """What is received is gone, and has nothing to settle."""
+    """Received messages are removed and cannot be settled."""
 
     async def main() -> None:
         async with (
@@ -310,7 +310,7 @@ def test_receive_and_delete(namespace: Namespace, queue_name: str, run: Callable
 
 
 def test_tables(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Arrow tables go in, are waited for, come out and are settled."""
+    """Arrow tables are sent, waited for, received and settled."""
     pa = pytest.importorskip("pyarrow")
 
     async def main() -> None:
@@ -332,15 +332,15 @@ def test_tables(namespace: Namespace, queue_name: str, run: Callable[..., Any]) 
 
 
 def _seconds_left(message: ServiceBusReceivedMessage, clock: ManualClock) -> float:
-    """How long a lock has to go."""
+    """Seconds until a lock ends."""
     assert message.locked_until_utc is not None
     return (message.locked_until_utc - clock.now()).total_seconds()
 
 
 def test_locks_are_renewed(namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]) -> None:
-    """A registered lock outlives its time, until the renewer's own is over (B-154).
+    """A registered lock is renewed until the renewer's time is over (B-154).
 
-    It is renewed before `advance` returns, be it called in the event loop or in another thread.
+    It is renewed before `advance` returns, whether called in the event loop or in another thread.
     """
     lost: list[tuple[str, Exception | None]] = []
 
@@ -399,7 +399,7 @@ def test_a_lost_lock_is_reported(
 
 
 def test_refusals_are_those_of_the_other_api(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Unknown queues and closed handles."""
+    """Unknown queues and closed handles raise the errors of the synchronous API."""
 
     async def main() -> None:
         client = ServiceBusClient(namespace)
@@ -441,7 +441,7 @@ def test_queues_are_managed(namespace: Namespace, run: Callable[..., Any]) -> No
 
 
 def test_connection_strings(tmp_path: Path, run: Callable[..., Any]) -> None:
-    """The clients open what a connection string names."""
+    """The clients open the namespace that a connection string names."""
 
     async def main() -> None:
         conn_str = f"Endpoint=file://{tmp_path / 'bus'}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of the asyncio API: the same results, waiting without threads, nothing lost by cancelling."""
+"""Sessions of the asyncio API: the same results, no threads while waiting, no loss on cancellation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def queue_name(make_queue: Callable[..., str]) -> str:
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine in a loop of its own, or fail when it is stuck."""
+    """Run a coroutine in a new event loop, or fail if it hangs."""
 
     def run(main: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(asyncio.wait_for(main, LIVENESS_SECONDS))
@@ -58,13 +58,13 @@ async def send(client: ServiceBusClient, queue_name: str, session_id: str, *text
 
 
 def session_of(receiver: ServiceBusReceiver) -> ServiceBusSession:
-    """The session of a receiver that has one."""
+    """The session of a session receiver."""
     assert receiver.session is not None
     return receiver.session
 
 
 async def until_waiting(task: asyncio.Task[Any]) -> None:
-    """Let a task come to where it waits; a durable one has calls in the thread pool on its way."""
+    """Let a task run until it waits; with a directory it makes calls in the thread pool first."""
     for _ in range(20):
         await asyncio.sleep(0.002)
     assert not task.done()
@@ -112,7 +112,7 @@ def test_a_session_from_end_to_end(
 
 
 def test_refusals(namespace: Namespace, queue_name: str, run: Callable[..., Any], clock: ManualClock) -> None:
-    """Held, timed out, lost, without a session, of another session, closed (B-184 to B-203)."""
+    """Errors for held, missing, lost and foreign sessions and for closed receivers (B-184 to B-203)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -159,7 +159,7 @@ def test_refusals(namespace: Namespace, queue_name: str, run: Callable[..., Any]
 def test_two_hundred_acceptors_wait_without_threads(
     namespace: Namespace, queue_name: str, client: Threaded, run: Callable[..., Any]
 ) -> None:
-    """As many receivers wait for a session in one loop; each session wakes one of them (B-196)."""
+    """Two hundred receivers wait for a session in one loop; each session wakes one of them (B-196)."""
     count = 200
 
     async def main() -> None:
@@ -194,7 +194,7 @@ def test_two_hundred_acceptors_wait_without_threads(
 def test_holders_are_woken_each_by_its_own_messages(
     namespace: Namespace, queue_name: str, run: Callable[..., Any]
 ) -> None:
-    """A message wakes the holder of its session and nobody else (B-132, B-200)."""
+    """A message wakes only the holder of its session (B-132, B-200)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -213,7 +213,7 @@ def test_holders_are_woken_each_by_its_own_messages(
 
 
 def test_cancelled_accept_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """A session goes to another one who waits, or to the same receiver later (B-197)."""
+    """The session goes to another waiting receiver, or to the same receiver later (B-197)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -232,7 +232,7 @@ def test_cancelled_accept_loses_nothing(namespace: Namespace, queue_name: str, r
                 await sending
                 await first.close()
                 if isinstance(outcome, list):
-                    # It came before it was cancelled; closing gave it back.
+                    # It was accepted before the cancellation; closing released it.
                     assert [str(each) for each in outcome] == [str(number)]
                 (message,) = await waiting
                 assert (str(message), message.delivery_count) == (str(number), 0)
@@ -243,7 +243,7 @@ def test_cancelled_accept_loses_nothing(namespace: Namespace, queue_name: str, r
 
 
 def test_cancelled_receive_loses_nothing(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Messages of a cancelled receive come with the next one, in order (B-207)."""
+    """The next receive returns the messages of a cancelled one, in order (B-207)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -266,7 +266,7 @@ def test_cancelled_receive_loses_nothing(namespace: Namespace, queue_name: str, 
 
 
 def test_cancelled_accept_can_be_tried_again(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """The same receiver accepts later (B-196)."""
+    """The same receiver can accept later (B-196)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -300,7 +300,7 @@ def test_calls_that_come_together_accept_once(namespace: Namespace, queue_name: 
 
 
 def test_closing_ends_an_accept(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """A receiver that is closed while it waits for a session accepts none (B-197)."""
+    """A receiver closed while it waits for a session accepts none (B-197)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client:
@@ -346,7 +346,7 @@ def test_renewer_keeps_the_session(
 
 
 def test_renewer_says_when_it_ends(open_namespace: Callable[..., Namespace], run: Callable[..., Any]) -> None:
-    """After the allowed time the session says so, and its lock runs out (B-203)."""
+    """After the allowed time the session has the error, and its lock expires (B-203)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)
     admin.create_queue("q", requires_session=True, lock_duration=timedelta(seconds=SHORT_LOCK_SECONDS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics through the asyncio API: the same names, arguments and results as through the other one."""
+"""Topics in the asyncio API: the same names, arguments and results as in the synchronous one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIVENESS_SECONDS = 60
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine in a loop of its own, or fail when it is stuck."""
+    """Run a coroutine in a new event loop, or fail if it hangs."""
 
     def run(main: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(asyncio.wait_for(main, LIVENESS_SECONDS))
@@ -35,7 +35,7 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
 
 
 def test_administration_clients_have_the_same_calls() -> None:
-    """Each call has the name, the arguments and the text of the other client's (B-456)."""
+    """Each call has the name, the arguments and the docstring of the synchronous client's (B-456)."""
     ours, theirs = ServiceBusAdministrationClient, management.ServiceBusAdministrationClient
     names = [name for name in dir(theirs) if not name.startswith("_") and name != "from_connection_string"]
     assert len(names) > 20
@@ -46,7 +46,7 @@ def test_administration_clients_have_the_same_calls() -> None:
 
 
 def test_clients_have_the_same_calls() -> None:
-    """Receivers and senders are made with the same options, whatever the order in which they are written (B-136)."""
+    """Receivers and senders take the same options, in any order (B-136)."""
     for name in ("get_topic_sender", "get_subscription_receiver", "list_subscription_sessions"):
         ours, theirs = (
             inspect.signature(getattr(owner, name)).parameters for owner in (ServiceBusClient, oxbus.ServiceBusClient)
@@ -134,7 +134,7 @@ def test_copies_go_through(topic: str, namespace: Namespace, run: Callable[..., 
 def test_a_waiting_receive_wakes_when_a_message_comes(
     topic: str, namespace: Namespace, run: Callable[..., Any]
 ) -> None:
-    """Waiting takes no thread, on a subscription too (B-132)."""
+    """Waiting on a subscription does not occupy a thread (B-132)."""
 
     async def main() -> None:
         async with (
@@ -156,7 +156,7 @@ def test_a_waiting_receive_wakes_when_a_message_comes(
 
 
 def test_scheduled_messages(topic: str, namespace: Namespace, clock: ManualClock, run: Callable[..., Any]) -> None:
-    """Scheduled to a topic, cancelled there, and handed out when due (B-241)."""
+    """Messages are scheduled at a topic, cancelled there, and delivered when due (B-241)."""
 
     async def main() -> None:
         async with (
@@ -177,7 +177,7 @@ def test_scheduled_messages(topic: str, namespace: Namespace, clock: ManualClock
 
 
 def test_sessions_of_a_subscription(topic: str, namespace: Namespace, run: Callable[..., Any]) -> None:
-    """Listed, and received from one by one (B-181, B-214)."""
+    """Sessions are listed and received from one by one (B-181, B-214)."""
 
     async def main() -> None:
         async with (
@@ -200,7 +200,7 @@ def test_sessions_of_a_subscription(topic: str, namespace: Namespace, run: Calla
 def test_locks_of_copies_are_renewed(
     topic: str, namespace: Namespace, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
-    """By hand and by the renewer that a receiver is given (B-154)."""
+    """Locks are renewed by a call and by the receiver's renewer (B-154)."""
 
     async def main() -> None:
         async with (
@@ -223,7 +223,7 @@ def test_locks_of_copies_are_renewed(
 
 
 def test_errors_are_those_of_the_other_api(topic: str, namespace: Namespace, run: Callable[..., Any]) -> None:
-    """What is not there is not found, and wrong types are told at once (B-017, B-019)."""
+    """Unknown entities are not found, and wrong types fail at once (B-017, B-019)."""
 
     async def main() -> None:
         admin, client = ServiceBusAdministrationClient(namespace), ServiceBusClient(namespace)

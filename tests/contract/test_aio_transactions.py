@@ -30,7 +30,7 @@ KEY = "key-a"
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine in a loop of its own, or fail when it is stuck."""
+    """Run a coroutine in a new event loop, or fail if it hangs."""
 
     def run(main: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(asyncio.wait_for(main, LIVENESS_SECONDS))
@@ -51,7 +51,7 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 def test_everything_commits_together(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
-    """Sends, schedules and every settlement in one transaction happen at its commit (B-307, B-315)."""
+    """Sends, schedules and all settlements of a transaction take effect at its commit (B-307, B-315)."""
 
     async def main() -> None:
         async with (
@@ -92,7 +92,7 @@ def test_everything_commits_together(
 
 @pytest.mark.parametrize("way", ["exception", "rollback", "cancel"])
 def test_rollback(namespace: Namespace, queue_name: str, run: Callable[..., Any], way: str) -> None:
-    """An error, a rollback and a cancelled task leave everything as it was; locks hold (B-316)."""
+    """An error, a rollback or a cancelled task changes nothing; locks stay valid (B-316)."""
 
     async def main() -> None:
         async with (
@@ -156,7 +156,7 @@ def test_the_sample(namespace: Namespace, queue_name: str, run: Callable[..., An
 
 
 def test_a_scope_is_that_of_its_task(namespace: Namespace, queue_name: str, run: Callable[..., Any]) -> None:
-    """Tasks that run at once are each in their own scope, or in none."""
+    """Concurrent tasks are each in their own scope, or in none."""
 
     async def main() -> None:
         async with (
@@ -192,7 +192,7 @@ def test_a_scope_is_that_of_its_task(namespace: Namespace, queue_name: str, run:
 def test_unsupported_operations_are_refused(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
-    """Cancelling and tables are refused in a scope, wherever the call runs (B-240, B-307)."""
+    """Cancelling and tables are refused in a scope, in whatever thread the call runs (B-240, B-307)."""
 
     async def main() -> None:
         async with ServiceBusClient(namespace) as client, client.get_queue_sender(queue_name) as sender:
@@ -210,7 +210,7 @@ def test_unsupported_operations_are_refused(
 
 
 def test_session_state(namespace: Namespace, make_queue: Callable[..., str], run: Callable[..., Any]) -> None:
-    """State, settlement and send of a session go together (B-213, B-312)."""
+    """State, settlement and send of a session commit together (B-213, B-312)."""
     name = make_queue(requires_session=True)
 
     async def main() -> None:
@@ -237,7 +237,7 @@ def test_session_state(namespace: Namespace, make_queue: Callable[..., str], run
 def test_refusals_are_those_of_the_other_api(
     namespace: Namespace, queue_name: str, clock: ManualClock, run: Callable[..., Any]
 ) -> None:
-    """A hundred messages, two minutes, lost locks, finished transactions (B-318, B-319, B-327)."""
+    """Limits of messages and time, lost locks and finished transactions raise the same errors (B-318, B-319, B-327)."""
 
     async def main() -> None:
         async with (

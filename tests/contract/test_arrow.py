@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow in and out: what a row says of its message (`receive_arrow`, an extension of ours; R-06, R-21)."""
+"""Arrow in and out: the columns of a message (`receive_arrow`, an extension; R-06, R-21)."""
 
 from __future__ import annotations
 
@@ -137,14 +137,14 @@ def test_partition_id_is_null_on_a_plain_queue(
 def test_lock_token_is_the_one_of_the_message(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """Tokens of rows and of messages have one layout: 16 bytes, as a UUID's little-endian bytes (B-150)."""
+    """Tokens of rows and of messages have one layout: the 16 little-endian bytes of a UUID (B-150)."""
     sender.send_messages([ServiceBusMessage(b"x") for _ in range(2)])
     message = receive_one(receiver)
     (row,) = pa.table(receiver.receive_arrow(max_message_count=10, max_wait_time=0)).to_pylist()
     token = UUID(bytes_le=row["lock_token"])
     assert isinstance(message.lock_token, UUID)
     assert token != message.lock_token
-    # Partition and number are part of the token, so that two tokens of one partition share their head.
+    # Partition and number are part of the token, so tokens of one partition share their first bytes.
     assert row["lock_token"][:2] == message.lock_token.bytes_le[:2]
 
 
@@ -158,7 +158,7 @@ def test_application_properties_of_other_types_become_text(
 
 
 def test_state_column(sender: ServiceBusSender, receiver: ServiceBusReceiver) -> None:
-    """The state column tells active messages (B-292)."""
+    """The state column shows that a message is active (B-292)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     (row,) = pa.table(receiver.receive_arrow(max_message_count=1, max_wait_time=0)).to_pylist()
     assert row["state"] in (ServiceBusMessageState.ACTIVE, "active", "Active")
@@ -176,7 +176,7 @@ def test_waiting_arrow_receive_wakes(
 def test_round_trip_of_many_rows(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, take: Callable[..., Any], bodies: Callable[[int], Any]
 ) -> None:
-    """A hundred thousand rows with keys come out once each with their bodies (R-01, R-04, R-06)."""
+    """A hundred thousand rows with keys are each received once with their bodies (R-01, R-04, R-06)."""
     total = 100_000
     keys = pa.array([f"key-{number % 997}" for number in range(total)])
     sender.send_arrow(bodies(total).append_column("partition_key", keys))

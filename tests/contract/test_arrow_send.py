@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending Arrow rows: where they go, which shapes are taken, what is refused (`send_arrow`, an extension of ours)."""
+"""Sending Arrow rows: their partitions, accepted shapes, refusals (`send_arrow`, an extension)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_keyless_rows_are_spread(
 def test_rows_of_a_plain_queue_keep_their_order(
     client: ServiceBusClient, plain_queue: str, take: Callable[..., Any], bodies: Callable[[int], Any]
 ) -> None:
-    """A queue that is not partitioned takes any keys and keeps row order (B-084, B-120)."""
+    """A plain queue accepts any keys and keeps row order (B-084, B-120)."""
     table = bodies(500).append_column("partition_key", pa.array([f"key-{number % 7}" for number in range(500)]))
     with client.get_queue_sender(plain_queue) as sender:
         report = sender.send_arrow(table)
@@ -116,7 +116,7 @@ def test_every_pyarrow_shape_is_taken(
     source: str,
     bodies: Callable[[int], Any],
 ) -> None:
-    """Anything with an Arrow stream or array can be sent, chunked and sliced data included (api: Arrow)."""
+    """Any object with an Arrow stream or array can be sent, also chunked and sliced data (api: Arrow)."""
     table = bodies(100)
     payload = {
         "table": lambda: table,
@@ -168,7 +168,7 @@ def test_polars_frames_are_taken(
 def test_missing_columns_and_nulls_mean_not_set(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A null is like a property that was never set, a null body too (api: Arrow)."""
+    """A null means a property that is not set, or no body (api: Arrow)."""
     rows = [{"body": b"x", "subject": None, "message_id": None}, {"body": None, "subject": "s", "message_id": "m"}]
     schema = pa.schema([(name, SENT_COLUMNS[name]) for name in ("body", "subject", "message_id")])
     sender.send_arrow(pa.Table.from_pylist(rows, schema=schema))
@@ -215,7 +215,7 @@ def test_rows_expire(
     take: Callable[..., Any],
     bodies: Callable[[int], Any],
 ) -> None:
-    """A row's time to live holds (B-246)."""
+    """A row expires after its time to live (B-246)."""
     column = pa.array([timedelta(seconds=10), None, timedelta(seconds=100)], pa.duration("us"))
     sender.send_arrow(bodies(3).append_column("time_to_live", column))
     clock.advance(11)
@@ -230,7 +230,7 @@ def test_unknown_column_is_refused_by_name(
     name: str,
     bodies: Callable[[int], Any],
 ) -> None:
-    """A column no outgoing message has is a ValueError that names it, and nothing is sent (api: Arrow)."""
+    """An unknown column is a ValueError that names it, and nothing is sent (api: Arrow)."""
     before = snapshot(queue_name)
     with pytest.raises(ValueError, match=name):
         sender.send_arrow(bodies(3).append_column(name, pa.array(["a", "b", "c"])))
@@ -281,7 +281,7 @@ def test_different_session_id_and_partition_key_refuse_the_rows(
 def test_data_without_arrow_is_refused(
     sender: ServiceBusSender, queue_name: str, snapshot: Callable[[str], object], data: Any
 ) -> None:
-    """Data that does not speak Arrow is a TypeError that says what is needed (api: Arrow)."""
+    """Data without the Arrow interface is a TypeError that names the accepted types (api: Arrow)."""
     before = snapshot(queue_name)
     with pytest.raises(TypeError, match="arrow"):
         sender.send_arrow(data)
@@ -298,7 +298,7 @@ def test_partial_send_names_the_rows_that_were_not_stored(
     fault: str,
     bodies: Callable[[int], Any],
 ) -> None:
-    """Keyed rows of a faulted partition are named by index; the others are stored, those can be sent later (B-074)."""
+    """The error names rows of a faulted partition by index; they can be sent later; others are stored (B-074)."""
     keys = [None if number % 4 == 0 else key_in(number % 4) for number in range(100)]
     table = bodies(100).append_column("partition_key", pa.array(keys, pa.string()))
     inject_fault(namespace, 2, fault)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settling Arrow rows by their lock tokens (`settle_arrow`, an extension of ours; B-150, B-162)."""
+"""Settling Arrow rows by their lock tokens (`settle_arrow`, an extension; B-150, B-162)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_settling_rows(
     form: str,
     bodies: Callable[[int], Any],
 ) -> None:
-    """`settle_arrow` settles the rows it is given, however much of the received batch they still hold (B-162)."""
+    """`settle_arrow` settles the given rows, in any form that has their lock tokens (B-162)."""
     total = 40
     sender.send_arrow(bodies(total))
     settled = 0
@@ -73,7 +73,7 @@ def test_settling_rows(
 def test_settling_stale_rows_names_them_and_settles_the_others(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock, take: Callable[..., Any]
 ) -> None:
-    """Rows whose locks are gone are named by their numbers; the others are settled (B-155, B-160)."""
+    """The error names rows with lost locks by their numbers; the others are settled (B-155, B-160)."""
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(6)])
     early = pa.table(receiver.receive_arrow(max_message_count=2, max_wait_time=0))
     clock.advance(30)
@@ -128,7 +128,7 @@ def test_receive_and_delete_rows_have_no_lock(
     take: Callable[..., Any],
     bodies: Callable[[int], Any],
 ) -> None:
-    """In receive-and-delete mode tokens and lock ends are null and the messages are gone (B-146, B-147)."""
+    """In receive-and-delete mode tokens and lock ends are null and the messages are removed (B-146, B-147)."""
     sender.send_arrow(bodies(30))
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     with client.get_queue_receiver(queue_name, receive_mode=mode) as taker:

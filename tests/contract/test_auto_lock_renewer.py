@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """AutoLockRenewer keeps message locks in the background, as in the SDK (B-152, B-154).
 
-These tests run on the running clock with locks of a second or two, because the renewer is a thread of its own.
+These tests use the system clock with locks of a second or two, because the renewer is a thread.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SESSION_LOCK_SECONDS = 3
 
 @pytest.fixture
 def running_namespace(open_namespace: Callable[..., Namespace]) -> Namespace:
-    """A namespace on the running clock."""
+    """A namespace on the system clock."""
     return open_namespace()
 
 
 @pytest.fixture
 def renewed_admin(running_namespace: Namespace) -> ServiceBusAdministrationClient:
-    """An administration client of the namespace on the running clock, which has a queue "q" of short locks."""
+    """An administration client of the namespace on the system clock, with a queue "q" of short locks."""
     admin = ServiceBusAdministrationClient(running_namespace)
     admin.create_queue("q", lock_duration=timedelta(seconds=LOCK_SECONDS), enable_partitioning=True)
     return admin
@@ -51,7 +51,7 @@ def renewed_admin(running_namespace: Namespace) -> ServiceBusAdministrationClien
 def renewed_client(
     running_namespace: Namespace, renewed_admin: ServiceBusAdministrationClient
 ) -> Iterator[ServiceBusClient]:
-    """A client of the namespace on the running clock, with five messages in "q"."""
+    """A client of the namespace on the system clock, with five messages in "q"."""
     assert renewed_admin.get_queue("q").enable_partitioning
     with ServiceBusClient(running_namespace) as client:
         with client.get_queue_sender("q") as sender:
@@ -66,7 +66,7 @@ def receiver(renewed_client: ServiceBusClient) -> ServiceBusReceiver:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for something another thread does, or fail."""
+    """Wait until another thread makes the condition true, or fail."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -84,7 +84,7 @@ def test_registered_message_stays_locked(receiver: ServiceBusReceiver) -> None:
 
 
 def test_receiver_registers_what_it_receives(renewed_client: ServiceBusClient) -> None:
-    """A receiver with a renewer registers every message it hands out (B-152)."""
+    """A receiver with a renewer registers every message it returns (B-152)."""
     with (
         AutoLockRenewer() as renewer,
         renewed_client.get_queue_receiver("q", auto_lock_renewer=renewer) as receiver,
@@ -100,7 +100,7 @@ def test_receiver_registers_what_it_receives(renewed_client: ServiceBusClient) -
 
 
 def test_renewal_ends_after_its_time(receiver: ServiceBusReceiver) -> None:
-    """After the maximum time the lock is left to end, and the message and the callback tell why (B-157)."""
+    """After the maximum time the lock expires, and the message and the callback get the reason (B-157)."""
     failures: list[tuple[Any, Exception | None]] = []
     done = threading.Event()
 
@@ -119,7 +119,7 @@ def test_renewal_ends_after_its_time(receiver: ServiceBusReceiver) -> None:
 
 
 def test_lost_lock_is_reported(receiver: ServiceBusReceiver, renewed_admin: ServiceBusAdministrationClient) -> None:
-    """When a renewal fails the message carries the error and the callback is called with both (B-155)."""
+    """When a renewal fails, the message has the error and the callback gets both (B-155)."""
     failures: list[tuple[Any, Exception | None]] = []
     with AutoLockRenewer(on_lock_renew_failure=lambda *call: failures.append(call)) as renewer:
         (message,) = receiver.receive_messages(max_wait_time=5)
@@ -146,7 +146,7 @@ def test_settled_message_is_left_alone(receiver: ServiceBusReceiver, verb: str) 
 
 
 def test_closing_the_renewer_ends_renewal(receiver: ServiceBusReceiver) -> None:
-    """After `close` locks end, nothing more can be registered, and closing again is fine (B-157)."""
+    """After `close` locks expire, nothing can be registered, and closing again has no effect (B-157)."""
     renewer = AutoLockRenewer()
     (message,) = receiver.receive_messages(max_wait_time=5)
     renewer.register(receiver, message)
@@ -191,7 +191,7 @@ def sessions(renewed_client: ServiceBusClient, renewed_admin: ServiceBusAdminist
 
 
 def test_registered_session_stays_locked(renewed_client: ServiceBusClient, sessions: str) -> None:
-    """A registered session is held, with what was received, long after its first lock would have ended (B-202)."""
+    """A registered session and its received messages stay locked long after the first lock would have ended (B-202)."""
     with (
         AutoLockRenewer() as renewer,
         renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=5) as receiver,
@@ -242,7 +242,7 @@ def test_receiver_registers_its_session(
 
 
 def test_lost_session_is_reported(renewed_client: ServiceBusClient, sessions: str) -> None:
-    """When renewing ends, the session says why, and the lock runs out (B-203)."""
+    """When renewal ends, the session has the reason, and the lock expires (B-203)."""
     reported = threading.Event()
     with (
         AutoLockRenewer(max_lock_renewal_duration=1.5) as renewer,
@@ -260,7 +260,7 @@ def test_lost_session_is_reported(renewed_client: ServiceBusClient, sessions: st
 
 
 def test_message_of_a_session_is_not_registered(renewed_client: ServiceBusClient, sessions: str) -> None:
-    """A message of a session has no lock of its own to renew (B-156)."""
+    """Messages of a session are not registered, since they have no own lock (B-156)."""
     with (
         AutoLockRenewer() as renewer,
         renewed_client.get_queue_receiver(sessions, session_id="a", max_wait_time=5) as receiver,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: the SDK's exception, a text that says what to do, and nothing changed.
+"""Bad input raises the SDK's exception with a helpful text, and changes nothing.
 
 Each test takes a snapshot (counts, and every message of the queue and its dead-letter queue) before and after.
 Options of queues and their ranges are in test_entity.py.
@@ -48,7 +48,7 @@ def filled_queue(sender: ServiceBusSender, queue_name: str) -> str:
 
 
 def assert_helpful(error: BaseException) -> None:
-    """The text of an error is a sentence that tells the caller what to do."""
+    """The error text says what to do."""
     text = str(error)
     assert len(text.split()) >= 4, text
     assert WORDS_THAT_HELP.search(text), text
@@ -58,7 +58,7 @@ def assert_helpful(error: BaseException) -> None:
 def test_unknown_entity(
     client: ServiceBusClient, filled_queue: str, snapshot: Callable[[str], object], name: str
 ) -> None:
-    """Sending to or receiving from a queue that does not exist is not found, by name (B-019)."""
+    """Sending to or receiving from an unknown queue is a not-found error with its name (B-019)."""
     before = snapshot(filled_queue)
     with pytest.raises(MessagingEntityNotFoundError, match=name) as refusal, client.get_queue_sender(name) as sender:
         sender.send_messages(ServiceBusMessage(b"x"))
@@ -100,7 +100,7 @@ def test_key_of_128_characters(
 def test_text_property_of_wrong_type(
     sender: ServiceBusSender, filled_queue: str, snapshot: Callable[[str], object], name: str, value: Any
 ) -> None:
-    """A text property that is no text is a TypeError, at the latest when it is sent (B-047)."""
+    """A text property of another type is a TypeError, at the latest when it is sent (B-047)."""
     before = snapshot(filled_queue)
     with pytest.raises(TypeError):
         sender.send_messages(ServiceBusMessage(b"x", **{name: value}))
@@ -110,7 +110,7 @@ def test_text_property_of_wrong_type(
 def test_message_over_the_limit(
     client: ServiceBusClient, make_queue: Callable[..., str], snapshot: Callable[[str], object]
 ) -> None:
-    """A message over the queue's limit is refused by size and the limit is named (B-055)."""
+    """A message over the queue's limit is refused, and the error names the limit (B-055)."""
     queue_name = make_queue("limited", max_message_size_in_kilobytes=1024)
     before = snapshot(queue_name)
     with client.get_queue_sender(queue_name) as sender:
@@ -173,7 +173,7 @@ def test_settling_a_stale_message(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     snapshot: Callable[[str], object],
 ) -> None:
-    """A message whose lock ended is lock lost, a settled one is already settled; nothing changes (B-155, B-160)."""
+    """An expired lock is lock lost, a settled message is already settled; nothing changes (B-155, B-160)."""
     stale, settled = receive_one(receiver), receive_one(receiver)
     receiver.abandon_message(settled)
     clock.advance(61)
@@ -190,7 +190,7 @@ def test_settling_a_stale_message(
 def test_sending_on_a_closed_sender(
     client: ServiceBusClient, filled_queue: str, clock: ManualClock, snapshot: Callable[[str], object]
 ) -> None:
-    """Every verb of a closed sender is a ValueError as in the SDK; closing twice is fine (B-174)."""
+    """Every call of a closed sender is a ValueError as in the SDK; closing twice has no effect (B-174)."""
     before = snapshot(filled_queue)
     sender = client.get_queue_sender(filled_queue)
     batch = sender.create_message_batch()
@@ -236,7 +236,7 @@ def test_session_id_unlike_partition_key_when_setting() -> None:
 def test_session_id_unlike_partition_key_when_sending(
     sender: ServiceBusSender, filled_queue: str, snapshot: Callable[[str], object], with_two_keys: Callable[..., object]
 ) -> None:
-    """However the two were set, sending them is an invalid operation, alone or in a batch (B-064, B-439)."""
+    """Sending a message with two keys is an invalid operation, alone or in a batch (B-064, B-439)."""
     before = snapshot(filled_queue)
     for payload in (
         lambda message: message,
@@ -273,7 +273,7 @@ def test_negative_wait(
 
 @pytest.mark.parametrize("wait", ["1", b"1", [1]], ids=repr)
 def test_wait_of_wrong_type(receiver: ServiceBusReceiver, wait: Any) -> None:
-    """A wait that is no number is a TypeError (B-132)."""
+    """A wait that is not a number is a TypeError (B-132)."""
     with pytest.raises(TypeError):
         receiver.receive_messages(max_wait_time=wait)
 
@@ -322,7 +322,7 @@ def test_body_of_wrong_type(body: Any) -> None:
 def test_bad_application_properties(
     sender: ServiceBusSender, filled_queue: str, snapshot: Callable[[str], object], properties: Any
 ) -> None:
-    """A property name or value no message can hold is refused, at the latest when it is sent (B-429)."""
+    """An unsupported property name or value is refused, at the latest when it is sent (B-429)."""
     before = snapshot(filled_queue)
     with pytest.raises((TypeError, ValueError)):
         sender.send_messages(ServiceBusMessage(b"x", application_properties=properties))
@@ -352,7 +352,7 @@ def test_renewer_needs_locks(client: ServiceBusClient, queue_name: str) -> None:
 
 
 def test_unknown_option(client: ServiceBusClient, queue_name: str) -> None:
-    """An option nobody knows is a TypeError, not ignored (B-133)."""
+    """An unknown option is a TypeError (B-133)."""
     misspelt: dict[str, Any] = {"prefetch": 5, "tiemout": 5}
     with pytest.raises(TypeError, match="prefetch"):
         client.get_queue_receiver(queue_name, **misspelt)
@@ -370,13 +370,13 @@ def test_fault_in_a_partition_that_does_not_exist(namespace: Namespace, partitio
 
 
 def test_unknown_fault(namespace: Namespace) -> None:
-    """A fault nobody knows is a ValueError that lists the known ones (api: test kit)."""
+    """An unknown fault is a ValueError that lists the known ones (api: test kit)."""
     with pytest.raises(ValueError, match="unavailable"):
         inject_fault(namespace, 0, "flood")
 
 
 def test_errors_say_whether_to_retry(receiver: ServiceBusReceiver, admin: ServiceBusAdministrationClient) -> None:
-    """Every error has a condition and says whether trying again can help (B-434, B-437)."""
+    """Every error has a condition and says whether a retry can help (B-434, B-437)."""
     with pytest.raises(MessageNotFoundError) as missing:
         receiver.receive_deferred_messages(12345)
     with pytest.raises(MessagingEntityNotFoundError) as unknown:

@@ -42,7 +42,7 @@ def test_keyed_batch_stays_together_and_in_order(
 def test_keyless_batch_goes_whole_to_one_partition(
     client: ServiceBusClient, partitioned_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A batch without keys is placed as a whole; the next batch may go elsewhere (B-081)."""
+    """A keyless batch goes whole to one partition; the next batch may go to another (B-081)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for batch in range(16):
             sender.send_messages([ServiceBusMessage(str(batch)) for _ in range(5)])
@@ -60,7 +60,7 @@ def test_keyless_batch_goes_whole_to_one_partition(
 def test_mixed_keys_are_refused_whole(
     client: ServiceBusClient, partitioned_queue: str, snapshot: Callable[[str], object], keys: list[dict[str, Any]]
 ) -> None:
-    """A batch to a partitioned queue whose messages have different keys stores nothing at all (B-079, B-080)."""
+    """A partitioned queue refuses a batch with different keys and stores nothing (B-079, B-080)."""
     before = snapshot(partitioned_queue)
     with client.get_queue_sender(partitioned_queue) as sender:
         with pytest.raises(InvalidOperationError, match="key"):
@@ -80,7 +80,7 @@ def test_plain_queue_takes_mixed_keys(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     keys: list[dict[str, Any]],
 ) -> None:
-    """A batch to a queue that is not partitioned may mix keys and keeps its order (B-084)."""
+    """A batch to a plain queue may mix keys and keeps its order (B-084)."""
     with client.get_queue_sender(plain_queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number), **key) for number, key in enumerate(keys)])
     with client.get_queue_receiver(plain_queue) as receiver:
@@ -91,7 +91,7 @@ def test_plain_queue_takes_mixed_keys(
 def test_one_bad_item_refuses_the_whole_list(
     sender: ServiceBusSender, queue_name: str, snapshot: Callable[[str], object], intruder: Any
 ) -> None:
-    """When one item of a list is no message, none of the others is stored (B-079)."""
+    """When one item of a list is not a message, none is stored (B-079)."""
     before = snapshot(queue_name)
     with pytest.raises(TypeError):
         sender.send_messages([ServiceBusMessage(b"a"), intruder, ServiceBusMessage(b"b")])
@@ -104,7 +104,7 @@ def test_one_large_message_refuses_the_whole_list(
     snapshot: Callable[[str], object],
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """When one message is over the limit none is stored and no sequence number is used up (B-055, B-079, B-105)."""
+    """When one message is over the limit, none is stored and no sequence number is used (B-055, B-079, B-105)."""
     queue_name = make_queue(max_message_size_in_kilobytes=1024)
     before = snapshot(queue_name)
     small, large = ServiceBusMessage(b"a", partition_key="k"), ServiceBusMessage(b"x" * 1_100_000, partition_key="k")
@@ -165,7 +165,7 @@ def test_properties_count_toward_the_batch_size(sender: ServiceBusSender) -> Non
 def test_batch_object_keeps_its_content_after_a_refusal(
     client: ServiceBusClient, partitioned_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A refused batch can be sent to a queue that takes it (B-080, B-084)."""
+    """A refused batch can be sent to a queue that accepts it (B-080, B-084)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         nothing: Any = "no message"
         batch = sender.create_message_batch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ManualClock`: everything that depends on time follows it (test kit; B-117, B-151, B-232, B-246, R-32)."""
+"""`ManualClock` drives everything that depends on time (test kit; B-117, B-151, B-232, B-246, R-32)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_clock_stands_still() -> None:
 
 
 def test_clock_without_a_start() -> None:
-    """Without a start the clock shows the present time of the machine in UTC and stands still (test kit).
+    """Without a start the clock shows the system time in UTC and does not run (test kit).
 
-    It showed the first of January 2025, so what a program computed from its own clock was years away.
+    It used to show 2025-01-01, years away from times that a program computes from the system clock.
     """
     earlier = datetime.now(UTC) - timedelta(milliseconds=1)  # The clock has whole milliseconds.
     clock = ManualClock()
@@ -50,7 +50,7 @@ def test_start_of_another_offset() -> None:
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("inf")])
 def test_clock_does_not_go_back(seconds: float) -> None:
-    """Moving back, or by something that is no time, is a ValueError (R-32)."""
+    """Moving back, or by a value that is not a time, is a ValueError (R-32)."""
     clock = ManualClock()
     before = clock.now()
     with pytest.raises(ValueError, match="seconds"):
@@ -64,7 +64,7 @@ def test_real_time_does_not_pass(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """However long a test takes, the broker's time is the clock's (B-117, B-151)."""
+    """The broker's time is the clock's, however long a test takes (B-117, B-151)."""
     now = clock.now()
     sender.send_messages(ServiceBusMessage(b"x"))
     message = receive_one(receiver)
@@ -82,7 +82,7 @@ def test_waiting_receive_wakes_when_the_clock_moves(
     what: str,
     steps: int,
 ) -> None:
-    """A receive that waits returns when the clock reaches a lock end or a scheduled time (B-157, B-233, R-21)."""
+    """A waiting receive returns when the clock reaches a lock end or a scheduled time (B-157, B-233, R-21)."""
     if what == "lock":
         sender.send_messages(ServiceBusMessage(b"x"))
         receive_one(receiver)

@@ -2,7 +2,7 @@
 """`Namespace(config=...)`: the entities of a `config.json` of the Azure Service Bus emulator.
 
 The shape of the file is the emulator's; `EnablePartitioning` is this project's.
-docs/guide/configuration-files.md tells what holds.
+docs/guide/configuration-files.md documents it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_missing_properties_have_their_defaults(open_config: Callable[..., Servi
 def test_entities_may_be_partitioned(
     open_config: Callable[..., ServiceBusAdministrationClient], partitioned: bool
 ) -> None:
-    """`EnablePartitioning` is the key that the emulator does not have (B-022)."""
+    """`EnablePartitioning`, which the emulator does not have, partitions an entity (B-022)."""
     queue = {"Name": "orders", "Properties": {"EnablePartitioning": partitioned}}
     admin = open_config(config(queues=[queue], topics=[topic(EnablePartitioning=partitioned)]))
     assert admin.get_queue("orders").enable_partitioning is partitioned
@@ -116,7 +116,7 @@ def test_topic_and_subscription_properties_are_set(open_config: Callable[..., Se
 
 
 def test_rules_are_those_of_the_file(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
-    """Correlation and SQL filters, with actions; no `$Default` beside them (B-345, B-355 to B-357)."""
+    """A subscription gets the rules of the file with their actions, and no `$Default` (B-345, B-355 to B-357)."""
     names = ["ContentType", "CorrelationId", "Label", "MessageId", "ReplyTo", "ReplyToSessionId", "SessionId", "To"]
     equal = {name: name.lower() for name in names}
     rules = [
@@ -143,14 +143,14 @@ def test_rules_are_those_of_the_file(open_config: Callable[..., ServiceBusAdmini
 def test_subscription_without_rules_selects_everything(
     open_config: Callable[..., ServiceBusAdministrationClient], subscription: dict[str, Any]
 ) -> None:
-    """It has `$Default` (B-345)."""
+    """A subscription without rules in the file has `$Default` (B-345)."""
     admin = open_config(config(topics=[topic(subscription)]))
     (default,) = admin.list_rules("news", "all")
     assert (default.name, default.filter) == ("$Default", TrueRuleFilter())
 
 
 def test_forwards_may_point_ahead(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
-    """The order of the file does not matter: queues forward to topics, and to what comes later (B-331)."""
+    """Entities may forward to ones that follow in the file, and queues to topics (B-331)."""
     queues = [
         {"Name": "first", "Properties": {"ForwardTo": "second", "ForwardDeadLetteredMessagesTo": "third"}},
         {"Name": "second", "Properties": {"ForwardTo": "news"}},
@@ -165,14 +165,14 @@ def test_forwards_may_point_ahead(open_config: Callable[..., ServiceBusAdministr
 
 
 def test_forward_to_nothing_is_refused(open_config: Callable[..., ServiceBusAdministrationClient]) -> None:
-    """The text names the place in the file."""
+    """The error names the place in the file."""
     queue = {"Name": "orders", "Properties": {"ForwardTo": "nowhere"}}
     with pytest.raises(ServiceBusError, match=r"config: UserConfig\.Namespaces\[0\]\.Queues\[0\]: .*nowhere"):
         open_config(config(queues=[queue]))
 
 
 def test_configured_entities_work(open_namespace: Callable[..., Namespace], drain: Callable[..., list[Any]]) -> None:
-    """What is sent comes out by the rules of the file."""
+    """Messages follow the rules of the file."""
     big = rule("big", FilterType="Sql", SqlFilter={"SqlExpression": "amount > 100"})
     namespace = open_namespace(
         config=config(topics=[topic({"Name": "large", "Rules": [big]}, EnablePartitioning=True)])
@@ -185,7 +185,7 @@ def test_configured_entities_work(open_namespace: Callable[..., Namespace], drai
 
 
 def test_configuration_is_a_path_or_a_mapping(open_namespace: Callable[..., Namespace], tmp_path: Path) -> None:
-    """A path as text or as an object; the file may begin with a schema."""
+    """The path may be text or a Path, and the file may name a schema."""
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"$schema": "Config-schema.json", **config(queues=[{"Name": "orders"}])}))
     for given in (file, str(file), json.loads(file.read_text())):
@@ -195,6 +195,6 @@ def test_configuration_is_a_path_or_a_mapping(open_namespace: Callable[..., Name
 
 @pytest.mark.parametrize("wrong", [5, [], b"config.json"])
 def test_configuration_of_another_type(open_namespace: Callable[..., Namespace], wrong: Any) -> None:
-    """Neither a path nor a mapping."""
+    """A configuration of another type is refused."""
     with pytest.raises(TypeError, match=r"config must be the path"):
         open_namespace(config=wrong)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A configuration that is wrong is refused with its place in the file, and nothing is opened or made."""
+"""A wrong configuration is refused with its place in the file, and nothing is opened or created."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ SQL, EQUAL = f"{S}.Rules.0.Properties", f"{S}.Rules.1.Properties"
 def test_error_names_the_place(
     open_namespace: Callable[..., Namespace], tmp_path: Path, store: str, place: str, value: Any, problem: str
 ) -> None:
-    """Unknown keys, missing ones and values of the wrong kind; nothing is opened or made then."""
+    """Unknown keys, missing keys and wrong values are refused, and nothing is opened or created."""
     wrong = copy.deepcopy(GOOD)
     *above, last = place.split(".")
     inner: Any = wrong
@@ -146,7 +146,7 @@ def test_error_names_the_place(
 
 
 def test_duplicate_name(open_namespace: Callable[..., Namespace]) -> None:
-    """Letter case does not tell names apart, and topics share theirs with queues (B-016, B-018)."""
+    """Names differ by more than letter case, also between topics and queues (B-016, B-018)."""
     for two in (
         config(queues=[{"Name": "orders"}, {"Name": "ORDERS"}]),
         config(queues=[{"Name": "news"}], topics=[topic()]),

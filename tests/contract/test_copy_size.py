@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies that an action makes larger than a message of the topic may be (B-054, B-167, B-267, B-379)."""
+"""Copies that an action makes larger than the topic's message limit (B-054, B-167, B-267, B-379)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oxbus.management import ServiceBusAdministrationClient
 
 GROWS = SqlRuleAction("SET a = a + a; SET b = a + a")
-"""Makes a text four times as long, in two properties."""
+"""An action that makes a text four times as long, in two properties."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_too_large_a_copy_is_dead_lettered(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     dead_letter_failed_filters: bool,
 ) -> None:
-    """The message as it was sent goes to the dead-letter queue, whatever becomes of failed filters (B-267, B-379)."""
+    """The message as sent goes to the dead-letter queue, whatever the option for failed filters says (B-267, B-379)."""
     grown = admin.get_subscription(small_topic, "grown")
     grown.dead_lettering_on_filter_evaluation_exceptions = dead_letter_failed_filters
     admin.update_subscription(small_topic, grown)
@@ -60,7 +60,7 @@ def test_too_large_a_copy_is_dead_lettered(
 def test_a_copy_within_the_limit_goes_through(
     small_topic: str, client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """The limit is that of the topic, for what the action made (B-054, B-379)."""
+    """The topic's limit applies to the copy after the action (B-054, B-379)."""
     with client.get_topic_sender(small_topic) as sender:
         sender.send_messages(ServiceBusMessage(b"x", application_properties={"a": "y" * 200}))
     with client.get_subscription_receiver(small_topic, "grown") as receiver:
@@ -72,7 +72,7 @@ def test_a_copy_within_the_limit_goes_through(
 def test_a_raised_limit_counts_from_then_on(
     small_topic: str, client: ServiceBusClient, admin: ServiceBusAdministrationClient
 ) -> None:
-    """An update of the topic moves the limit of its copies (B-054)."""
+    """An update of the topic's limit applies to later copies (B-054)."""
     topic = admin.get_topic(small_topic)
     topic.max_message_size_in_kilobytes = 64
     admin.update_topic(topic)

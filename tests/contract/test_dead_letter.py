@@ -71,7 +71,7 @@ def test_message_keeps_what_it_had(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Number, enqueued time, count, partition, body and properties move along unchanged (B-111, B-265, B-266)."""
+    """A dead letter keeps number, enqueued time, count, partition, body and properties (B-111, B-265, B-266)."""
     receiver.abandon_message(message)
     message = receive_one(receiver)
     clock.advance(30)
@@ -99,7 +99,7 @@ def test_reason_and_description_are_application_properties_too(
     dead_letters: ServiceBusReceiver,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """The reason and description are added under their two exact names (B-165, B-263)."""
+    """Reason and description are added as properties with their exact names (B-165, B-263)."""
     receiver.dead_letter_message(message, reason="broken", error_description="no address")
     dead = receive_one(dead_letters)
     assert dead.application_properties == {
@@ -115,7 +115,7 @@ def test_reason_is_optional(
     dead_letters: ServiceBusReceiver,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Without a reason the message moves all the same (B-165)."""
+    """A message can be dead-lettered without a reason (B-165)."""
     receiver.dead_letter_message(message)
     dead = receive_one(dead_letters)
     assert not dead.dead_letter_reason
@@ -128,7 +128,7 @@ def test_dead_letter_source_is_not_set_when_reading_the_queue_itself(
     dead_letters: ServiceBusReceiver,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """`dead_letter_source` belongs to forwarded dead letters only (B-264)."""
+    """`dead_letter_source` is set on forwarded dead letters only (B-264)."""
     receiver.dead_letter_message(message)
     assert receive_one(dead_letters).dead_letter_source is None
 
@@ -155,7 +155,7 @@ def test_longer_reason_is_refused(
     snapshot: Callable[[str], object],
     name: str,
 ) -> None:
-    """A reason or description of 4,097 characters is a ValueError and the lock stays usable (B-168)."""
+    """A reason or description of 4,097 characters is a ValueError and the lock stays valid (B-168)."""
     before = snapshot(queue_name)
     with pytest.raises(ValueError, match=r"4,?096"):
         receiver.dead_letter_message(message, **{name: "x" * 4097})  # type: ignore[arg-type] # the names are texts
@@ -169,7 +169,7 @@ def test_messages_come_out_by_number(
     dead_letters: ServiceBusReceiver,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """The dead-letter queue is ordered by the old numbers, not by arrival (B-265)."""
+    """The dead-letter queue is ordered by sequence number, not by arrival (B-265)."""
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(6)])
     for message in reversed(drain(receiver)):
         receiver.dead_letter_message(message)
@@ -199,7 +199,7 @@ def test_nobody_can_send_to_it(client: ServiceBusClient, queue_name: str, name: 
 
 
 def test_it_cannot_be_deleted_alone(admin: ServiceBusAdministrationClient, queue_name: str) -> None:
-    """The dead-letter queue goes only with its queue (B-259)."""
+    """The dead-letter queue can only be deleted with its queue (B-259)."""
     with pytest.raises((ServiceBusError, ValueError)):
         admin.delete_queue(f"{queue_name}/$DeadLetterQueue")
     assert admin.get_queue(queue_name).name == queue_name
@@ -261,7 +261,7 @@ def test_waiting_receiver_wakes_when_a_message_is_dead_lettered(
     dead_letters: ServiceBusReceiver,
     in_background: Callable[..., Any],
 ) -> None:
-    """A receiver that waits on the dead-letter queue gets the message when it arrives (B-261, R-21)."""
+    """A receiver waiting on the dead-letter queue gets a message when it arrives (B-261, R-21)."""
     waiting = in_background(dead_letters.receive_messages, max_wait_time=600)
     receiver.dead_letter_message(message)
     (dead,) = waiting.result()
@@ -310,7 +310,7 @@ def test_time_to_live_does_not_run_there(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A dead letter outlives its time to live, and nothing cleans it up (B-254, B-262)."""
+    """A dead letter does not expire (B-254, B-262)."""
     sender.send_messages(ServiceBusMessage(b"x", time_to_live=timedelta(seconds=10)))
     receiver.dead_letter_message(receive_one(receiver))
     clock.advance(30 * 24 * 3600)

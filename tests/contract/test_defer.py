@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deferral: only the sequence number brings the message back (B-275 to B-288)."""
+"""Deferral: a deferred message is received by sequence number only (B-275 to B-288)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def defer_some(
 def test_deferred_message_is_hidden_from_receive_but_not_from_peek(
     defer_some: Callable[[int], list[int]], receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """A deferred message stays in the queue, peeks with state deferred and is not received (B-275)."""
+    """A deferred message stays in the queue, is not received, and peek shows it as deferred (B-275)."""
     (number,) = defer_some(1)
     clock.advance(3600)
     assert receiver.receive_messages(max_wait_time=0) == []
@@ -48,7 +48,7 @@ def test_deferred_message_is_hidden_from_receive_but_not_from_peek(
 def test_number_brings_the_message_back_locked(
     defer_some: Callable[[int], list[int]], receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """A fetch by number returns the message with its state and a lock of full length (B-276, B-277, B-285)."""
+    """A fetch by number returns the message with its state and a lock of full duration (B-276, B-277, B-285)."""
     (number,) = defer_some(1)
     clock.advance(100)
     (message,) = receiver.receive_deferred_messages(number)
@@ -67,7 +67,7 @@ def test_fetch_returns_each_message_once(defer_some: Callable[[int], list[int]],
 def test_any_receiver_of_the_queue_may_fetch(
     defer_some: Callable[[int], list[int]], client: ServiceBusClient, queue_name: str
 ) -> None:
-    """Whoever knows the number may fetch and settle (B-276)."""
+    """Any receiver that knows the number may fetch and settle (B-276)."""
     (number,) = defer_some(1)
     with client.get_queue_receiver(queue_name) as other:
         (message,) = other.receive_deferred_messages([number])
@@ -85,7 +85,7 @@ def test_receive_and_delete_fetch_removes(
     admin: ServiceBusAdministrationClient,
     queue_name: str,
 ) -> None:
-    """A fetch by a receive-and-delete receiver takes the messages out for good (B-277)."""
+    """A fetch by a receive-and-delete receiver removes the messages (B-277)."""
     numbers = defer_some(3)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     with client.get_queue_receiver(queue_name, receive_mode=mode) as taker:
@@ -154,7 +154,7 @@ def test_numbers_of_two_partitions_are_refused(
 def test_receive_and_delete_fetch_takes_250_at_most(
     defer_some: Callable[[int], list[int]], client: ServiceBusClient, queue_name: str, snapshot: Callable[[str], object]
 ) -> None:
-    """A receive-and-delete fetch of 251 numbers is refused whole; 250 are fine (B-280)."""
+    """A receive-and-delete fetch of 251 numbers is refused; 250 are allowed (B-280)."""
     numbers = defer_some(251)
     before = snapshot(queue_name)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -225,7 +225,7 @@ def test_it_can_be_completed(
     admin: ServiceBusAdministrationClient,
     queue_name: str,
 ) -> None:
-    """A completed deferred message is gone (B-284)."""
+    """A completed deferred message is removed (B-284)."""
     numbers = defer_some(3)
     receiver.complete_messages(receiver.receive_deferred_messages(numbers))
     with pytest.raises(MessageNotFoundError):
@@ -270,7 +270,7 @@ def test_no_background_expiry(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A deferred message whose time passed stays until a fetch misses it, and leaves then (B-255, B-278, B-286)."""
+    """An expired deferred message stays until a fetch for it fails and removes it (B-255, B-278, B-286)."""
     sender.send_messages(ServiceBusMessage(b"x", time_to_live=timedelta(seconds=10)))
     receiver.defer_message(receive_one(receiver))
     for _ in range(2):
@@ -289,7 +289,7 @@ def test_deferred_messages_are_counted(
     admin: ServiceBusAdministrationClient,
     queue_name: str,
 ) -> None:
-    """Deferred messages are part of the total and have a count of their own (B-288)."""
+    """Deferred messages are part of the total and are counted separately (B-288)."""
     numbers = defer_some(3)
     counts = admin.get_queue_runtime_properties(queue_name)
     assert (counts.total_message_count, counts.deferred_message_count, counts.locked_message_count) == (3, 3, 0)
@@ -307,7 +307,7 @@ def test_deferred_messages_do_not_stop_the_others(
     receiver: ServiceBusReceiver,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Thousands of later messages pass deferred ones, which stay fetchable (B-275)."""
+    """Thousands of later messages are received past deferred ones, which can still be fetched (B-275)."""
     numbers = defer_some(10)
     for _ in range(10):
         sender.send_messages([ServiceBusMessage(b"x", partition_key="k") for _ in range(300)])
@@ -319,6 +319,6 @@ def test_deferred_messages_do_not_stop_the_others(
 
 @pytest.mark.parametrize("bad", ["1", 1.5, None, [None], ["1"]], ids=repr)
 def test_numbers_must_be_integers(receiver: ServiceBusReceiver, bad: Any) -> None:
-    """Anything but integers is a TypeError (B-276)."""
+    """A number that is not an integer is a TypeError (B-276)."""
     with pytest.raises(TypeError):
         receiver.receive_deferred_messages(bad)

@@ -21,7 +21,7 @@ ENDINGS = ("abandon", "expire")
 def end_delivery(
     how: str, receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, clock: ManualClock
 ) -> None:
-    """End a delivery without settling the message for good."""
+    """End a delivery without completing the message."""
     if how == "abandon":
         receiver.abandon_message(message)
     else:
@@ -31,7 +31,7 @@ def end_delivery(
 def test_first_delivery_has_count_zero(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """The count tells earlier deliveries, so it is 0 at first (B-176)."""
+    """The count is the number of earlier deliveries, so it starts at 0 (B-176)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     assert receive_one(receiver).delivery_count == 0
 
@@ -78,7 +78,7 @@ def test_closing_a_receiver_does_not_count_cached_messages(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Closing a receiver releases what it holds without raising counts (B-177)."""
+    """Closing a receiver releases its cached messages without raising counts (B-177)."""
     sender.send_messages([ServiceBusMessage(b"x") for _ in range(5)])
     for _ in range(3):
         with client.get_queue_receiver(queue_name, prefetch_count=10) as receiver:
@@ -124,7 +124,7 @@ def test_dead_letter_queue_counts_on_but_moves_nothing(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """In the dead-letter queue the count goes on from its value without any limit (B-179)."""
+    """In the dead-letter queue the count continues to rise without a limit (B-179)."""
     queue_name = make_queue(max_delivery_count=2)
     with (
         client.get_queue_sender(queue_name) as sender,
@@ -161,7 +161,7 @@ def test_limit_can_be_changed_later(
 def test_locked_message_peeks_like_an_undelivered_one(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """While a message is locked, peek shows it active with its count not yet raised (B-180)."""
+    """Peek shows a locked message as active, with its count not yet raised (B-180)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     receive_one(receiver)
     (peeked,) = receiver.peek_messages(sequence_number=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that docs/compat.md lists and that belong to no other file here."""
+"""Rules of docs/compat.md that no other file here covers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def test_queue_has_no_enqueued_sequence_number_of_another_entity(client: ServiceBusClient, queue_name: str) -> None:
-    """On a queue nothing was submitted elsewhere first, so the number is missing (B-115)."""
+    """Messages of a queue have no enqueued sequence number (B-115)."""
     client.get_queue_sender(queue_name).send_messages(ServiceBusMessage("one"))
     (message,) = client.get_queue_receiver(queue_name).receive_messages(max_wait_time=0)
     assert message.enqueued_sequence_number is None
 
 
 def test_later_receives_of_a_receiver_meet_its_own_cache(client: ServiceBusClient, queue_name: str) -> None:
-    """What a receiver prefetched comes to itself, whichever call asks (B-127)."""
+    """Later calls of a receiver return its prefetched messages (B-127)."""
     client.get_queue_sender(queue_name).send_messages([ServiceBusMessage(str(number)) for number in range(4)])
     receiver = client.get_queue_receiver(queue_name, prefetch_count=10, lock_policy="faithful", max_wait_time=0)
     (first,) = receiver.receive_messages()
@@ -31,7 +31,7 @@ def test_later_receives_of_a_receiver_meet_its_own_cache(client: ServiceBusClien
 def test_changing_a_queue_keeps_its_locks(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
-    """There are no links that an update could cut, so a held message can still be settled (B-159)."""
+    """An update detaches no receiver, so a locked message can still be settled (B-159)."""
     client.get_queue_sender(queue_name).send_messages(ServiceBusMessage("one"))
     receiver = client.get_queue_receiver(queue_name)
     (message,) = receiver.receive_messages(max_wait_time=0)
@@ -43,7 +43,7 @@ def test_changing_a_queue_keeps_its_locks(
 
 
 def test_changed_properties_may_grow(client: ServiceBusClient, queue_name: str) -> None:
-    """Replacing a property by a longer one at each abandon is not refused (B-167)."""
+    """Each abandon may replace a property by a longer one (B-167)."""
     client.get_queue_sender(queue_name).send_messages(ServiceBusMessage("one", application_properties={"trail": "a"}))
     receiver = client.get_queue_receiver(queue_name)
     for length in (10, 100, 1000):
@@ -56,7 +56,7 @@ def test_changed_properties_may_grow(client: ServiceBusClient, queue_name: str) 
 def test_settlement_that_returned_is_done(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
-    """When complete returns, every other view of the queue agrees that the message is gone (B-169)."""
+    """When complete returns, peek, counts and receives no longer show the message (B-169)."""
     client.get_queue_sender(queue_name).send_messages(ServiceBusMessage("one"))
     receiver = client.get_queue_receiver(queue_name)
     (message,) = receiver.receive_messages(max_wait_time=0)

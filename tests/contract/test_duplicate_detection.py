@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Duplicate detection: a copy that comes within the window is accepted and dropped (B-218 to B-231, B-066 to B-069)."""
+"""Duplicate detection: a duplicate within the window is accepted and dropped (B-218 to B-231, B-066 to B-069)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ FAR = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def message(body: str, message_id: str | None = "m", **options: Any) -> ServiceBusMessage:
-    """A message; with the same id unless it says another."""
+    """A message, with a common id by default."""
     return ServiceBusMessage(body, message_id=message_id, **options)
 
 
 @pytest.fixture
 def detecting(make_queue: Callable[..., str]) -> str:
-    """A queue that drops duplicates, partitioned or not as the axis says."""
+    """A queue with duplicate detection, partitioned as the axis says."""
     return make_queue(requires_duplicate_detection=True)
 
 
 @pytest.fixture
 def bodies(client: ServiceBusClient, detecting: str, peek_all: Callable[..., list[ServiceBusReceivedMessage]]) -> Any:
-    """Tell the bodies in `detecting`, in order."""
+    """Return the bodies in `detecting`, in order."""
     return lambda: sorted(str(found) for found in peek_all(client, detecting))
 
 
@@ -56,7 +56,7 @@ def to(client: ServiceBusClient, detecting: str) -> ServiceBusSender:
 def test_a_copy_within_the_window_is_accepted_and_dropped(
     to: ServiceBusSender, bodies: Callable[[], list[str]], clock: ManualClock
 ) -> None:
-    """The sender cannot tell; the window begins with the first one and ends for good (B-219, B-226)."""
+    """The send succeeds; the window starts at the first message and is not extended (B-219, B-226)."""
     to.send_messages(message("first"))
     clock.advance(WINDOW.total_seconds() - 1)
     to.send_messages(message("copy"))
@@ -73,7 +73,7 @@ def test_a_completed_message_is_remembered(
     detecting: str,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """An id stays known after its message is completed or dead-lettered (B-226)."""
+    """An id is remembered after its message is completed or dead-lettered (B-226)."""
     with client.get_queue_receiver(detecting) as receiver:
         for message_id, settle in (("c", receiver.complete_message), ("d", receiver.dead_letter_message)):
             to.send_messages(message("first", message_id))
@@ -85,7 +85,7 @@ def test_a_completed_message_is_remembered(
 def test_an_expired_message_is_remembered(
     client: ServiceBusClient, to: ServiceBusSender, detecting: str, clock: ManualClock
 ) -> None:
-    """An id outlives the time to live of its message (B-226)."""
+    """An id is remembered after its message expires (B-226)."""
     to.send_messages(message("first", time_to_live=timedelta(seconds=5)))
     clock.advance(6)
     to.send_messages(message("copy"))
@@ -94,7 +94,7 @@ def test_an_expired_message_is_remembered(
 
 
 def test_ids_are_compared_exactly(to: ServiceBusSender, bodies: Callable[[], list[str]]) -> None:
-    """Neither case nor accents are folded, and only the id counts: other properties may differ (B-220, B-231)."""
+    """Ids differ by case and accents, and other properties are not compared (B-220, B-231)."""
     ids = ["a", "A", "\u00e9", "e\u0301", " a", "a "]
     for message_id in ids:
         to.send_messages(message(repr(message_id), message_id))
@@ -105,7 +105,7 @@ def test_ids_are_compared_exactly(to: ServiceBusSender, bodies: Callable[[], lis
 def test_numbers_have_no_gap_for_copies(
     client: ServiceBusClient, to: ServiceBusSender, detecting: str, peek_all: Callable[..., Any]
 ) -> None:
-    """A dropped copy takes no sequence number (B-227)."""
+    """A dropped duplicate uses no sequence number (B-227)."""
     for number in range(6):
         to.send_messages(message("x", f"id {number // 2}", partition_key="k"))
     numbers = [found.sequence_number for found in peek_all(client, detecting)]
@@ -115,7 +115,7 @@ def test_numbers_have_no_gap_for_copies(
 def test_keys_and_sessions_tell_ids_apart_where_there_are_partitions(
     to: ServiceBusSender, bodies: Callable[[], list[str]], partitioned: bool
 ) -> None:
-    """The same id under another key is a message of its own where there are partitions (B-220, B-221, B-222)."""
+    """In a partitioned queue the same id with another key is not a duplicate (B-220, B-221, B-222)."""
     to.send_messages(message("key a", partition_key="a"))
     to.send_messages(message("key b", partition_key="b"))
     to.send_messages(message("session c", session_id="c"))
@@ -129,7 +129,7 @@ def test_keys_of_one_partition_are_told_apart(
     key_in: Callable[[int], str],
     peek_all: Callable[..., Any],
 ) -> None:
-    """What is unique is id and key, not id and partition (B-220)."""
+    """A duplicate has the same id and key, not only the same partition (B-220)."""
     admin.create_queue("parts", enable_partitioning=True, requires_duplicate_detection=True)
     first = key_in(3)
     second = next(key for number in range(10_000) if oxbus.partition_id(key := f"other {number}") == 3)
@@ -142,7 +142,7 @@ def test_keys_of_one_partition_are_told_apart(
 def test_the_id_is_the_key_of_a_partitioned_queue(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, peek_all: Callable[..., Any]
 ) -> None:
-    """Without session id and partition key the message id places the message; a key wins over it (B-063, B-066)."""
+    """The message id is the key unless there is a session id or partition key (B-063, B-066)."""
     admin.create_queue("parts", enable_partitioning=True, requires_duplicate_detection=True)
     with client.get_queue_sender("parts") as sender:
         for number in range(40):
@@ -161,7 +161,7 @@ def test_without_any_key_a_partitioned_queue_refuses_and_a_plain_one_does_not_ch
     bodies: Callable[[], list[str]],
     snapshot: Callable[..., Any],
 ) -> None:
-    """There is nothing to tell copies by, nor to choose the partition by (B-068, B-229)."""
+    """Without key and id a partitioned queue refuses a message; a plain one stores it unchecked (B-068, B-229)."""
     if not partitioned:
         for _ in range(2):
             to.send_messages(message("no id", None))
@@ -175,14 +175,14 @@ def test_without_any_key_a_partitioned_queue_refuses_and_a_plain_one_does_not_ch
 
 
 def test_a_keyed_message_without_an_id_is_not_checked(to: ServiceBusSender, bodies: Callable[[], list[str]]) -> None:
-    """Only ids are remembered (B-220, B-229)."""
+    """Duplicates are detected by message id only (B-220, B-229)."""
     for _ in range(2):
         to.send_messages(message("keyed", None, partition_key="k"))
     assert bodies() == ["keyed", "keyed"]
 
 
 def test_copies_in_a_batch_are_dropped(to: ServiceBusSender, bodies: Callable[[], list[str]]) -> None:
-    """Copies in a batch, of earlier messages and of each other, are dropped; the others are stored (B-219)."""
+    """Duplicates of earlier messages and within a batch are dropped; the others are stored (B-219)."""
     to.send_messages(message("first", "1", partition_key="k"))
     to.send_messages([message(f"batch {message_id}", message_id, partition_key="k") for message_id in "01223"])
     assert bodies() == ["batch 0", "batch 2", "batch 3", "first"]
@@ -201,7 +201,7 @@ def test_a_batch_of_several_keys_is_refused_where_there_are_partitions(
     bodies: Callable[[], list[str]],
     snapshot: Callable[..., Any],
 ) -> None:
-    """Different ids are different keys there, in the service's words, and nothing is stored (B-068, B-082, B-084)."""
+    """Different ids are different keys there: the service's error, and nothing stored (B-068, B-082, B-084)."""
     for mixed in (
         [message("a", "1"), message("b", "2")],
         [message("a", "1", partition_key="x"), message("b", "1", partition_key="y")],
@@ -222,7 +222,7 @@ def test_a_batch_of_several_keys_is_refused_where_there_are_partitions(
 def test_scheduled_messages_take_part_both_ways(
     to: ServiceBusSender, bodies: Callable[[], list[str]], clock: ManualClock
 ) -> None:
-    """The second of a scheduled and an immediate one is dropped, whichever comes first (B-225)."""
+    """The second of a scheduled and an immediate message is dropped, in either order (B-225)."""
     due = clock.now() + timedelta(minutes=1)
     to.schedule_messages(message("scheduled", "1"), due)
     to.send_messages(message("copy", "1"))
@@ -237,7 +237,7 @@ def test_scheduled_messages_take_part_both_ways(
 def test_numbers_of_a_scheduled_list_name_its_new_messages(
     client: ServiceBusClient, to: ServiceBusSender, detecting: str, clock: ManualClock, peek_all: Callable[..., Any]
 ) -> None:
-    """The number of a copy names no message, those of the others are theirs (B-227, B-236)."""
+    """The number returned for a duplicate names no message; the other numbers are valid (B-227, B-236)."""
     due = clock.now() + timedelta(minutes=1)
     listed = [message(message_id, message_id, partition_key="k") for message_id in "1232"]
     numbers = to.schedule_messages(listed, due)
@@ -251,7 +251,7 @@ def test_numbers_of_a_scheduled_list_name_its_new_messages(
 def test_a_canceled_message_is_remembered(
     to: ServiceBusSender, bodies: Callable[[], list[str]], clock: ManualClock
 ) -> None:
-    """Its id was seen (B-226)."""
+    """A cancelled message's id stays in the history (B-226)."""
     number = to.schedule_messages(message("scheduled"), clock.now() + timedelta(minutes=1))
     to.cancel_scheduled_messages(number)
     to.send_messages(message("copy"))
@@ -265,7 +265,7 @@ def test_the_window_can_be_changed_and_the_flag_cannot(
     bodies: Callable[[], list[str]],
     clock: ManualClock,
 ) -> None:
-    """A new window holds for what is remembered already (B-218, B-223, B-224)."""
+    """A new window applies to ids already remembered (B-218, B-223, B-224)."""
     queue = admin.get_queue(detecting)
     assert queue.duplicate_detection_history_time_window == WINDOW
     assert queue.requires_duplicate_detection is True
@@ -289,7 +289,7 @@ def test_another_queue_remembers_for_itself(
     detecting: str,
     peek_all: Callable[..., Any],
 ) -> None:
-    """Each queue has its own history, and one made anew begins without (B-220)."""
+    """Each queue has its own history, and a recreated queue starts empty (B-220)."""
     other = make_queue("other", requires_duplicate_detection=True)
     to.send_messages(message("here"))
     with client.get_queue_sender(other) as sender:
@@ -300,7 +300,7 @@ def test_another_queue_remembers_for_itself(
 def test_a_table_is_checked_row_by_row(
     to: ServiceBusSender, partitioned: bool, bodies: Callable[[], list[str]]
 ) -> None:
-    """Arrow rows are messages like others; in a partitioned queue each goes where its key says (B-063, B-219)."""
+    """Duplicate rows are dropped; in a partitioned queue each row goes to the partition of its key (B-063, B-219)."""
     ids = [f"id {number % 50}" for number in range(100)]
     table = pa.table({"body": pa.array([f"row {number:03}".encode() for number in range(100)]), "message_id": ids})
     to.send_messages(message("first", "id 7"))
@@ -319,7 +319,7 @@ def test_a_table_is_checked_row_by_row(
 def test_a_refused_message_was_never_seen(
     namespace: Namespace, client: ServiceBusClient, detecting: str, partitioned: bool, bodies: Callable[[], list[str]]
 ) -> None:
-    """When the store refuses a message its id is free (B-074, B-219)."""
+    """When the store refuses a message, its id is not remembered (B-074, B-219)."""
     partition = oxbus.partition_id("m") if partitioned else None
     with client.get_queue_sender(detecting) as sender:
         sender.send_messages(message("makes the files", "other", partition_key="m"))
@@ -333,10 +333,10 @@ def test_a_refused_message_was_never_seen(
     assert bodies() == ["first", "makes the files"]
 
 
-def test_of_many_threads_one_brings_the_message(
+def test_one_of_many_concurrent_duplicates_is_stored(
     client: ServiceBusClient, detecting: str, bodies: Callable[[], list[str]]
 ) -> None:
-    """Copies that are sent at the same time are copies (B-219)."""
+    """Of duplicates sent concurrently, one is stored (B-219)."""
     threads, ids = 8, 60
     ready = threading.Barrier(threads)
 
@@ -355,7 +355,7 @@ def test_of_many_threads_one_brings_the_message(
 
 
 def test_forgotten_ids_take_no_memory(open_namespace: Callable[..., Namespace], clock: ManualClock) -> None:
-    """A memory limit that ids have reached holds only until their window is over (B-226)."""
+    """Ids count toward the memory limit only until their window ends (B-226)."""
     namespace = open_namespace(memory_limit_bytes=4 << 20, clock=clock)
     ServiceBusAdministrationClient(namespace).create_queue("q", requires_duplicate_detection=True)
     client = oxbus.ServiceBusClient(namespace)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between editions of the service's page on partitioning (section 23, B-466, B-467).
+"""Differences between editions of the service's page on partitioning (section 23, B-466, B-467).
 
-Each row of the section's table is a test here, or is named with the reason why an engine in a process cannot show it.
+Each row of the section's table has a test here or, in `WORDS`, a reason why it has none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORDS = {
     16: "which libraries assign ids; here every sender does",
     17: "a comparison with another service",
 }
-"""Rows that say nothing about what an entity does."""
+"""Rows without a test because they describe no behaviour, with their subject."""
 
 ROWS: dict[int, Any] = {}
 
@@ -48,12 +48,12 @@ class Edition:
         return ServiceBusAdministrationClient(namespace), ServiceBusClient(namespace)
 
     def by(self, oldest: Any, middle: Any, newest: Any) -> Any:
-        """What the edition says."""
+        """The value for this edition."""
         return {"2017": oldest, "2019": middle, "current": newest}[self.profile]
 
 
 def row(number: int) -> Callable[[Callable[[Edition], None]], Callable[[Edition], None]]:
-    """Make a function the test of a row."""
+    """Register a function as the test of a row."""
 
     def note(test: Callable[[Edition], None]) -> Callable[[Edition], None]:
         ROWS[number] = test
@@ -64,7 +64,7 @@ def row(number: int) -> Callable[[Callable[[Edition], None]], Callable[[Edition]
 
 @row(2)
 def partitioning_by_default(edition: Edition) -> None:
-    """On in the oldest edition; later the entity says so, and on Premium the namespace."""
+    """Partitioning is the default in the oldest edition; later the entity, or on Premium the namespace, chooses it."""
     admin, _ = edition.open("standard")
     assert admin.create_queue("q").enable_partitioning is edition.by(True, False, False)
     assert admin.create_topic("t").enable_partitioning is edition.by(True, False, False)
@@ -74,7 +74,7 @@ def partitioning_by_default(edition: Edition) -> None:
 
 @row(3)
 def partitions_of_premium(edition: Edition) -> None:
-    """Two and no choice; none; one, two or four, and then every entity has them."""
+    """Premium has two partitions, none, or one, two or four for every entity, by edition."""
     for asked in (True, False, None):
         admin, _ = edition.open("premium")
         assert admin.create_queue("q", enable_partitioning=asked).enable_partitioning is edition.by(True, False, False)
@@ -94,7 +94,7 @@ def partitions_of_premium(edition: Edition) -> None:
 
 @row(5)
 def partitions_of_standard(edition: Edition) -> None:
-    """Sixteen, always."""
+    """Standard always has sixteen partitions."""
     for tier in ("basic", "standard"):
         assert Namespace(tier=tier, profile=edition.profile).partitions == 16
         with pytest.raises(InvalidOperationError):
@@ -103,7 +103,7 @@ def partitions_of_standard(edition: Edition) -> None:
 
 @row(7)
 def sizes(edition: Edition) -> None:
-    """One to five gigabytes, on Premium up to eighty; the newest edition leaves them to another page (B-034)."""
+    """Sizes are one to five gigabytes, on Premium up to eighty; the newest edition does not list them (B-034)."""
     for tier, most in (("standard", 5), ("premium", 80)):
         admin, _ = edition.open(tier)
         assert admin.create_queue("q", max_size_in_megabytes=most * 1024).max_size_in_megabytes == most * 1024
@@ -124,7 +124,7 @@ def both_kinds_side_by_side(edition: Edition) -> None:
 
 @row(9)
 def choice_is_final(edition: Edition) -> None:
-    """Of queues and topics, on both tiers (B-008)."""
+    """Partitioning of queues and topics cannot be changed, on either tier (B-008)."""
     for tier in ("standard", "premium"):
         admin, _ = edition.open(tier)
         queue, topic = admin.create_queue("q"), admin.create_topic("t")
@@ -138,7 +138,7 @@ def choice_is_final(edition: Edition) -> None:
 
 @row(11)
 def peek_answers_from_one_partition(edition: Edition) -> None:
-    """Named by the newest edition only; a namespace of any edition does so with `peek_policy="faithful"` (B-297)."""
+    """Only the newest edition states it; `peek_policy="faithful"` does it in any edition (B-297)."""
     admin, client = edition.open("standard", peek_policy="faithful")
     admin.create_queue("q", enable_partitioning=True)
     with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
@@ -149,7 +149,7 @@ def peek_answers_from_one_partition(edition: Edition) -> None:
 
 @row(12)
 def bytes_of_a_peek(edition: Edition) -> None:
-    """256 KB in the older editions; the newest speaks of the maximum size, which on Premium is more (B-295)."""
+    """A peek returns up to 256 KB in older editions, and up to the maximum message size in the newest (B-295)."""
     for tier, kilobytes in (("standard", 256), ("premium", edition.by(256, 256, 1024))):
         admin, client = edition.open(tier)
         admin.create_queue("q")
@@ -167,7 +167,7 @@ def bytes_of_a_peek(edition: Edition) -> None:
 
 @row(14)
 def timeout_has_another_name(edition: Edition) -> None:
-    """What a caller waits for at most is `timeout`, in seconds (B-091)."""
+    """The maximum wait of a call is `timeout`, in seconds (B-091)."""
     admin, client = edition.open("standard")
     admin.create_queue("q")
     with client.get_queue_sender("q") as sender:
@@ -179,7 +179,7 @@ def timeout_has_another_name(edition: Edition) -> None:
 
 @row(18)
 def premium_with_partitions_has_a_limit(edition: Edition) -> None:
-    """One megabyte for a message and for a batch (B-013)."""
+    """A message and a batch are limited to one megabyte (B-013)."""
     partitions = edition.by(2, None, 4)
     admin, client = edition.open("premium", partitions=partitions)
     admin.create_queue("q")
@@ -194,7 +194,7 @@ def premium_with_partitions_has_a_limit(edition: Edition) -> None:
 
 @row(19)
 def hundred_partitioned_entities(edition: Edition) -> None:
-    """On Basic and Standard; Premium has no such limit (B-041)."""
+    """Basic and Standard allow a hundred partitioned entities; Premium has no such limit (B-041)."""
     for tier, has_limit in (("basic", True), ("standard", True), ("premium", False)):
         admin, _ = edition.open(tier)
         for number in range(100):
@@ -208,7 +208,7 @@ def hundred_partitioned_entities(edition: Edition) -> None:
 
 @row(20)
 def premium_without_partitions(edition: Edition) -> None:
-    """Only the middle edition says that Premium has none: asking for more is refused, the option is ignored."""
+    """In the middle edition Premium has no partitions: more are refused, and the option is ignored."""
     if edition.profile == "2019":
         with pytest.raises(InvalidOperationError, match="partitions"):
             edition.open("premium", partitions=2)
@@ -221,7 +221,7 @@ def premium_without_partitions(edition: Edition) -> None:
 
 @row(21)
 def forwarding_is_set_by_create_and_update(edition: Edition) -> None:
-    """Of queues and subscriptions (B-331)."""
+    """Forwarding of queues and subscriptions can be set at creation and by an update (B-331)."""
     admin, _ = edition.open("standard")
     admin.create_queue("to")
     admin.create_topic("t")
@@ -248,11 +248,11 @@ def test_each_row_is_tested_or_exempt() -> None:
 @pytest.mark.parametrize("profile", EDITIONS)
 @pytest.mark.parametrize("number", ROWS, ids=[test.__name__ for test in ROWS.values()])
 def test_edition(number: int, profile: str) -> None:
-    """Each profile does what its edition says; the newest is the usual one (B-466, B-467)."""
+    """Each profile behaves as its edition documents (B-466, B-467)."""
     ROWS[number](Edition(profile))
 
 
-def test_newest_edition_is_the_usual_one() -> None:
-    """A namespace that names no edition is of the newest (B-466)."""
+def test_newest_edition_is_the_default() -> None:
+    """The newest edition is the default (B-466)."""
     namespace = Namespace(tier="premium", partitions=4)
     assert ServiceBusAdministrationClient(namespace).create_queue("q").enable_partitioning is True

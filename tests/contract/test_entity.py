@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceivedMessage, ServiceBusReceiver, ServiceBusSender
     from oxbus.testing import ManualClock
 
-# P10675199DT2H48M5.4775807S, the longest duration of the service: there is no end.
+# P10675199DT2H48M5.4775807S, the longest duration of the service, means no limit.
 NEVER = timedelta(days=10_675_199, hours=2, minutes=48, seconds=5, microseconds=477_581)
 DEFAULTS = {
     "lock_duration": timedelta(minutes=1),
@@ -135,7 +135,7 @@ def test_durations_may_be_iso_8601(admin: ServiceBusAdministrationClient, text: 
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_partitioning_is_chosen_at_creation(admin: ServiceBusAdministrationClient, flag: bool) -> None:
-    """One namespace holds partitioned and non-partitioned queues and shows which is which (B-004, B-010)."""
+    """A namespace can have both kinds of queues and shows their kind (B-004, B-010)."""
     admin.create_queue("other", enable_partitioning=not flag)
     assert admin.create_queue("q", enable_partitioning=flag).enable_partitioning is flag
     assert admin.get_queue("q").enable_partitioning is flag
@@ -144,7 +144,7 @@ def test_partitioning_is_chosen_at_creation(admin: ServiceBusAdministrationClien
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_total_size_is_that_of_all_partitions(admin: ServiceBusAdministrationClient, flag: bool) -> None:
-    """The size is the chosen one, per partition, and its total follows it; nobody can set that (B-035)."""
+    """The option is the size per partition; the total follows from it and cannot be set (B-035)."""
     queue = admin.create_queue("q", enable_partitioning=flag, max_size_in_megabytes=2048)
     partitions = 16 if flag else 1
     assert (queue.max_size_in_megabytes, queue.total_max_size_in_megabytes) == (2048, 2048 * partitions)
@@ -171,7 +171,7 @@ def test_immutable_options_cannot_be_updated(admin: ServiceBusAdministrationClie
 
 
 def test_partitioning_refusal_says_so(admin: ServiceBusAdministrationClient) -> None:
-    """The refusal to change partitioning is an invalid operation with the service's words (B-008)."""
+    """Changing partitioning is an invalid operation with the service's text (B-008)."""
     queue = admin.create_queue("q", enable_partitioning=True)
     queue.enable_partitioning = False
     with pytest.raises(InvalidOperationError, match=r"(?i)partitioning can.?t be changed"):
@@ -180,7 +180,7 @@ def test_partitioning_refusal_says_so(admin: ServiceBusAdministrationClient) -> 
 
 @pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
 def test_option_out_of_range_is_refused(admin: ServiceBusAdministrationClient, name: str, value: Any) -> None:
-    """Out of its range it is refused by name, at creation and at update, and nothing changes (B-025 to B-030)."""
+    """An option out of range is refused by name, at creation and update, and nothing changes (B-025 to B-030)."""
     with pytest.raises((ServiceBusError, ValueError), match=name):
         admin.create_queue("q", **{name: value})
     assert names(admin) == []
@@ -201,7 +201,7 @@ def test_option_of_wrong_type_is_refused(admin: ServiceBusAdministrationClient, 
 
 
 def test_unknown_option_is_a_type_error(admin: ServiceBusAdministrationClient) -> None:
-    """An option that does not exist is an error, not ignored (B-022)."""
+    """An unknown option is a TypeError (B-022)."""
     misspelt: dict[str, Any] = {"lock_durration": timedelta(seconds=30)}
     with pytest.raises(TypeError, match="lock_durration"):
         admin.create_queue("q", **misspelt)
@@ -222,7 +222,7 @@ def test_namespace_has_16_partitions_by_default(namespace: Namespace) -> None:
 
 @pytest.mark.parametrize("name", GOOD_NAMES)
 def test_good_names(admin: ServiceBusAdministrationClient, client: ServiceBusClient, name: str) -> None:
-    """Letters, digits, dot, dash, underscore and inner slashes up to 260 characters make a name (B-016, B-017)."""
+    """Names have letters, digits, dot, dash, underscore and inner slashes, up to 260 characters (B-016, B-017)."""
     assert admin.create_queue(name).name == name
     with client.get_queue_sender(name) as sender:
         sender.send_messages(ServiceBusMessage(b"x"))
@@ -239,7 +239,7 @@ def test_bad_names(admin: ServiceBusAdministrationClient, name: str) -> None:
 
 @pytest.mark.parametrize("name", [None, 1, b"q", ["q"]], ids=repr)
 def test_name_must_be_text(admin: ServiceBusAdministrationClient, name: Any) -> None:
-    """A name that is no text is a TypeError as in the SDK (B-017)."""
+    """A name that is not text is a TypeError as in the SDK (B-017)."""
     for call in (admin.create_queue, admin.get_queue, admin.delete_queue, admin.get_queue_runtime_properties):
         with pytest.raises(TypeError):
             call(name)
@@ -250,7 +250,7 @@ def test_names_compare_without_case(
     client: ServiceBusClient,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Case does not tell queues apart, and the spelling at creation is kept (B-018)."""
+    """Names are compared without case, and the spelling at creation is kept (B-018)."""
     admin.create_queue("Orders")
     with pytest.raises(MessagingEntityAlreadyExistsError):
         admin.create_queue("oRDERS")
@@ -264,7 +264,7 @@ def test_names_compare_without_case(
 
 
 def test_existing_name_is_refused_and_kept(admin: ServiceBusAdministrationClient) -> None:
-    """Creating a queue twice is an error and leaves the first one as it is (B-019)."""
+    """Creating a queue twice is an error and does not change it (B-019)."""
     admin.create_queue("q", max_delivery_count=3)
     with pytest.raises(MessagingEntityAlreadyExistsError) as refusal:
         admin.create_queue("q", max_delivery_count=5)
@@ -274,7 +274,7 @@ def test_existing_name_is_refused_and_kept(admin: ServiceBusAdministrationClient
 
 
 def test_unknown_queue_is_not_found(admin: ServiceBusAdministrationClient, client: ServiceBusClient) -> None:
-    """Every verb on a queue that does not exist says so and names it (B-019)."""
+    """Every call on an unknown queue is a not-found error with its name (B-019)."""
     queue = admin.create_queue("gone")
     admin.delete_queue("gone")
 
@@ -307,7 +307,7 @@ def test_deleting_removes_messages_and_ends_handles(
     queue_name: str,
     make_queue: Callable[..., str],
 ) -> None:
-    """A deleted queue takes its messages along; handles of it fail; a new one of that name is empty (B-019)."""
+    """Deleting a queue removes its messages; its handles fail; a new one of that name is empty (B-019)."""
     sender.send_messages([ServiceBusMessage(b"x") for _ in range(3)])
     admin.delete_queue(queue_name)
     with pytest.raises(MessagingEntityNotFoundError):
@@ -404,7 +404,7 @@ def test_counts_are_sums_over_partitions(
     partitioned_queue: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """The counts of a partitioned queue are those of its partitions added up, and these are shown (B-060, B-394)."""
+    """Counts of a partitioned queue are sums over its partitions, which are listed too (B-060, B-394)."""
     with client.get_queue_sender(partitioned_queue) as sender, client.get_queue_receiver(partitioned_queue) as receiver:
         placed = [0] * 16
         for number in range(100):
@@ -442,7 +442,7 @@ def test_times_of_an_entity(
 def test_availability_is_limited_while_a_partition_is_down(
     namespace: Namespace, client: ServiceBusClient, admin: ServiceBusAdministrationClient, partitioned_queue: str
 ) -> None:
-    """With a partition down a queue reads Limited and its numbers cover what can be reached (B-097, B-098)."""
+    """With a partition down, a queue reads Limited and its counts cover the other partitions (B-097, B-098)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for _ in range(32):
             sender.send_messages(ServiceBusMessage(b"x"))
@@ -493,7 +493,7 @@ def test_disabled_queue_keeps_its_messages(
     may_send: bool,
     may_receive: bool,
 ) -> None:
-    """A disabled queue refuses what its status forbids and keeps its messages (B-396, B-397)."""
+    """A disabled queue refuses the calls that its status forbids and keeps its messages (B-396, B-397)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     queue = admin.get_queue(queue_name)
     queue.status = status
@@ -513,14 +513,14 @@ def test_disabled_queue_keeps_its_messages(
 
 
 def test_two_namespaces_share_nothing(open_namespace: Callable[..., Namespace]) -> None:
-    """Each in-memory namespace stands alone (B-001)."""
+    """In-memory namespaces are independent (B-001)."""
     first, second = (ServiceBusAdministrationClient(open_namespace()) for _ in range(2))
     first.create_queue("q")
     assert (names(first), names(second)) == (["q"], [])
 
 
 def test_closed_namespace_refuses_work(open_namespace: Callable[..., Namespace]) -> None:
-    """After `close`, which may be called twice, every handle says that the namespace is closed (R-30)."""
+    """After `close`, which may be called twice, every handle raises an error that the namespace is closed (R-30)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)
     admin.create_queue("q")

@@ -58,7 +58,7 @@ ENDINGS = {
 
 
 def start_and_exit(name: str) -> tuple[str, int | str, str]:
-    """Start an interpreter that ends in the given way, and return how it ended."""
+    """Start an interpreter that exits in the given way, and return its result."""
     try:
         result = subprocess.run(
             [sys.executable, "-c", OPEN + ENDINGS[name]], capture_output=True, text=True, timeout=120, check=False
@@ -107,7 +107,7 @@ renewer.register(receiver, message)
 
 
 def test_exit_with_executor_threads_waiting() -> None:
-    """Workers of a thread pool that wait in a receive let the program end (R-30)."""
+    """Thread pool workers that wait in a receive do not keep the program alive (R-30)."""
     script = f"""{OPEN}
 from concurrent.futures import ThreadPoolExecutor
 pool = ThreadPoolExecutor(3)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A deferred message whose time is over: it stays until somebody asks for it, and leaves when it is found missing.
+"""Expired deferred messages stay until a fetch for them fails, which removes them.
 
-It stayed for ever: a fetch by number said "not found", and the message went on in counts and peeks
+They used to stay for ever: a fetch by number said "not found", and counts and peeks still showed the message
 (B-255, R-17, R-20).
 """
 
@@ -28,7 +28,7 @@ both_policies = pytest.mark.parametrize("dead_letter_on_expiry", [True, False], 
 
 
 def assert_reason(message: ServiceBusReceivedMessage) -> None:
-    """It says why it is a dead letter, in the service's words."""
+    """The dead letter has the reason and description of the service."""
     assert message.dead_letter_reason == "TTLExpiredException"
     assert message.dead_letter_error_description == "The message expired and was dead lettered."
 
@@ -45,7 +45,7 @@ def test_a_fetch_removes_an_expired_message(
     mode: ServiceBusReceiveMode,
     dead_letter_on_expiry: bool,
 ) -> None:
-    """Nobody purges it before; a fetch drops it, or dead-letters it as the queue says (B-253, B-255, B-278)."""
+    """Nothing removes it before; a fetch drops or dead-letters it, as the queue's option says (B-253, B-255, B-278)."""
     name = make_queue(dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
@@ -82,7 +82,7 @@ def test_a_fetch_of_several_removes_only_the_expired_ones(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A list that has expired ones brings nothing; those leave, and the rest can be fetched (B-255, B-278)."""
+    """A fetch that includes expired messages fails and removes those; the others can be fetched (B-255, B-278)."""
     name = make_queue()
     lives = [None, 10, 1000, 10, 10]
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
@@ -105,7 +105,7 @@ def test_a_locked_deferred_message_does_not_expire(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """One that was fetched in time is not found and stays with its receiver, who completes it (B-173, B-252)."""
+    """A message fetched in time stays locked, and its receiver can complete it (B-173, B-252)."""
     name = make_queue(dead_lettering_on_message_expiration=True)
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
@@ -126,7 +126,7 @@ def test_dead_letters_do_not_expire(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A deferred dead letter is fetched however late (B-254, B-287)."""
+    """A deferred dead letter can be fetched at any later time (B-254, B-287)."""
     name = make_queue()
     with (
         client.get_queue_sender(name) as sender,
@@ -152,7 +152,7 @@ def test_in_a_session(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     dead_letter_on_expiry: bool,
 ) -> None:
-    """The holder of its session finds it missing; the holder of another one finds nothing out (B-255, B-278)."""
+    """A fetch by the session's holder removes it; one by the holder of another session does not (B-255, B-278)."""
     name = make_queue("sessions", requires_session=True, dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_queue_sender(name) as sender:
         sender.send_messages(ServiceBusMessage(b"x", session_id="a", time_to_live=TEN_SECONDS))
@@ -185,7 +185,7 @@ def test_in_a_subscription(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     dead_letter_on_expiry: bool,
 ) -> None:
-    """A subscription does as it says itself (B-253, B-255)."""
+    """A subscription follows its own option (B-253, B-255)."""
     admin.create_topic("topic", enable_partitioning=partitioned)
     admin.create_subscription("topic", "s", dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_topic_sender("topic") as sender:
@@ -207,7 +207,7 @@ def test_a_waiting_dead_letter_receiver_is_woken(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     in_background: Callable[..., Any],
 ) -> None:
-    """The dead letter comes to a receiver that waits for one already (B-133)."""
+    """A receiver that waits for dead letters gets it (B-133)."""
     name = make_queue(dead_lettering_on_message_expiration=True)
     with (
         client.get_queue_sender(name) as sender,
@@ -231,7 +231,7 @@ def test_a_dead_letter_is_forwarded(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Where dead letters are forwarded, it is one of them (B-269)."""
+    """The dead letter is forwarded like others (B-269)."""
     target = make_queue("target")
     name = make_queue("source", dead_lettering_on_message_expiration=True, forward_dead_lettered_messages_to=target)
     with (
@@ -255,7 +255,7 @@ def test_a_fetch_removes_expired_messages_from_the_overflow_map(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """The same for messages that outlived those around them: their store keeps those elsewhere (B-255)."""
+    """Messages whose segment was freed are removed as well (B-255)."""
     receiver: ServiceBusReceiver
     with client.get_queue_sender(plain_queue) as sender, client.get_queue_receiver(plain_queue) as receiver:
         sender.send_messages([ServiceBusMessage(str(n), time_to_live=TEN_SECONDS) for n in range(1000)])

@@ -42,7 +42,7 @@ def test_steady_load_on_one_partition_does_not_starve_the_others(
     key_in: Callable[..., str],
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A partition refilled after every receive still lets each other one through (B-121, B-125)."""
+    """A partition that is refilled after every receive does not starve the others (B-121, B-125)."""
     cold = set(range(1, PARTITIONS))
     with client.get_queue_sender(partitioned_queue) as sender, client.get_queue_receiver(partitioned_queue) as receiver:
         sender.send_messages([ServiceBusMessage(b"hot", partition_key=key_in(0)) for _ in range(10)])
@@ -57,7 +57,7 @@ def test_steady_load_on_one_partition_does_not_starve_the_others(
 def test_equal_partitions_get_equal_turns(
     client: ServiceBusClient, partitioned_queue: str, key_in: Callable[..., str]
 ) -> None:
-    """With plenty everywhere, a long receive takes about as much from each partition (B-121)."""
+    """With enough messages everywhere, a large receive takes about the same number from each partition (B-121)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in range(PARTITIONS):
             sender.send_messages([ServiceBusMessage(b"x", partition_key=key_in(partition_id)) for _ in range(200)])
@@ -82,9 +82,9 @@ def test_competing_receivers_get_each_message_once(
     mode: ServiceBusReceiveMode,
     prefetch_count: int,
 ) -> None:
-    """Four receivers in four threads take two thousand messages, each exactly once, each batch in order (B-153, R-04).
+    """Four receivers in four threads get two thousand messages once each, every batch in order (B-153, R-04).
 
-    What waits in one receiver's cache may go back for another one that finds nothing, so order holds within a batch.
+    Cached messages may move to another receiver that finds none, so only batches are in order.
     """
     total = 2000
     for start in range(0, total, 20):
@@ -116,7 +116,7 @@ def test_competing_receivers_get_each_message_once(
 def test_messages_sent_while_receiving_all_arrive(
     client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """Two senders and two receivers at work together lose and double nothing (R-01, R-04, R-21)."""
+    """Two senders and two receivers running together lose and duplicate nothing (R-01, R-04, R-21)."""
     per_sender = 1000
     all_sent = threading.Event()
 
@@ -171,7 +171,7 @@ def test_waiting_receive_wakes_when_a_message_is_abandoned(
     in_background: Callable[..., Any],
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """An abandoned message goes at once to a receiver that waits (B-163, R-21)."""
+    """An abandoned message goes at once to a waiting receiver (B-163, R-21)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     message = receive_one(receiver)
     with client.get_queue_receiver(queue_name) as other:
@@ -184,7 +184,7 @@ def test_waiting_receive_wakes_when_a_message_is_abandoned(
 def test_every_waiting_receiver_gets_a_message(
     sender: ServiceBusSender, client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """As many waiting receivers wake as messages arrive, one message each (B-132, R-21)."""
+    """Each arriving message wakes one waiting receiver (B-132, R-21)."""
     receivers = [client.get_queue_receiver(queue_name) for _ in range(8)]
     waiting = [in_background(receiver.receive_messages, max_wait_time=600) for receiver in receivers]
     for number in range(8):

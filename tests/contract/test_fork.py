@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fork: a child gets an error from inherited handles, never a hang (R-30).
 
-Each test runs a script in a process of its own, because forking a process with threads upsets pytest.
+Each test runs a script in a new process, because pytest does not survive a fork with threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is not available")
 
 OPEN = """
 import os, sys, threading, time
@@ -65,7 +65,7 @@ def refused(call):
 
 
 def run(script: str) -> None:
-    """Run a script after `OPEN` and show its output when it fails."""
+    """Run a script after `OPEN`, and show its output if it fails."""
     result = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", OPEN + textwrap.dedent(script)],
         capture_output=True,
@@ -96,7 +96,7 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_inherited_handle_is_refused_in_the_child(name: str) -> None:
-    """Every verb on a handle from before the fork raises ForkedProcessError at once (R-30)."""
+    """Every call on a handle from before the fork raises ForkedProcessError at once (R-30)."""
     run(f"""
         (message,) = receiver.receive_messages(max_wait_time=5)
         assert in_child(lambda: refused(lambda: {CALLS[name]})) == 0
@@ -106,7 +106,7 @@ def test_inherited_handle_is_refused_in_the_child(name: str) -> None:
 
 
 def test_fork_while_threads_work() -> None:
-    """A fork in the middle of traffic leaves the child able to fail and the parent able to go on (R-30)."""
+    """After a fork during traffic, calls in the child fail and the parent continues (R-30)."""
     run("""
         stop = threading.Event()
         def work():
@@ -129,7 +129,7 @@ def test_fork_while_threads_work() -> None:
 
 
 def test_child_may_open_its_own_namespace() -> None:
-    """In the child a new namespace works like in any process, waiting included (R-30)."""
+    """A new namespace of the child works fully, waiting included (R-30)."""
     run("""
         def work():
             own = oxbus.Namespace()
@@ -150,7 +150,7 @@ def test_child_may_open_its_own_namespace() -> None:
 
 
 def test_grandchild_is_refused_too() -> None:
-    """Handles stay unusable over several forks, and a namespace of the child is refused in its own child (R-30)."""
+    """Handles stay unusable after several forks, and the child's namespace is refused in its own child (R-30)."""
     run("""
         def work():
             own = oxbus.Namespace()
@@ -166,7 +166,7 @@ def test_grandchild_is_refused_too() -> None:
 
 
 def test_child_may_close_and_drop_inherited_handles() -> None:
-    """Closing or forgetting handles in the child neither hangs nor touches the parent (R-30)."""
+    """Closing or dropping handles in the child neither hangs nor affects the parent (R-30)."""
     run("""
         (message,) = receiver.receive_messages(max_wait_time=5)
         def work():
@@ -185,7 +185,7 @@ def test_child_may_close_and_drop_inherited_handles() -> None:
 
 
 def test_child_ends_cleanly() -> None:
-    """A child that leaves through the interpreter's normal exit ends with code 0 (R-30)."""
+    """A child that exits the interpreter normally ends with code 0 (R-30)."""
     run("""
         for _ in range(5):
             pid = os.fork()
@@ -201,7 +201,7 @@ def test_child_ends_cleanly() -> None:
 
 
 def test_multiprocessing_fork() -> None:
-    """A process pool made by fork can import and use its own namespaces and fails clearly on the parent's (R-30)."""
+    """Workers of a forked process pool can use their own namespaces and get an error for the parent's (R-30)."""
     run("""
         import multiprocessing
         def work(number):
@@ -218,7 +218,7 @@ def test_multiprocessing_fork() -> None:
 
 
 def test_fork_before_the_first_namespace() -> None:
-    """Importing before a fork costs the child nothing (R-30)."""
+    """A child can use oxbus that was imported before the fork (R-30)."""
     result = subprocess.run(
         [
             sys.executable,

@@ -43,7 +43,7 @@ def chain(admin: ServiceBusAdministrationClient, partitioned: bool) -> Callable[
 
 
 def set_forward(admin: ServiceBusAdministrationClient, queue: str, to: str | None) -> None:
-    """Change where a queue forwards to."""
+    """Change the destination of a queue."""
     changed = admin.get_queue(queue)
     changed.forward_to = to
     admin.update_queue(changed)
@@ -56,7 +56,7 @@ def test_message_moves_to_the_destination(
     admin: ServiceBusAdministrationClient,
     clock: ManualClock,
 ) -> None:
-    """It is numbered and counted anew there, keeps its first number, and leaves nothing behind (B-331, B-338)."""
+    """It gets a new number and delivery count, keeps the first number, and leaves the source empty (B-331, B-338)."""
     make_queue("to")
     send_to("to", "direct", partition_key="k")
     make_queue("from", forward_to="to")
@@ -82,7 +82,7 @@ def test_order_of_a_key_is_kept(
     partitioned: bool,
     partitioned_source: bool,
 ) -> None:
-    """From and to partitioned and plain queues; a key's messages stay in order and in its partition (B-124, B-336)."""
+    """Between partitioned and plain queues, messages of a key stay in order and in its partition (B-124, B-336)."""
     make_queue("to")
     admin.create_queue("from", enable_partitioning=partitioned_source, forward_to="to")
     keys = [f"key {number}" for number in range(40)]
@@ -105,7 +105,7 @@ def test_keyless_messages_arrive(
     take_from: Take,
     partitioned_source: bool,
 ) -> None:
-    """Without a key all arrive once (B-336)."""
+    """Keyless messages each arrive once (B-336)."""
     make_queue("to")
     admin.create_queue("from", enable_partitioning=partitioned_source, forward_to="to")
     send_to("from", *map(str, range(100)))
@@ -116,7 +116,7 @@ def test_keyless_messages_arrive(
 def test_message_id_that_is_the_key(
     admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take, detects: tuple[bool, bool]
 ) -> None:
-    """An id that was the key at the source, or is it at the destination, decides the partition (B-063, B-086)."""
+    """A message id that is the key at the source or the destination selects the partition (B-063, B-086)."""
     for name, detecting, to in (("to", detects[1], None), ("from", detects[0], "to")):
         admin.create_queue(name, enable_partitioning=True, requires_duplicate_detection=detecting, forward_to=to)
     ids = [f"id {number}" for number in range(60)]
@@ -129,7 +129,7 @@ def test_message_id_that_is_the_key(
 def test_four_hops_and_no_more(
     chain: Callable[[int], list[str]], send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """A message passes four times; instead of the fifth it is dead-lettered where it is (B-334)."""
+    """A message makes four hops; instead of a fifth it is dead-lettered (B-334)."""
     chain(6)
     send_to("q1", "near", partition_key="k")
     send_to("q0", "far", partition_key="k")
@@ -146,7 +146,7 @@ def test_circle(
     send_to: Callable[..., None],
     take_from: Take,
 ) -> None:
-    """Queues that forward to each other pass a message until its hops are used up (B-334)."""
+    """Queues that forward to each other move a message until its hops are used up (B-334)."""
     chain(3)
     set_forward(admin, "q2", "q0")
     send_to("q0", *map(str, range(20)), partition_key="k")
@@ -157,7 +157,7 @@ def test_circle(
 def test_source_is_not_received_from(
     chain: Callable[[int], list[str]], client: ServiceBusClient, send_to: Callable[..., None]
 ) -> None:
-    """Receiving is refused with the service's words, browsing is not (B-137, B-341)."""
+    """Receiving is refused with the service's text; browsing is allowed (B-137, B-341)."""
     chain(2)
     words = "Cannot create a message receiver on an entity with auto-forwarding enabled"
     with client.get_queue_receiver("q0") as receiver:
@@ -174,7 +174,7 @@ def test_source_is_not_received_from(
 def test_entity_that_forwards_to_itself(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """It is taken as any destination, and passes a message until its hops are used up (B-033, B-334)."""
+    """It is a valid destination, and moves a message until its hops are used up (B-033, B-334)."""
     make_queue("q", forward_to="q")
     assert (admin.get_queue("q").forward_to or "").rpartition("/")[2] == "q"
     send_to("q", *map(str, range(20)), partition_key="k")
@@ -195,7 +195,7 @@ def test_dead_letters_that_are_forwarded_to_their_entity(
     client: ServiceBusClient,
     send_to: Callable[..., None],
 ) -> None:
-    """They come back four times; then they stay in the dead-letter queue (B-033, B-269, B-334)."""
+    """They return four times, and then stay in the dead-letter queue (B-033, B-269, B-334)."""
     make_queue("q", forward_dead_lettered_messages_to="q")
     send_to("q", "body", partition_key="k")
     with client.get_queue_receiver("q") as receiver:
@@ -221,7 +221,7 @@ def test_destination_must_be_there(
     snapshot: Callable[[str], object],
     option: str,
 ) -> None:
-    """One that is not there, or is a subscription, is refused, and nothing is done (B-332)."""
+    """An unknown destination or a subscription is refused, and nothing changes (B-332)."""
     make_queue("from")
     admin.create_topic("news")
     admin.create_subscription("news", "all")
@@ -242,7 +242,7 @@ def test_destination_must_be_there(
 def test_sessions_are_forwarded(
     make_queue: Callable[..., str], client: ServiceBusClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """A source that requires sessions moves its messages on, each session in order, and keeps none (B-137, B-333)."""
+    """A source that requires sessions forwards all messages, each session in order (B-137, B-333)."""
     make_queue("to")
     make_queue("from", requires_session=True, forward_to="to")
     for number in range(10):
@@ -268,7 +268,7 @@ def test_forwarding_can_be_set_and_cleared_on_a_session_queue(
     send_to: Callable[..., None],
     take_from: Take,
 ) -> None:
-    """What waits in sessions goes when forwarding is set, what a receiver has when it lets go; then no more (B-333)."""
+    """Setting it forwards waiting messages at once and received ones on release; clearing it stops that (B-333)."""
     make_queue("to", requires_session=True)
     make_queue("from", requires_session=True)
     for session in "ab":
@@ -288,7 +288,7 @@ def test_forwarding_can_be_set_and_cleared_on_a_session_queue(
 def test_subscriptions_with_sessions_are_forwarded(
     admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """The same of a subscription; a copy without a session is dead-lettered all the same (B-272, B-333)."""
+    """A subscription forwards its sessions; a copy without a session is still dead-lettered (B-272, B-333)."""
     make_queue("to")
     admin.create_topic("news")
     admin.create_subscription("news", "all", requires_session=True, forward_to="to")
@@ -302,7 +302,7 @@ def test_subscriptions_with_sessions_are_forwarded(
 def test_backlog_moves_in_order_and_stops(
     admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """What is there moves first when forwarding is set, and later messages stay once it is cleared (B-331)."""
+    """Setting forwarding moves existing messages first; after clearing it later messages stay (B-331)."""
     make_queue("to")
     make_queue("from")
     send_to("from", *map(str, range(300)), partition_key="k")
@@ -323,7 +323,7 @@ def test_locked_messages_move_when_released(
     take_from: Take,
     clock: ManualClock,
 ) -> None:
-    """Locked messages can be settled; abandoned ones and those whose lock ends move, deferred ones stay (B-331)."""
+    """Locked messages can be settled; abandoned and expired ones move, deferred ones stay (B-331)."""
     make_queue("to")
     make_queue("from")
     send_to("from", "completed", "deferred", "abandoned", "held", "prefetched", partition_key="k")
@@ -353,7 +353,7 @@ def test_scheduled_message_moves_when_it_is_due(
     take_from: Take,
     clock: ManualClock,
 ) -> None:
-    """It waits at the source, can be cancelled there, and moves through the chain at its time (B-235, B-337)."""
+    """It waits at the source, can be cancelled there, and is forwarded when due (B-235, B-337)."""
     chain(4)
     due = clock.now() + timedelta(minutes=5)
     with client.get_queue_sender("q0") as sender:
@@ -374,7 +374,7 @@ def test_time_to_live_restarts(
     take_from: Take,
     clock: ManualClock,
 ) -> None:
-    """The destination's own default counts, from the arrival there; expired messages do not move (B-247, B-337)."""
+    """The destination's default applies from arrival there; expired messages do not move (B-247, B-337)."""
     make_queue("to", default_message_time_to_live=timedelta(minutes=2), dead_lettering_on_message_expiration=True)
     make_queue("from")
     send_to("from", "expired", partition_key="k", time_to_live=timedelta(seconds=30))
@@ -392,7 +392,7 @@ def test_time_to_live_restarts(
 def test_copies_are_dropped_at_the_destination(
     make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """Two sources bring one id: the destination takes the first, and the other is gone (B-228, B-337)."""
+    """Of one id from two sources, the destination keeps the first and drops the other (B-228, B-337)."""
     make_queue("to", requires_duplicate_detection=True)
     for name in ("left", "right"):
         make_queue(name, forward_to="to")
@@ -408,7 +408,7 @@ def test_sessions_as_destination(
     send_to: Callable[..., None],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Messages with a session id are received by session where they arrive (B-181, B-331)."""
+    """Messages with a session id are received by session at the destination (B-181, B-331)."""
     make_queue("to", requires_session=True)
     make_queue("from", forward_to="to")
     for number in range(6):
@@ -422,7 +422,7 @@ def test_sessions_as_destination(
 def test_transactions(
     chain: Callable[[int], list[str]], client: ServiceBusClient, take_from: Take, commits: bool
 ) -> None:
-    """What is sent in a transaction moves with its commit, and not before (B-315, B-330)."""
+    """Messages sent in a transaction are forwarded at its commit (B-315, B-330)."""
     chain(3)
     txn = client.transaction()
     with client.get_queue_sender("q0") as sender:
@@ -442,7 +442,7 @@ def test_waiting_receiver_is_woken(
     send_to: Callable[..., None],
     in_background: Callable[..., Any],
 ) -> None:
-    """Who waits at the end of a chain gets what is sent to its start (B-331)."""
+    """A receiver waiting at the end of a chain gets messages sent to its start (B-331)."""
     chain(4)
     with client.get_queue_receiver("q3") as receiver:
         waiting = in_background(receiver.receive_messages, max_wait_time=30)
@@ -478,7 +478,7 @@ def test_asyncio(namespace: Namespace, chain: Callable[[int], list[str]]) -> Non
 def test_prefetched_messages_are_forwarded(
     client: ServiceBusClient, make_queue: Callable[..., str], admin: ServiceBusAdministrationClient
 ) -> None:
-    """Setting `forward_to` moves what is there; only what was handed out stays until it is settled (B-331, B-137)."""
+    """Setting `forward_to` moves all but delivered messages, which stay until they are settled (B-331, B-137)."""
     source, target = make_queue("source"), make_queue("target")
     with client.get_queue_sender(source) as sender:
         sender.send_messages([ServiceBusMessage(str(number), partition_key="k") for number in range(3)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be forwarded, and dead letters that are forwarded (B-264, B-267 to B-269, B-273, B-334, B-335)."""
+"""Unforwardable messages, and forwarded dead letters (B-264, B-267 to B-269, B-273, B-334, B-335)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def change(admin: ServiceBusAdministrationClient, queue: str, **options: Any) ->
 
 @pytest.fixture
 def dead_letter_all(client: ServiceBusClient) -> Callable[..., None]:
-    """Dead-letter everything that a queue holds."""
+    """Dead-letter all messages of a queue."""
 
     def dead_letter_all(queue: str, **options: Any) -> None:
         with client.get_queue_receiver(queue) as receiver:
@@ -51,7 +51,7 @@ def dead_letter_all(client: ServiceBusClient) -> Callable[..., None]:
 
 @pytest.fixture
 def only_dead_letter(take_from: Take, admin: ServiceBusAdministrationClient) -> Callable[[str], Any]:
-    """The one message of the dead-letter queue of a queue, which is else empty."""
+    """The single dead letter of a queue that has no other messages."""
 
     def only_dead_letter(queue: str) -> ServiceBusReceivedMessage:
         counts = admin.get_queue_runtime_properties(queue)
@@ -72,7 +72,7 @@ def test_destination_is_disabled(
     only_dead_letter: Callable[[str], Any],
     status: EntityStatus,
 ) -> None:
-    """The message is dead-lettered at its source and not tried again (B-268, B-335, B-400)."""
+    """The message is dead-lettered at its source and not retried (B-268, B-335, B-400)."""
     make_queue("to")
     make_queue("from", forward_to="to")
     change(admin, "to", status=status)
@@ -80,7 +80,7 @@ def test_destination_is_disabled(
     change(admin, "to", status=EntityStatus.ACTIVE)
     dead = only_dead_letter("from")
     assert (str(dead), dead.dead_letter_reason) == ("refused", "MessagingEntityDisabledException")
-    assert "status forbids to send" in dead.dead_letter_error_description
+    assert "status forbids sending" in dead.dead_letter_error_description
     assert dead.application_properties["a"] == 1
     assert dead.dead_letter_source is None
     send_to("from", "taken", partition_key="k")
@@ -94,7 +94,7 @@ def test_destination_is_deleted(
     take_from: Take,
     only_dead_letter: Callable[[str], Any],
 ) -> None:
-    """The source fails until there is an entity of that name again (B-268, B-339)."""
+    """Sends to the source fail until an entity of that name exists again (B-268, B-339)."""
     make_queue("to")
     make_queue("from", forward_to="to")
     admin.delete_queue("to")
@@ -128,7 +128,7 @@ def test_too_large(
     take_from: Take,
     only_dead_letter: Callable[[str], Any],
 ) -> None:
-    """A message that the destination does not take for its size (B-268)."""
+    """A message over the size limit of the destination is dead-lettered at the source (B-268)."""
     make_queue("to", max_message_size_in_kilobytes=1024)
     make_queue("from", max_message_size_in_kilobytes=4096, forward_to="to")
     send_to("from", "x" * (2 * MIB), partition_key="k")
@@ -139,7 +139,7 @@ def test_too_large(
 
 
 def test_largest_message_passes(make_queue: Callable[..., str], client: ServiceBusClient, take_from: Take) -> None:
-    """What forwarding notes in a message does not count against its size (B-268)."""
+    """Data that forwarding adds to a message does not count toward its size (B-268)."""
     for name, to in (("c", None), ("b", "c"), ("a", "b")):
         make_queue(name, max_message_size_in_kilobytes=1024, forward_to=to)
     size = MIB
@@ -157,7 +157,7 @@ def test_largest_message_passes(make_queue: Callable[..., str], client: ServiceB
 def test_destination_is_full(
     admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], client: ServiceBusClient, take_from: Take
 ) -> None:
-    """What is over the size of the destination is dead-lettered at the source; later messages pass (B-268, B-335)."""
+    """Messages beyond the destination's size are dead-lettered at the source; later ones pass (B-268, B-335)."""
     make_queue("to", max_size_in_megabytes=1)
     make_queue("from", forward_to="to")
     with client.get_queue_sender("from") as sender:
@@ -196,7 +196,7 @@ def test_dead_letters_move(
     take_from: Take,
     dead_letter_all: Callable[..., None],
 ) -> None:
-    """They keep their reason, tell their source, and are not received from where they were (B-137, B-264, B-269)."""
+    """They keep their reason, show their source, and cannot be received at the source (B-137, B-264, B-269)."""
     make_queue("graves")
     make_queue("from", forward_dead_lettered_messages_to="graves")
     send_to("from", "a", "b", partition_key="k")
@@ -223,7 +223,7 @@ def test_dead_letters_of_the_system_move(
     take_from: Take,
     clock: ManualClock,
 ) -> None:
-    """Expired messages and those whose deliveries are used up, too (B-267, B-269)."""
+    """Expired messages and those with exhausted deliveries are forwarded too (B-267, B-269)."""
     make_queue("graves")
     make_queue(
         "from",
@@ -245,7 +245,7 @@ def test_dead_letters_of_the_system_move(
 def test_unforwardable_messages_move_to_the_dead_letter_destination(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """Both settings at once: what the destination refuses goes where dead letters go (B-268, B-269)."""
+    """With both options, messages that the destination refuses go to the dead-letter destination (B-268, B-269)."""
     for name in ("to", "graves"):
         make_queue(name)
     make_queue("from", forward_to="to", forward_dead_lettered_messages_to="graves")
@@ -289,7 +289,7 @@ def test_dead_letters_wait_for_their_destination(
     dead_letter_all: Callable[..., None],
     way: str,
 ) -> None:
-    """Those that are refused stay, and move in order once the destination takes them; or are received (B-269)."""
+    """Refused dead letters stay until the destination accepts them, in order, or until they are received (B-269)."""
     make_queue("graves")
     make_queue("from", forward_dead_lettered_messages_to="graves")
     if way == "deleted":
@@ -315,7 +315,7 @@ def test_dead_letters_wait_for_their_destination(
 def test_one_refused_dead_letter_does_not_hold_up_others(
     make_queue: Callable[..., str], send_to: Callable[..., None], take_from: Take, dead_letter_all: Callable[..., None]
 ) -> None:
-    """One that is too large stays, and those behind it move (B-269)."""
+    """A dead letter that is too large stays, and later ones move (B-269)."""
     make_queue("graves", max_message_size_in_kilobytes=1024)
     make_queue("from", max_message_size_in_kilobytes=4096, forward_dead_lettered_messages_to="graves")
     send_to("from", "x" * (2 * MIB), "small", partition_key="k")
@@ -326,7 +326,7 @@ def test_one_refused_dead_letter_does_not_hold_up_others(
 def test_receive_disabled_source_keeps_its_messages(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """Forwarding counts as receiving: with receiving off messages stay, and move once it is on (B-339, B-396)."""
+    """Forwarding counts as receiving: messages stay while receiving is disabled (B-339, B-396)."""
     make_queue("to")
     make_queue("from", forward_to="to")
     change(admin, "from", status=EntityStatus.RECEIVE_DISABLED)
@@ -346,7 +346,7 @@ def test_transfer_dead_letter_queue_is_empty(
     send_to: Callable[..., None],
     mode: ServiceBusReceiveMode,
 ) -> None:
-    """It can be opened, browsed and received from; what could not be forwarded is elsewhere (B-268, B-273)."""
+    """It can be browsed and received from; unforwardable messages go to the dead-letter queue (B-268, B-273)."""
     make_queue("to")
     make_queue("from", forward_to="to", forward_dead_lettered_messages_to="to")
     change(admin, "to", status=EntityStatus.DISABLED)
@@ -374,7 +374,7 @@ def test_transfer_dead_letter_queue_is_empty(
 def test_transfer_dead_letter_queue_of_a_subscription(
     topic: str, subscribe: Callable[..., str], client: ServiceBusClient, publish: Callable[..., None]
 ) -> None:
-    """Every subscription has one, empty (B-273)."""
+    """Every subscription has an empty one (B-273)."""
     subscribe()
     publish("x")
     with client.get_subscription_receiver(topic, "all", sub_queue="transferdeadletter") as receiver:

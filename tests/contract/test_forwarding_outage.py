@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwarding while a partition of the source or of the destination does not work (B-074, B-086, B-093, B-273)."""
+"""Forwarding while a partition of source or destination is out of service (B-074, B-086, B-093, B-273)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def home() -> Callable[[str], int]:
 
 @pytest.fixture
 def plain_to_partitioned(admin: ServiceBusAdministrationClient, home: Callable[[str], int]) -> str:
-    """A plain queue, not in the bad partition, that forwards to the partitioned queue `to`; its name."""
+    """The name of a plain queue outside the bad partition that forwards to the partitioned queue `to`."""
     name = next(name for name in ("a", "b", "c") if home(name) != BAD)
     admin.create_queue("to", enable_partitioning=True)
     admin.create_queue(name, forward_to="to")
@@ -63,7 +63,7 @@ def test_keyed_messages_wait_for_their_partition(
     clock: ManualClock,
     fault: str,
 ) -> None:
-    """They are held in transfer, the others pass, and after healing they arrive in order (B-093, B-273)."""
+    """They stay in transfer while others pass, and arrive in order after healing (B-093, B-273)."""
     source = plain_to_partitioned
     inject_fault(namespace, BAD, fault)
     for number in range(300):
@@ -83,7 +83,7 @@ def test_keyed_messages_wait_for_their_partition(
 def test_held_messages_can_be_browsed(
     namespace: Namespace, plain_to_partitioned: str, send_to: Callable[..., None], client: ServiceBusClient
 ) -> None:
-    """What is held is seen at the source, uncharged (B-290, B-341)."""
+    """Messages in transfer can be peeked at the source, and no delivery is counted (B-290, B-341)."""
     inject_fault(namespace, BAD, "unavailable")
     send_to(plain_to_partitioned, "x", partition_key=KEY)
     with client.get_queue_receiver(plain_to_partitioned) as receiver:
@@ -98,7 +98,7 @@ def test_held_messages_are_received_once_forwarding_ends(
     send_to: Callable[..., None],
     take_from: Take,
 ) -> None:
-    """Clearing the setting gives them back, in order (B-331)."""
+    """Clearing `forward_to` makes them receivable, in order (B-331)."""
     inject_fault(namespace, BAD, "unavailable")
     numbers = [str(number) for number in range(20)]
     send_to(plain_to_partitioned, *numbers, partition_key=KEY)
@@ -118,7 +118,7 @@ def test_keyless_messages_go_elsewhere(
     clock: ManualClock,
     fault: str,
 ) -> None:
-    """Without a key another partition of the destination takes what the nearest one does not (B-073, B-086)."""
+    """Keyless messages go to another partition of the destination (B-073, B-086)."""
     source = next(name for name in map(str, range(1000)) if home(name) == BAD)
     admin.create_queue("to", enable_partitioning=True)
     admin.create_queue(source, forward_to="to")
@@ -139,7 +139,7 @@ def test_keyless_messages_go_elsewhere(
 def test_keyless_messages_avoid_full_partitions(
     admin: ServiceBusAdministrationClient, send_to: Callable[..., None], home: Callable[[str], int]
 ) -> None:
-    """When one partition is full the others take them; once all are, they are refused (B-073, B-335)."""
+    """When one partition is full, the others accept them; when all are full, they are refused (B-073, B-335)."""
     source = next(name for name in map(str, range(1000)) if home(name) == BAD)
     admin.create_queue("to", enable_partitioning=True, max_size_in_megabytes=1)
     admin.create_queue(source, forward_to="to")
@@ -159,7 +159,7 @@ def test_sources_of_other_partitions_go_on(
     take_from: Take,
     key_in: Callable[..., str],
 ) -> None:
-    """Partitioned to partitioned: fifteen partitions forward, and what was sent to the bad one moves later (B-093)."""
+    """Fifteen partitions of the source forward; messages of the bad one move after it heals (B-093)."""
     admin.create_queue("to", enable_partitioning=True)
     admin.create_queue("from", enable_partitioning=True, forward_to="to", status="ReceiveDisabled")
     for partition in ALL:
@@ -186,7 +186,7 @@ def test_plain_destination_is_down(
     take_from: Take,
     home: Callable[[str], int],
 ) -> None:
-    """With one partition to go to, everything waits, dead letters of the source too (B-269, B-273)."""
+    """All messages wait for a plain destination, dead letters of the source included (B-269, B-273)."""
     to = next(name for name in map(str, range(1000)) if home(name) == BAD)
     source = next(name for name in "abc" if home(name) != BAD)
     admin.create_queue(to)
@@ -217,7 +217,7 @@ def test_held_messages_expire(
     take_from: Take,
     clock: ManualClock,
 ) -> None:
-    """A message whose time is over while it waits does not arrive (B-246, B-330)."""
+    """A message that expires while it waits does not arrive (B-246, B-330)."""
     inject_fault(namespace, BAD, "unavailable")
     send_to(plain_to_partitioned, "short", partition_key=KEY, time_to_live=timedelta(seconds=30))
     send_to(plain_to_partitioned, "long", partition_key=KEY)
@@ -234,7 +234,7 @@ def test_senders_share_the_work(
     take_from: Take,
     in_background: Callable[..., Any],
 ) -> None:
-    """Threads that send to sources that forward to each other: nothing is left behind, lost or doubled (B-330)."""
+    """Concurrent sends to sources that forward to each other lose and duplicate nothing (B-330)."""
     names = ["a", "b", "c"]
     admin.create_queue("to", enable_partitioning=partitioned, requires_duplicate_detection=True)
     for name in names:

@@ -29,7 +29,7 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 def test_message_id_that_is_the_key_at_a_topic(
     admin: ServiceBusAdministrationClient, send_to: Callable[..., None], take_from: Take
 ) -> None:
-    """The key at the topic of a subscription goes with its copies (B-086, B-353)."""
+    """The key at the topic is kept by its copies (B-086, B-353)."""
     admin.create_queue("to", enable_partitioning=True)
     admin.create_topic("news", enable_partitioning=True, requires_duplicate_detection=True)
     admin.create_subscription("news", "all", forward_to="to")
@@ -48,7 +48,7 @@ def test_topic_as_destination(
     send_to: Callable[..., None],
     take_copies: Take,
 ) -> None:
-    """Rules select what arrives; without a subscription that wants it, a message is gone (B-331, B-337, B-344)."""
+    """Rules select arriving messages; one that no subscription selects is dropped (B-331, B-337, B-344)."""
     make_queue("from", forward_to=topic)
     send_to("from", "to nobody", partition_key="k")
     subscribe("all")
@@ -75,7 +75,7 @@ def test_subscription_to_queue_and_topic(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     partitioned: bool,
 ) -> None:
-    """Copies of subscriptions move, with the number that the topic gave them (B-113, B-331)."""
+    """Copies of a subscription are forwarded with their number in the topic (B-113, B-331)."""
     make_queue("queue")
     admin.create_topic("second", enable_partitioning=partitioned)
     admin.create_subscription("second", "all")
@@ -108,7 +108,7 @@ def test_scheduled_time_set_by_a_rule_counts_at_the_destination(
     take_from: Take,
     clock: ManualClock,
 ) -> None:
-    """A rule's ScheduledEnqueueTime does nothing in the subscription, and holds where the copy goes (B-242, B-337)."""
+    """A rule's ScheduledEnqueueTime is ignored in the subscription and applies at the destination (B-242, B-337)."""
     make_queue("to")
     subscribe(
         filter=TrueRuleFilter(),

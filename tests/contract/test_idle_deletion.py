@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletion of what nobody uses (B-028, B-245, B-305, B-339, B-382 to B-388)."""
+"""Deletion of idle entities (B-028, B-245, B-305, B-339, B-382 to B-388)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDLE = timedelta(minutes=5)
 NEARLY = IDLE.total_seconds() - 1
 YEAR_1 = 1
 LIVENESS_SECONDS = 60
-"""How long a test waits before it calls something stuck; never a measure of speed."""
+"""How long a test waits before it considers something stuck; not a measure of speed."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def names(admin: ServiceBusAdministrationClient) -> list[str]:
 
 @pytest.fixture
 def used_by_waiting(admin: ServiceBusAdministrationClient, clock: ManualClock) -> Callable[[str], None]:
-    """Let almost the idle time pass again and again, each time until somebody who waits has noted that he does."""
+    """Let almost the idle time pass repeatedly, each time until a waiting call has counted as a use."""
 
     def used_by_waiting(name: str) -> None:
         for seconds in (1, *[NEARLY] * 5):
@@ -60,7 +60,7 @@ def test_an_unused_queue_is_deleted_with_its_messages(
     clock: ManualClock,
     make_queue: Callable[..., str],
 ) -> None:
-    """After the idle time the queue is not there; its handles say so, and one of its name begins empty (B-382)."""
+    """After the idle time the queue is deleted; its handles fail, and a new one of its name is empty (B-382)."""
     sender, receiver = client.get_queue_sender(short_lived), client.get_queue_receiver(short_lived)
     sender.send_messages(ServiceBusMessage(b"x"))
     clock.advance(NEARLY)
@@ -83,7 +83,7 @@ def test_an_unused_queue_is_deleted_with_its_messages(
 
 
 def test_never_is_the_default(queue_name: str, admin: ServiceBusAdministrationClient, clock: ManualClock) -> None:
-    """A queue that says nothing stays for ever (B-022, B-382)."""
+    """A queue without the option is never deleted (B-022, B-382)."""
     clock.advance(10 * 365 * 86_400)
     assert names(admin) == [queue_name]
 
@@ -108,7 +108,7 @@ def test_uses_of_a_queue(
     clock: ManualClock,
     use: Callable[..., object],
 ) -> None:
-    """Each use begins the idle time anew (B-305, B-383)."""
+    """Each use restarts the idle time (B-305, B-383)."""
     with client.get_queue_sender(short_lived) as sender, client.get_queue_receiver(short_lived) as receiver:
         for _ in range(3):
             clock.advance(NEARLY)
@@ -119,10 +119,10 @@ def test_uses_of_a_queue(
         assert names(admin) == []
 
 
-def test_reading_management_is_no_use(
+def test_reading_properties_is_not_a_use(
     short_lived: str, admin: ServiceBusAdministrationClient, clock: ManualClock
 ) -> None:
-    """Settings and counts may be read without keeping the queue (B-383)."""
+    """Reading options and counts does not count as a use (B-383)."""
     clock.advance(NEARLY)
     admin.get_queue(short_lived)
     admin.get_queue_runtime_properties(short_lived)
@@ -138,7 +138,7 @@ def test_settling_and_renewing_are_uses(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A message that is being worked on keeps its queue: a receive is over when its message is settled (B-383)."""
+    """Settlements and renewals count as uses, so a message in processing keeps its queue (B-383)."""
     with client.get_queue_sender(short_lived) as sender, client.get_queue_receiver(short_lived) as receiver:
         sender.send_messages(ServiceBusMessage(b"x"))
         message = receive_one(receiver)
@@ -162,7 +162,7 @@ def test_waiting_for_a_message_is_a_use(
     in_background: Callable[..., Any],
     sub_queue: str | None,
 ) -> None:
-    """A receiver that waits keeps its queue, however long it waits (B-383)."""
+    """A waiting receiver keeps its queue, however long it waits (B-383)."""
     with client.get_queue_receiver(short_lived, sub_queue=sub_queue) as receiver:
         call = in_background(receiver.receive_messages, max_wait_time=60)
         used_by_waiting(short_lived)
@@ -178,7 +178,7 @@ def test_waiting_for_a_message_is_a_use(
 def test_scheduled_messages_keep_their_queue(
     short_lived: str, client: ServiceBusClient, admin: ServiceBusAdministrationClient, clock: ManualClock
 ) -> None:
-    """A queue with messages that wait for their time is not idle; from their time on it may be (B-245, B-383)."""
+    """A queue with scheduled messages is not idle; once they are due it may be (B-245, B-383)."""
     with client.get_queue_sender(short_lived) as sender:
         sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + timedelta(hours=1))
     clock.advance(3599)
@@ -194,7 +194,7 @@ def test_scheduled_messages_keep_their_queue(
 def test_an_update_changes_the_idle_time(
     short_lived: str, admin: ServiceBusAdministrationClient, clock: ManualClock
 ) -> None:
-    """The time may be set, moved and taken away (B-028, B-382)."""
+    """The idle time can be set, changed and removed (B-028, B-382)."""
     queue = admin.get_queue(short_lived)
     queue.auto_delete_on_idle = timedelta(hours=1)
     admin.update_queue(queue)
@@ -235,7 +235,7 @@ def test_less_than_five_minutes_is_refused(admin: ServiceBusAdministrationClient
 def test_a_source_of_forwarding_is_never_idle(
     make_queue: Callable[..., str], admin: ServiceBusAdministrationClient, clock: ManualClock
 ) -> None:
-    """What forwards its messages stays (B-339, B-386)."""
+    """An entity that forwards its messages is not deleted (B-339, B-386)."""
     make_queue("target")
     make_queue("source", auto_delete_on_idle=IDLE, forward_to="target")
     clock.advance(86_400)
@@ -287,7 +287,7 @@ def test_an_unused_subscription_is_deleted(
     admin: ServiceBusAdministrationClient,
     clock: ManualClock,
 ) -> None:
-    """Sends to its topic are no use of a subscription; the topic and its other subscriptions stay (B-385)."""
+    """Sends to its topic do not count as uses of a subscription; topic and other subscriptions stay (B-385)."""
     subscribe("short", auto_delete_on_idle=IDLE)
     subscribe("long")
     clock.advance(NEARLY)
@@ -319,7 +319,7 @@ def test_uses_of_a_subscription_are_uses_of_its_topic(
     clock: ManualClock,
     use: Callable[..., object],
 ) -> None:
-    """Receives, browsing, updates and new rules keep a subscription, and with it the topic (B-384, B-385)."""
+    """Receives, peeks, updates and new rules keep a subscription and its topic (B-384, B-385)."""
     topic = make_topic(auto_delete_on_idle=IDLE)
     subscribe(auto_delete_on_idle=IDLE)
     with client.get_subscription_receiver(topic, "all") as receiver:
@@ -348,7 +348,7 @@ def test_uses_of_a_topic(
     clock: ManualClock,
     use: Callable[..., object],
 ) -> None:
-    """Sends and updates keep a topic; it goes with its subscriptions (B-384)."""
+    """Sends and updates keep a topic; an idle one is deleted with its subscriptions (B-384)."""
     topic = make_topic(auto_delete_on_idle=IDLE)
     with client.get_topic_sender(topic) as sender:
         clock.advance(NEARLY)
@@ -367,7 +367,7 @@ def test_uses_of_a_topic(
 def test_scheduled_messages_keep_their_topic(
     make_topic: Callable[..., str], client: ServiceBusClient, admin: ServiceBusAdministrationClient, clock: ManualClock
 ) -> None:
-    """A topic with messages that wait for their time is not idle (B-245, B-384)."""
+    """A topic with scheduled messages is not idle (B-245, B-384)."""
     topic = make_topic(auto_delete_on_idle=IDLE)
     with client.get_topic_sender(topic) as sender:
         sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + timedelta(hours=1))
@@ -382,7 +382,7 @@ def test_time_of_the_last_use(
     admin: ServiceBusAdministrationClient,
     clock: ManualClock,
 ) -> None:
-    """It begins at year 1; a send and the opening of a receiver move it (B-388)."""
+    """It starts at year 1; a send and the opening of a receiver update it (B-388)."""
     assert admin.get_queue_runtime_properties(queue_name).accessed_at_utc.year == YEAR_1
     clock.advance(10)
     sender.send_messages(ServiceBusMessage(b"x"))
@@ -402,7 +402,7 @@ def test_opening_a_subscription_receiver_accesses_the_topic(
     admin: ServiceBusAdministrationClient,
     clock: ManualClock,
 ) -> None:
-    """Its opening moves the time of the topic, too; a send moves that of the topic only (B-388)."""
+    """Opening it updates the access time of the topic too; a send updates the topic's only (B-388)."""
     name = subscribe()
     publish("x")
     sent = clock.now()

@@ -57,7 +57,7 @@ def test_queue_sets_the_lock_duration(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     lock_duration: timedelta,
 ) -> None:
-    """The lock holds for the duration of the queue and not longer (B-152)."""
+    """The lock lasts exactly the lock duration of the queue (B-152)."""
     queue_name = make_queue(lock_duration=lock_duration)
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x"))
@@ -78,7 +78,7 @@ def test_new_lock_duration_holds_for_new_locks(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """The duration is the queue's setting when the lock is taken (B-152)."""
+    """A lock lasts the duration that the queue has when the message is received (B-152)."""
     queue = admin.get_queue(queue_name)
     queue.lock_duration = timedelta(minutes=3)
     admin.update_queue(queue)
@@ -95,7 +95,7 @@ def test_locked_message_is_skipped(
     queue_name: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Other receivers step over a locked message and take the next one (B-153)."""
+    """Other receivers skip a locked message and get the next one (B-153)."""
     sender.send_messages(ServiceBusMessage(b"next"))
     with client.get_queue_receiver(queue_name) as other:
         numbers = [found.sequence_number for found in drain(other)]
@@ -106,7 +106,7 @@ def test_locked_message_is_skipped(
 def test_renewed_lock_holds_from_now(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """A renewal sets the end to now plus the lock duration, returns it and shows it on the message (B-154)."""
+    """A renewal sets the lock end to now plus the lock duration, on the message too, and returns it (B-154)."""
     clock.advance(40)
     assert receiver.renew_message_lock(message) == clock.now() + LOCK
     assert message.locked_until_utc == clock.now() + LOCK
@@ -118,7 +118,7 @@ def test_renewed_lock_holds_from_now(
 def test_renewals_are_unlimited(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """A lock may be renewed any number of times and its token stays good (B-152)."""
+    """A lock may be renewed any number of times, and its token stays valid (B-152)."""
     token = message.lock_token
     for _ in range(200):
         clock.advance(50)
@@ -161,7 +161,7 @@ def test_renewing_a_message_locked_by_another_is_lock_lost(
 def test_lock_holds_to_its_last_moment(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """Just before the end the message can still be settled (B-157)."""
+    """A message can be settled just before its lock ends (B-157)."""
     clock.advance(59.9)
     receiver.complete_message(message)
 
@@ -172,7 +172,7 @@ def test_expired_lock_returns_the_message_and_counts_a_delivery(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """When a lock ends the message is available again and its delivery count is one higher (B-157)."""
+    """When a lock expires, the message is available again with one more delivery (B-157)."""
     assert message.delivery_count == 0
     for count in (1, 2, 3):
         clock.advance(60.1)
@@ -189,7 +189,7 @@ def test_settling_after_the_end_is_lock_lost(
     snapshot: Callable[[str], object],
     verb: str,
 ) -> None:
-    """A settlement with a lock that ended is refused and changes nothing (B-155, R-09)."""
+    """A settlement with an expired lock is refused and changes nothing (B-155, R-09)."""
     clock.advance(60.1)
     before = snapshot(queue_name)
     with pytest.raises(MessageLockLostError):
@@ -203,7 +203,7 @@ def test_locks_of_a_batch_end_one_by_one(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Renewing some messages of a batch keeps exactly those (B-154, B-157)."""
+    """Renewing some messages of a batch keeps only those locked (B-154, B-157)."""
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(10)])
     messages = drain(receiver)
     clock.advance(30)
@@ -222,7 +222,7 @@ def test_locks_taken_at_different_times_end_at_different_times(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Each lock ends at its own time, in whatever order messages were taken (B-151, B-157)."""
+    """Each lock ends at its own time, in whatever order messages were received (B-151, B-157)."""
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(3)])
     for _ in range(3):
         receive_one(receiver)
@@ -241,7 +241,7 @@ def test_a_long_jump_of_the_clock_ends_every_lock_once(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """However far time jumps, a lock ends once and charges one delivery (B-157, R-32)."""
+    """However far time jumps, a lock expires once and counts one delivery (B-157, R-32)."""
     sender.send_messages([ServiceBusMessage(b"x") for _ in range(5)])
     drain(receiver)
     clock.advance(400 * 24 * 3600)

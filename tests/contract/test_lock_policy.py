@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the receive cache does with locks: `fresh` (the default) and `faithful` (B-125 to B-130, B-134).
+"""Lock policies of the receive cache: `fresh` (the default) and `faithful` (B-125 to B-130, B-134).
 
-`prefetch_count` makes the cache fill in a known way: the first receive takes what it may into the cache.
+`prefetch_count` fills the cache in a known way: the first receive fills it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_faithful_cache_hides_messages_from_others(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """While everything is locked and cached elsewhere another client gets nothing (B-126, B-128, B-129)."""
+    """Another client gets nothing while one receiver caches all messages (B-126, B-128, B-129)."""
     with (
         client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as holder,
         client.get_queue_receiver(queue_name, lock_policy="faithful") as other,
@@ -62,7 +62,7 @@ def test_expired_locks_of_a_faithful_cache_count_as_deliveries(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A cached copy that was never handed out is charged when its lock lapses (B-129, B-143)."""
+    """An undelivered cached message counts a delivery when its lock expires (B-129, B-143)."""
     with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as holder:
         receive_one(holder)
         clock.advance(61)
@@ -74,7 +74,7 @@ def test_expired_locks_of_a_faithful_cache_count_as_deliveries(
 def test_faithful_lock_starts_at_prefetch(
     client: ServiceBusClient, queue_name: str, clock: ManualClock, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """A message handed out late from the cache has only the rest of its lock (B-134)."""
+    """A message delivered late from the cache has only the rest of its lock (B-134)."""
     taken_at = clock.now()
     with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as receiver:
         receive_one(receiver)
@@ -90,7 +90,7 @@ def test_faithful_cache_drops_expired_locks(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A receiver never hands out a cached message whose lock is over; it takes the message anew (B-142, B-143)."""
+    """A receiver never delivers a cached message with an expired lock; it locks the message again (B-142, B-143)."""
     with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=50) as receiver:
         receive_one(receiver)
         clock.advance(61)
@@ -122,7 +122,7 @@ def test_faithful_cache_keeps_its_locks_when_the_receiver_closes(
 def test_fresh_is_the_default_and_does_not_hide_messages(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """Under the default policy a waiting receiver gets what another holds in its cache, uncharged (B-128)."""
+    """Under the default policy a waiting receiver gets messages of another's cache as first deliveries (B-128)."""
     seen: list[ServiceBusReceivedMessage] = []
     with (
         client.get_queue_receiver(queue_name, prefetch_count=50) as holder,
@@ -141,7 +141,7 @@ def test_fresh_is_the_default_and_does_not_hide_messages(
 def test_fresh_lock_starts_at_delivery(
     client: ServiceBusClient, queue_name: str, clock: ManualClock, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """Under the default policy a message handed out late from the cache has its whole lock (B-142)."""
+    """Under the default policy a message delivered late from the cache has its full lock (B-142)."""
     with client.get_queue_receiver(queue_name, prefetch_count=50) as receiver:
         receive_one(receiver)
         clock.advance(50)
@@ -159,7 +159,7 @@ def test_fresh_cache_uses_up_no_deliveries(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """However long messages wait in a cache, only those handed out are charged (B-142, B-143)."""
+    """However long messages stay in a cache, only delivered ones count a delivery (B-142, B-143)."""
     with client.get_queue_receiver(queue_name, prefetch_count=50) as receiver:
         first = receive_one(receiver)
         for _ in range(20):
@@ -175,7 +175,7 @@ def test_closing_a_receiver_releases_its_fresh_cache_without_counting_deliveries
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Closing a receiver gives its cached messages back in order and charges none of them (B-139, B-163)."""
+    """Closing a receiver releases its cached messages in order and counts no delivery (B-139, B-163)."""
     with client.get_queue_receiver(queue_name, prefetch_count=50) as holder:
         receive_one(holder)
     with client.get_queue_receiver(queue_name) as other:
@@ -192,7 +192,7 @@ def test_policy_of_the_namespace_holds_for_its_receivers(
     partitioned: bool,
     policy: Policy,
 ) -> None:
-    """`lock_policy` can be set once for the namespace and again for one receiver (B-126, B-129)."""
+    """`lock_policy` can be set for the namespace and overridden for a receiver (B-126, B-129)."""
     namespace = open_namespace(clock=clock, lock_policy=policy)
     ServiceBusAdministrationClient(namespace).create_queue("orders", enable_partitioning=partitioned)
     taken_at = clock.now()
@@ -220,7 +220,7 @@ def test_no_policy_loses_messages(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     policy: Policy,
 ) -> None:
-    """Receivers that come and go with full caches lose nothing under either policy (B-125, R-01)."""
+    """Receivers that open and close with full caches lose nothing under either policy (B-125, R-01)."""
     for number in range(100):
         sender.send_messages(ServiceBusMessage(str(number)))
     seen = []
@@ -238,7 +238,7 @@ def test_no_policy_loses_messages(
 def test_unknown_policy_is_refused(
     client: ServiceBusClient, queue_name: str, open_namespace: Callable[..., Namespace]
 ) -> None:
-    """A policy that does not exist is a ValueError that names the two that do (B-126)."""
+    """An unknown policy is a ValueError that names the two valid ones (B-126)."""
     with pytest.raises(ValueError, match="faithful"):
         open_namespace(lock_policy="lazy")
     unknown: Any = "lazy"

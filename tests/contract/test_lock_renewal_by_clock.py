@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AutoLockRenewer follows the clock of the namespace, so its decisions can be tested without measuring time.
 
-The clock only moves when a test moves it, and what is due then is renewed before `advance` returns.
-Callbacks come from a thread of the renewer: tests wait for them, and a busy machine makes them slow and never wrong.
+The clock only moves when a test moves it, and due locks are renewed before `advance` returns.
+A thread of the renewer calls callbacks; tests wait for them, so a busy machine slows tests but does not fail them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOCK_SECONDS = 60.0
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for what the renewer's threads do, or fail."""
+    """Wait until the renewer's threads make the condition true, or fail."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -52,9 +52,9 @@ def take(receiver: ServiceBusReceiver) -> ServiceBusReceivedMessage:
 
 @pytest.mark.parametrize("step", [LOCK_SECONDS - 10, LOCK_SECONDS / 2, 7])
 def test_lock_is_renewed_before_the_step_is_over(receiver: ServiceBusReceiver, clock: ManualClock, step: float) -> None:
-    """Ten locks later the message is still ours and can be completed (B-152, B-154).
+    """After ten lock durations the message is still locked and can be completed (B-152, B-154).
 
-    The renewer looked four times a second: in a test that moved the clock in steps, the lock ended before it did.
+    The renewer used to poll four times a second, too late for a test that moves the clock in steps.
     """
     message = take(receiver)
     first = message.locked_until_utc
@@ -70,7 +70,7 @@ def test_lock_is_renewed_before_the_step_is_over(receiver: ServiceBusReceiver, c
 
 
 def test_lock_is_not_renewed_before_it_is_due(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """With more than half of it left nothing happens (B-154)."""
+    """A lock with more than half of its duration left is not renewed (B-154)."""
     message = take(receiver)
     first = message.locked_until_utc
     with AutoLockRenewer() as renewer:
@@ -81,7 +81,7 @@ def test_lock_is_not_renewed_before_it_is_due(receiver: ServiceBusReceiver, cloc
 
 
 def test_renewal_stops_when_the_allowed_time_is_over(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """The message says that the time is over, and its lock then ends as any other (B-157)."""
+    """The message has the timeout error, and its lock then expires (B-157)."""
     message = take(receiver)
     with AutoLockRenewer(max_lock_renewal_duration=30) as renewer:
         renewer.register(receiver, message)
@@ -93,7 +93,7 @@ def test_renewal_stops_when_the_allowed_time_is_over(receiver: ServiceBusReceive
 
 
 def test_lock_that_ran_out_is_reported_without_an_error(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """When a lock ends before it could be renewed the callback gets the message and no error (B-157)."""
+    """When a lock expires before it could be renewed, the callback gets the message and no error (B-157)."""
     message = take(receiver)
     calls: list[tuple[object, Exception | None]] = []
     with AutoLockRenewer(on_lock_renew_failure=lambda *call: calls.append(call)) as renewer:
@@ -104,7 +104,7 @@ def test_lock_that_ran_out_is_reported_without_an_error(receiver: ServiceBusRece
 
 
 def test_thread_ends_with_the_last_lock(receiver: ServiceBusReceiver) -> None:
-    """A renewer that has nothing left to renew keeps no watching thread, and starts one anew when it must (B-160)."""
+    """A renewer without locks has no thread, and starts a new one when needed (B-160)."""
     message = take(receiver)
     with AutoLockRenewer() as renewer:
         renewer.register(receiver, message)
@@ -119,7 +119,7 @@ def test_thread_ends_with_the_last_lock(receiver: ServiceBusReceiver) -> None:
 
 
 def test_settled_message_is_refused(receiver: ServiceBusReceiver) -> None:
-    """A settled message has no lock to renew, and the error says so (B-160)."""
+    """Registering a settled message is an error that says why (B-160)."""
     message = take(receiver)
     receiver.complete_message(message)
     with AutoLockRenewer() as renewer, pytest.raises(ValueError, match="settled"):
@@ -127,7 +127,7 @@ def test_settled_message_is_refused(receiver: ServiceBusReceiver) -> None:
 
 
 def test_closed_receiver_ends_renewal(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """A lock whose receiver is closed is left alone, and nobody is told (B-157)."""
+    """A lock of a closed receiver is not renewed, and the callback is not called (B-157)."""
     message = take(receiver)
     first = message.locked_until_utc
     calls: list[object] = []
@@ -141,7 +141,7 @@ def test_closed_receiver_ends_renewal(receiver: ServiceBusReceiver, clock: Manua
 
 
 def test_callback_may_close_the_renewer(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """Closing from the callback does not wait for the callback itself (B-157)."""
+    """Closing from the callback does not wait for that callback (B-157)."""
     message = take(receiver)
     done = threading.Event()
     renewer = AutoLockRenewer()
@@ -158,7 +158,7 @@ def test_callback_may_close_the_renewer(receiver: ServiceBusReceiver, clock: Man
 def test_registered_locks_are_all_renewed(
     client: ServiceBusClient, make_queue: Callable[..., str], clock: ManualClock
 ) -> None:
-    """A receiver registers what it hands out; a session is renewed like a message (B-154, B-202)."""
+    """A receiver registers all its received messages, and a session (B-154, B-202)."""
     queue = make_queue(lock_duration=timedelta(seconds=30))
     sessions = make_queue("sessions", lock_duration=timedelta(seconds=30), requires_session=True)
     client.get_queue_sender(queue).send_messages([ServiceBusMessage(str(n), partition_key="k") for n in range(3)])
@@ -179,7 +179,7 @@ def test_registered_locks_are_all_renewed(
 
 
 def test_callback_may_move_the_clock(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """A callback is called from another thread, so neither waits for the other (B-157)."""
+    """The callback runs in another thread, so moving the clock there does not deadlock (B-157)."""
     message = take(receiver)
     done = threading.Event()
     guard = threading.Lock()
@@ -197,7 +197,7 @@ def test_callback_may_move_the_clock(receiver: ServiceBusReceiver, clock: Manual
 
 
 def test_clock_is_moved_in_the_pool_that_renews(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """Whoever moves the clock renews, so a pool with one worker, which moves it, waits for nobody (B-154)."""
+    """The thread that moves the clock renews, so a pool with a single worker does not deadlock (B-154)."""
     message = take(receiver)
     with ThreadPoolExecutor(max_workers=1) as pool, AutoLockRenewer(executor=pool) as renewer:
         renewer.register(receiver, message)
@@ -208,7 +208,7 @@ def test_clock_is_moved_in_the_pool_that_renews(receiver: ServiceBusReceiver, cl
 def test_clock_moves_on_after_the_namespace(
     receiver: ServiceBusReceiver, namespace: Namespace, clock: ManualClock
 ) -> None:
-    """With the namespace its locks are gone; the clock may serve others (B-157)."""
+    """The clock may be moved after its namespace was closed (B-157)."""
     message = take(receiver)
     with AutoLockRenewer() as renewer:
         renewer.register(receiver, message)
@@ -219,7 +219,7 @@ def test_clock_moves_on_after_the_namespace(
 
 
 def test_forgotten_renewer_is_not_called(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """A clock keeps no renewer alive, and a closed one renews nothing (B-157)."""
+    """A clock does not keep a renewer alive, and a closed renewer renews nothing (B-157)."""
     message = take(receiver)
     first = message.locked_until_utc
     renewer = AutoLockRenewer()
@@ -234,7 +234,7 @@ def test_forgotten_renewer_is_not_called(receiver: ServiceBusReceiver, clock: Ma
 
 
 def test_threads_move_the_clock_at_once(receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """Each of them finds the lock renewed when its own step is over (B-154)."""
+    """Each thread finds the lock renewed after its own step (B-154)."""
     message = take(receiver)
     late: list[timedelta] = []
 

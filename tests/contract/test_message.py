@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages: what can be set, what comes back (B-047, B-067, B-428, B-429, R-06)."""
+"""Properties and bodies of messages, sent and received (B-047, B-067, B-428, B-429, R-06)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def exchange(
 def test_text_property_can_be_given_or_set(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
 ) -> None:
-    """Every text property works as an option and as an attribute and comes back unchanged (B-077, R-06)."""
+    """Every text property can be set as an option and as an attribute and is received unchanged (B-077, R-06)."""
     given = ServiceBusMessage(b"x", **{name: TEXTS[name]})
     assigned = ServiceBusMessage(b"x")
     setattr(assigned, name, TEXTS[name])
@@ -86,7 +86,7 @@ def test_text_property_can_be_given_or_set(
 def test_everything_at_once(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], clock: ManualClock
 ) -> None:
-    """A message with all properties comes back with all properties (R-06)."""
+    """A message with all properties is received with all of them (R-06)."""
     received = exchange(
         ServiceBusMessage("body", application_properties=PROPERTY_VALUES, time_to_live=timedelta(hours=2), **TEXTS)
     )
@@ -100,7 +100,7 @@ def test_everything_at_once(
 
 
 def test_message_without_anything(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """What was not set comes back as None, apart from the message id (B-067)."""
+    """Properties that were not set are None when received, except the message id (B-067)."""
     received = exchange(ServiceBusMessage(b"x"))
     unset = [name for name in TEXTS if name != "message_id"]
     assert {name: getattr(received, name) for name in unset} == dict.fromkeys(unset)
@@ -114,7 +114,7 @@ def test_message_without_anything(exchange: Callable[[ServiceBusMessage], Servic
 def test_sender_assigns_a_message_id(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A message without an id gets one of its own when it is sent (B-067)."""
+    """A message without an id gets a unique one when it is sent (B-067)."""
     for _ in range(50):
         sender.send_messages(ServiceBusMessage(b"x"))
     sender.send_messages([ServiceBusMessage(b"x") for _ in range(50)])
@@ -127,7 +127,7 @@ def test_sender_assigns_a_message_id(
 def test_application_property_keeps_value_and_type(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
 ) -> None:
-    """Each kind of property value comes back equal and of the same type, under its text name (B-429, R-06)."""
+    """Each property value is received equal and of the same type, under its text name (B-429, R-06)."""
     value = PROPERTY_VALUES[name]
     received = exchange(ServiceBusMessage(b"x", application_properties={name: value}))
     properties = received.application_properties or {}
@@ -139,14 +139,14 @@ def test_application_property_keeps_value_and_type(
 def test_application_properties_keep_their_order(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage],
 ) -> None:
-    """Properties come back in the order they were set (R-06)."""
+    """Properties are received in the order they were set (R-06)."""
     names = [f"p{number}" for number in (5, 3, 9, 1, 7)]
     received = exchange(ServiceBusMessage(b"x", application_properties=dict.fromkeys(names, 0)))
     assert list(received.application_properties or {}) == names
 
 
 def test_property_names_may_be_bytes(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """A name given as bytes comes back as text (B-429)."""
+    """A name given as bytes is received as text (B-429)."""
     properties: Any = {b"name": 1}
     received = exchange(ServiceBusMessage(b"x", application_properties=properties))
     assert received.application_properties == {"name": 1}
@@ -156,7 +156,7 @@ def test_property_names_may_be_bytes(exchange: Callable[[ServiceBusMessage], Ser
 def test_body_comes_back_unchanged(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], name: str
 ) -> None:
-    """Text and bytes of any content come back as the same bytes (B-428, R-06)."""
+    """Text and bytes of any content are received as the same bytes (B-428, R-06)."""
     body = BODIES[name]
     message = ServiceBusMessage(body)
     expected = body if isinstance(body, bytes) else body.encode()
@@ -170,7 +170,7 @@ def test_body_comes_back_unchanged(
 
 
 def test_message_without_a_body(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """A body of None is a value body, as in the SDK, and not empty bytes (B-428)."""
+    """A body of None is a value body as in the SDK, not empty bytes (B-428)."""
     message = ServiceBusMessage(None)
     received = exchange(message)
     for end in (message, received):
@@ -194,7 +194,7 @@ def test_setting_back_to_none() -> None:
 def test_time_to_live_is_kept(
     exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage], life: timedelta
 ) -> None:
-    """A time to live comes back as it was set (B-246)."""
+    """A time to live is received as it was set (B-246)."""
     message = ServiceBusMessage(b"x", time_to_live=life)
     assert message.time_to_live == life
     assert exchange(message).time_to_live == life
@@ -228,7 +228,7 @@ def test_properties_of_a_sent_message_are_copied(
 
 
 def test_repr_shows_what_matters(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """The repr names the class and shows id and number, and stays within 1,024 characters (B-103)."""
+    """The repr has the class, id and number, and at most 1,024 characters (B-103)."""
     message = ServiceBusMessage(b"x", message_id="id-1")
     received = exchange(message)
     assert repr(message).startswith("ServiceBusMessage(")
@@ -240,7 +240,7 @@ def test_repr_shows_what_matters(exchange: Callable[[ServiceBusMessage], Service
 
 
 def test_received_body_is_a_buffer(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """A view shows the body without a copy, cannot be written to, and outlives the message object (R-06)."""
+    """A memoryview of the body is read-only, makes no copy, and outlives the message object (R-06)."""
     body = bytes(range(256)) * 300
     received = exchange(ServiceBusMessage(body, subject="a subject"))
     view = memoryview(received)
@@ -253,14 +253,14 @@ def test_received_body_is_a_buffer(exchange: Callable[[ServiceBusMessage], Servi
 
 
 def test_missing_body_is_no_buffer(exchange: Callable[[ServiceBusMessage], ServiceBusReceivedMessage]) -> None:
-    """A message without a body has no bytes to show."""
+    """A message without a body has no buffer."""
     assert memoryview(exchange(ServiceBusMessage(b""))).nbytes == 0
     with pytest.raises(BufferError, match="no body"):
         memoryview(exchange(ServiceBusMessage(None)))
 
 
 def test_received_message_cannot_be_made_by_hand() -> None:
-    """Only a receiver makes received messages (B-175)."""
+    """Only a receiver creates received messages (B-175)."""
     with pytest.raises(TypeError):
         ServiceBusReceivedMessage(b"x")
 
@@ -268,7 +268,7 @@ def test_received_message_cannot_be_made_by_hand() -> None:
 def test_big_and_small_messages_together(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """Bodies from 0 bytes to 1 MB in one queue come back whole (B-053, R-06)."""
+    """Bodies from 0 bytes to 1 MB in one queue are received whole (B-053, R-06)."""
     sizes = [0, 1, 15, 16, 17, 255, 256, 4095, 65_536, 1_000_000]
     for size in sizes:
         sender.send_messages(ServiceBusMessage(bytes([size % 251]) * size, message_id=str(size)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partition a message goes to (B-057 to B-078, truth table in appendix A)."""
+"""Choice of a message's partition (B-057 to B-078, truth table in appendix A)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFUSALS = {
     "enospc": ServiceBusQuotaExceededError,
 }
 
-# Appendix A, duplicate detection off: session id, partition key, message id -> the key that places the message.
+# Appendix A, duplicate detection off: session id, partition key, message id -> effective key.
 STORED_ROWS = [
     pytest.param(None, None, None, None, id="no key"),
     pytest.param(None, None, "m", None, id="message id only"),
@@ -53,7 +53,7 @@ def test_truth_table_of_plain_sends(
     message_id: str | None,
     effective_key: str | None,
 ) -> None:
-    """The session id places a message, else the partition key, else turns do; the message id never (B-063, B-066)."""
+    """The key is the session id, else the partition key; otherwise round robin; never the message id (B-063, B-066)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for _ in range(PARTITIONS):
             sender.send_messages(
@@ -83,7 +83,7 @@ def test_different_session_id_and_partition_key_are_refused(
 def test_a_key_lives_where_partition_id_says(
     client: ServiceBusClient, partitioned_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]], key: str
 ) -> None:
-    """Equal keys meet in one partition, the one `oxbus.partition_id` names without a broker (B-062, B-071)."""
+    """Equal keys go to one partition, which `oxbus.partition_id` computes without a broker (B-062, B-071)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for number in range(5):
             sender.send_messages(ServiceBusMessage(str(number), partition_key=key))
@@ -146,7 +146,7 @@ def test_keyless_messages_go_round_robin(
 def test_a_plain_queue_has_one_partition_for_all_keys(
     client: ServiceBusClient, plain_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A queue that is not partitioned keeps all keys in one order and shows no partition id (B-104, B-120)."""
+    """A plain queue keeps all keys in one order and shows no partition id (B-104, B-120)."""
     with client.get_queue_sender(plain_queue) as sender:
         for number in range(40):
             sender.send_messages(ServiceBusMessage(str(number), partition_key=f"key-{number}"))
@@ -159,7 +159,7 @@ def test_a_plain_queue_has_one_partition_for_all_keys(
 def test_messages_of_one_key_keep_their_order(
     client: ServiceBusClient, queue_name: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """Messages that share a key come out in the order they were sent (B-076)."""
+    """Messages of a key are received in the order they were sent (B-076)."""
     keys = [f"key-{number}" for number in range(40)]
     with client.get_queue_sender(queue_name) as sender:
         for number in range(5):
@@ -176,7 +176,7 @@ def test_messages_of_one_key_keep_their_order(
 def test_receivers_see_the_partition_key_as_it_was_sent(
     client: ServiceBusClient, queue_name: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """The partition key comes back unchanged and is not filled in when the session id acted as key (B-077)."""
+    """The partition key is received unchanged, and stays unset when the session id was the key (B-077)."""
     with client.get_queue_sender(queue_name) as sender:
         sender.send_messages(ServiceBusMessage(b"x", partition_key="p", message_id="1"))
         sender.send_messages(ServiceBusMessage(b"x", session_id="s", message_id="2"))
@@ -195,7 +195,7 @@ def test_keyed_send_to_a_faulted_partition_fails(
     key_in: Callable[..., str],
     fault: str,
 ) -> None:
-    """A keyed message is never moved elsewhere: its send fails while others go on (B-074, B-089, B-090, B-099)."""
+    """A keyed message never goes elsewhere: its send fails while others succeed (B-074, B-089, B-090, B-099)."""
     inject_fault(namespace, 3, fault)
     with client.get_queue_sender(partitioned_queue) as sender:
         with pytest.raises(REFUSALS[fault]) as refusal:
@@ -217,7 +217,7 @@ def test_keyless_sends_skip_a_faulted_partition(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     fault: str,
 ) -> None:
-    """Messages without a key go to the other partitions, and come back to this one when it heals (B-073)."""
+    """Keyless messages go to the other partitions, and use this one again after it heals (B-073)."""
     inject_fault(namespace, 3, fault)
     with client.get_queue_sender(partitioned_queue) as sender:
         for _ in range(3 * PARTITIONS):
@@ -237,7 +237,7 @@ def test_keyless_sends_skip_a_faulted_partition(
 def test_keyless_send_fails_when_every_partition_is_down(
     namespace: Namespace, client: ServiceBusClient, partitioned_queue: str
 ) -> None:
-    """With no partition left a send without a key is refused as transient (B-073, B-090)."""
+    """With no partition left, a keyless send fails with a transient error (B-073, B-090)."""
     for partition_id in range(PARTITIONS):
         inject_fault(namespace, partition_id, "unavailable")
     with client.get_queue_sender(partitioned_queue) as sender, pytest.raises(ServiceBusServerBusyError) as refusal:
@@ -248,7 +248,7 @@ def test_keyless_send_fails_when_every_partition_is_down(
 def test_plain_queue_lives_in_the_partition_of_its_name(
     namespace: Namespace, client: ServiceBusClient, plain_queue: str
 ) -> None:
-    """A queue that is not partitioned is down with its home partition and with no other (B-057, B-099)."""
+    """A plain queue is out of service with its home partition only (B-057, B-099)."""
     home = oxbus.partition_id(plain_queue)
     for partition_id in range(PARTITIONS):
         inject_fault(namespace, partition_id, "unavailable")
@@ -259,13 +259,13 @@ def test_plain_queue_lives_in_the_partition_of_its_name(
         sender.send_messages(ServiceBusMessage(b"x"))
 
 
-def test_receive_goes_on_without_a_faulted_partition(
+def test_receive_skips_a_faulted_partition(
     namespace: Namespace,
     client: ServiceBusClient,
     partitioned_queue: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Receivers get the messages of healthy partitions, and the others when they return (B-093)."""
+    """Receivers get messages of healthy partitions, and those of the others after they heal (B-093)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for _ in range(PARTITIONS):
             sender.send_messages(ServiceBusMessage(b"x"))
@@ -283,7 +283,7 @@ def test_settling_a_message_of_a_faulted_partition_is_transient(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     key_in: Callable[..., str],
 ) -> None:
-    """Settling goes to the message's partition, fails while it is down and works when it returns in time (B-095)."""
+    """Settling fails while the message's partition is down, and works if it heals in time (B-095)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         sender.send_messages(ServiceBusMessage(b"x", partition_key=key_in(2)))
     with client.get_queue_receiver(partitioned_queue) as receiver:
@@ -298,7 +298,7 @@ def test_settling_a_message_of_a_faulted_partition_is_transient(
 
 
 def test_partition_health_names_the_faulted_partition(namespace: Namespace) -> None:
-    """`partition_health` has one entry for each partition and a reason for the ones that are down (B-097)."""
+    """`partition_health` has one entry per partition, with a reason for those out of service (B-097)."""
     inject_fault(namespace, 7, "unavailable")
     health = {entry.partition_id: entry for entry in namespace.partition_health()}
     assert sorted(health) == list(range(PARTITIONS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Browsing without locks (B-290 to B-301)."""
+"""Peek: browsing without locks (B-290 to B-301)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_peek_shows_all_but_dead_letters(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Active, locked, deferred and scheduled messages peek with their state; settled ones do not (B-291, B-292)."""
+    """Peek shows active, locked, deferred and scheduled messages with their state, not settled ones (B-291, B-292)."""
     names = ["locked", "deferred", "completed", "dead"]
     sender.send_messages([ServiceBusMessage(name, partition_key="k") for name in names])
     by_name = {str(message): message for message in drain(receiver)}
@@ -81,7 +81,7 @@ def test_peeked_message_shows_all_it_has(
 
 
 def test_empty_queue_peeks_as_an_empty_list(receiver: ServiceBusReceiver) -> None:
-    """Nothing to browse is an empty list and no error (B-296)."""
+    """Peek at an empty queue returns an empty list (B-296)."""
     assert receiver.peek_messages(max_message_count=10) == []
     assert receiver.peek_messages(max_message_count=10, sequence_number=5) == []
 
@@ -93,10 +93,10 @@ def test_default_count_is_one(sender: ServiceBusSender, receiver: ServiceBusRece
 
 
 @pytest.mark.parametrize("count", [1, 7, 100])
-def test_repeated_peeks_go_on_and_see_each_message_once(
+def test_repeated_peeks_show_each_message_once(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, count: int
 ) -> None:
-    """Without a number a peek starts after the last one of this receiver and loops to the end (B-294, B-298)."""
+    """Without a number, a peek continues after this receiver's last peeked message (B-294, B-298)."""
     for number in range(300):
         sender.send_messages(ServiceBusMessage(str(number), partition_key=f"key-{number % 40}"))
     seen = []
@@ -106,13 +106,13 @@ def test_repeated_peeks_go_on_and_see_each_message_once(
     assert sorted(seen) == list(range(300))
 
 
-def test_more_than_one_call_may_return_is_reached_by_a_loop(
+def test_a_loop_peeks_more_than_one_call_returns(
     sender: ServiceBusSender,
     client: ServiceBusClient,
     queue_name: str,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A loop over peeks sees a thousand messages once each, at most 250 in each (B-051, B-295, B-298)."""
+    """Repeated peeks show a thousand messages once each, at most 250 per call (B-051, B-295, B-298)."""
     for start in range(0, 1000, 50):
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(start, start + 50)])
     assert sorted(int(str(message)) for message in peek_all(client, queue_name)) == list(range(1000))
@@ -123,7 +123,7 @@ def test_more_than_one_call_may_return_is_reached_by_a_loop(
 def test_each_receiver_has_its_own_position(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, client: ServiceBusClient, queue_name: str
 ) -> None:
-    """The position belongs to the receiver object (B-294)."""
+    """Each receiver object has its own position (B-294)."""
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(3)])
     assert [str(message) for message in receiver.peek_messages(max_message_count=2)] == ["0", "1"]
     with client.get_queue_receiver(queue_name) as other:
@@ -132,7 +132,7 @@ def test_each_receiver_has_its_own_position(
 
 
 def test_peek_at_the_end_sees_later_messages(sender: ServiceBusSender, receiver: ServiceBusReceiver) -> None:
-    """A browser that reached the end sees what is sent afterwards (B-294)."""
+    """A peek after the end shows messages that were sent later (B-294)."""
     for number in range(40):
         sender.send_messages(ServiceBusMessage(str(number), partition_key=f"key-{number}"))
         (peeked,) = receiver.peek_messages(max_message_count=10)
@@ -143,7 +143,7 @@ def test_peek_at_the_end_sees_later_messages(sender: ServiceBusSender, receiver:
 def test_plain_queue_peeks_in_order(
     client: ServiceBusClient, plain_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A queue that is not partitioned peeks its oldest messages by rising number, locked or not (B-293, B-297)."""
+    """Peek at a plain queue shows the oldest messages by number, locked or not (B-293, B-297)."""
     with client.get_queue_sender(plain_queue) as sender, client.get_queue_receiver(plain_queue) as receiver:
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(10)])
         receiver.complete_messages(drain(receiver)[:3])
@@ -152,7 +152,7 @@ def test_plain_queue_peeks_in_order(
 
 
 def test_number_to_start_from_is_inclusive(client: ServiceBusClient, plain_queue: str) -> None:
-    """A peek from a number starts with that number, or with the next one that exists (B-293)."""
+    """A peek from a number starts with that number or the next existing one (B-293)."""
     with client.get_queue_sender(plain_queue) as sender, client.get_queue_receiver(plain_queue) as receiver:
         sender.send_messages([ServiceBusMessage(b"x") for _ in range(10)])
         receiver.complete_message(receiver.receive_messages(max_wait_time=0)[0])
@@ -169,7 +169,7 @@ def test_merged_peek_goes_by_time(
     key_in: Callable[..., str],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Without a number a partitioned queue peeks oldest first over all partitions (B-297, merged policy)."""
+    """Without a number, peek merges all partitions, oldest first (B-297, merged policy)."""
     order = [5, 3, 9, 3, 0, 15, 5, 1, 3, 12]
     with client.get_queue_sender(partitioned_queue) as sender:
         for number, partition_id in enumerate(order):
@@ -192,7 +192,7 @@ def test_merged_peek_breaks_ties_by_partition(
     key_in: Callable[..., str],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Messages of one instant peek by partition id, then by number (B-297, merged policy)."""
+    """Messages with equal times are ordered by partition id, then by number (B-297, merged policy)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in (7, 2, 11, 2):
             for _ in range(2):
@@ -205,7 +205,7 @@ def test_merged_peek_breaks_ties_by_partition(
 def test_number_selects_partition_and_position(
     client: ServiceBusClient, partitioned_queue: str, key_in: Callable[..., str]
 ) -> None:
-    """A peek from a number starts in its partition and goes on upward through the next ones (B-301)."""
+    """A peek from a number starts in its partition and continues with the next partitions (B-301)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in (12, 4, 9):
             for number in range(3):
@@ -222,7 +222,7 @@ def test_number_selects_partition_and_position(
 def test_paging_by_number_skips_nothing(
     client: ServiceBusClient, partitioned_queue: str, key_in: Callable[..., str], count: int
 ) -> None:
-    """Asking from the last number plus one visits every partition once and then ends (B-300, B-301)."""
+    """Paging from the last number plus one visits every partition once and then ends (B-300, B-301)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in range(16):
             sender.send_messages([ServiceBusMessage(b"x", partition_key=key_in(partition_id)) for _ in range(2)])
@@ -253,7 +253,7 @@ def test_peek_works_without_a_faulted_partition(
 
 
 def test_peek_from_one_partition(client: ServiceBusClient, partitioned_queue: str, key_in: Callable[..., str]) -> None:
-    """A receiver with `partition_id` peeks that partition alone (B-058; an extension of ours)."""
+    """A receiver with `partition_id` peeks at that partition only (B-058; an extension)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in range(16):
             sender.send_messages(ServiceBusMessage(b"x", partition_key=key_in(partition_id)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peeking as the service does: one partition at a time (B-297, B-298, B-301)."""
+"""Peek as in the service: one partition at a time (B-297, B-298, B-301)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oxbus.management import ServiceBusAdministrationClient
 
 
 def test_faithful_peek_answers_from_one_partition() -> None:
-    """With its oldest messages, fewer than asked; a loop sees each message once (B-297, B-298)."""
+    """A peek returns one partition's oldest messages; a loop shows each message once (B-297, B-298)."""
     namespace = Namespace(peek_policy="faithful")
     ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
     with ServiceBusClient(namespace) as client:
@@ -27,8 +27,8 @@ def test_faithful_peek_answers_from_one_partition() -> None:
             assert len(seen) == len(set(seen)) == 48
 
 
-def test_faithful_peek_of_a_plain_queue_is_the_usual_one() -> None:
-    """Always the oldest (B-297)."""
+def test_faithful_peek_of_a_plain_queue_is_the_default_one() -> None:
+    """A plain queue is peeked oldest first under both policies (B-297)."""
     namespace = Namespace(peek_policy="faithful")
     ServiceBusAdministrationClient(namespace).create_queue("q")
     with ServiceBusClient(namespace) as client:
@@ -39,6 +39,6 @@ def test_faithful_peek_of_a_plain_queue_is_the_usual_one() -> None:
 
 
 def test_unknown_policy_is_refused() -> None:
-    """With the names that there are."""
+    """The error lists the valid policies."""
     with pytest.raises(ValueError, match="merged"):
         Namespace(peek_policy="random")

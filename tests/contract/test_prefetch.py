@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefetch: how many messages a receiver holds ahead of its calls (B-141 to B-145)."""
+"""Prefetch: messages that a receiver caches ahead of its calls (B-141 to B-145)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_prefetch_changes_no_result(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     prefetch_count: int,
 ) -> None:
-    """With any prefetch each message comes once, first delivery, in order (B-141)."""
+    """With any prefetch count each message is delivered once and in order (B-141)."""
     with client.get_queue_receiver(queue_name, prefetch_count=prefetch_count) as receiver:
         messages = drain(receiver, 3)
     assert [str(message) for message in messages] == [str(number) for number in range(20)]
@@ -43,7 +43,7 @@ def test_prefetch_changes_no_result(
 def test_buffered_messages_are_served_first(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """A receiver serves its buffer before it asks the queue again (B-141, B-145)."""
+    """A receiver returns buffered messages before it fetches from the queue again (B-141, B-145)."""
     with client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=5) as receiver:
         first = receive_one(receiver)
         receiver.abandon_message(first)
@@ -56,9 +56,9 @@ def test_buffered_messages_are_served_first(
 def test_one_receive_is_in_order_whatever_the_buffer_holds(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """A call that takes from its buffer and from the queue returns both in order (B-120, B-145).
+    """A call that takes messages from buffer and queue returns them in order (B-120, B-145).
 
-    An abandoned message was behind the buffered ones in the list that one call returned.
+    An abandoned message used to follow the buffered ones in one call's list.
     """
     with client.get_queue_receiver(queue_name, prefetch_count=5) as receiver:
         receiver.abandon_message(receive_one(receiver))
@@ -75,7 +75,7 @@ def test_prefetch_takes_no_more_than_its_count(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A receiver holds at most its prefetch count; the others stay for other receivers (B-133, B-141)."""
+    """A receiver buffers at most its prefetch count; other receivers can get the rest (B-133, B-141)."""
     with (
         client.get_queue_receiver(queue_name, lock_policy="faithful", prefetch_count=5) as holder,
         client.get_queue_receiver(queue_name, lock_policy="faithful") as other,
@@ -91,7 +91,7 @@ def test_no_prefetch_holds_nothing_back_for_long(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """With a prefetch of 0 another receiver of the default policy gets everything not handed out (B-141)."""
+    """With a prefetch of 0, another receiver under the default policy gets every undelivered message (B-141)."""
     with client.get_queue_receiver(queue_name) as first, client.get_queue_receiver(queue_name) as second:
         taken = receive_one(first)
         assert sorted(int(str(message)) for message in [taken, *drain(second)]) == list(range(20))
@@ -100,9 +100,9 @@ def test_no_prefetch_holds_nothing_back_for_long(
 def test_expired_buffered_messages_hide_nothing(
     client: ServiceBusClient, queue_name: str, sender: ServiceBusSender, clock: ManualClock
 ) -> None:
-    """Another receiver gets the message before those that expired in the buffer (B-138, B-141).
+    """Another receiver gets a buffered message that precedes expired ones (B-138, B-141).
 
-    The model found it: half a buffer was asked back, from its end, and when all of that had expired nothing came.
+    Found by the model: the second half of the buffer was reclaimed, and nothing came if all of that had expired.
     """
     sender.send_messages([ServiceBusMessage(text, partition_key="k") for text in ("first", "second")])
     late = ServiceBusMessage("late", partition_key="k", time_to_live=timedelta(seconds=5))
@@ -124,7 +124,7 @@ def test_expired_buffer_locks_can_dead_letter_under_the_faithful_policy(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Messages that lapse in a buffer again and again end in the dead-letter queue, as in the service (B-143)."""
+    """Messages whose locks expire in a buffer repeatedly are dead-lettered, as in the service (B-143)."""
     queue = admin.get_queue(queue_name)
     queue.max_delivery_count = 2
     admin.update_queue(queue)
@@ -142,7 +142,7 @@ def test_faithful_receive_and_delete_buffer_is_lost_with_its_receiver(
     queue_name: str,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Under the faithful policy prefetched messages are gone from the queue in receive-and-delete mode (B-144)."""
+    """Under the faithful policy, receive-and-delete removes prefetched messages from the queue (B-144)."""
     with client.get_queue_receiver(
         queue_name, lock_policy="faithful", prefetch_count=50, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
     ) as receiver:
@@ -157,7 +157,7 @@ def test_fresh_receive_and_delete_buffer_is_not_lost(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Under the default policy closing gives back what was never handed out, in this mode too (B-144)."""
+    """Under the default policy closing releases undelivered messages, in receive-and-delete mode too (B-144)."""
     with client.get_queue_receiver(
         queue_name, prefetch_count=50, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
     ) as receiver:
@@ -175,7 +175,7 @@ def test_prefetch_out_of_range_is_refused(client: ServiceBusClient, queue_name: 
 
 @pytest.mark.usefixtures("twenty_messages")
 @pytest.mark.parametrize("returns", ["abandoned", "expired"])
-def test_without_prefetch_nothing_overtakes_a_message_that_comes_back(
+def test_without_prefetch_nothing_overtakes_a_returned_message(
     client: ServiceBusClient,
     queue_name: str,
     clock: ManualClock,
@@ -183,9 +183,9 @@ def test_without_prefetch_nothing_overtakes_a_message_that_comes_back(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     returns: str,
 ) -> None:
-    """Received one by one, a message that comes back is received again before later ones of its partition.
+    """A returned message is received again before later ones of its partition.
 
-    What the receiver took along with it goes back with it; only a prefetch gives up that order (B-145).
+    Messages cached with it are released with it; only a prefetch gives up that order (B-145).
     """
     with client.get_queue_receiver(queue_name) as receiver:
         first = receive_one(receiver)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing many messages in one call (B-401 to B-406)."""
+"""Purge: removing many messages in one call (B-401 to B-406)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_everything_is_purged(
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
     client: ServiceBusClient,
 ) -> None:
-    """All messages are removed in one call, however many, partitioned or not (B-401, B-404, B-405)."""
+    """One call removes any number of messages, partitioned or not (B-401, B-404, B-405)."""
     for start in range(0, 700, 100):
         batch = [ServiceBusMessage(str(start + number)) for number in range(100)]
         sender.send_messages(batch)
@@ -68,7 +68,7 @@ def test_unavailable_messages_stay(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Locked, deferred and scheduled messages stay, and so do the holds on them (B-402)."""
+    """Locked, deferred and scheduled messages stay, and locks stay valid (B-402)."""
     fill(sender, 20)
     messages = drain(receiver)
     locked, deferred = messages[:5], messages[5:10]
@@ -89,14 +89,14 @@ def test_unavailable_messages_stay(
     assert admin.purge_messages(queue_name) == 1
 
 
-def test_filter_chooses(
+def test_filter_selects(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
     queue_name: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Only what the filter selects is removed; the others keep their order and are charged nothing (B-405)."""
+    """Only selected messages are removed; others keep their order and delivery count (B-405)."""
     fill(sender, 40)
     before = {str(message): message.sequence_number for message in receiver.peek_messages(max_message_count=100)}
     assert admin.purge_messages(queue_name, where=SqlRuleFilter("n % 2 = 0")) == 20
@@ -109,7 +109,7 @@ def test_filter_chooses(
 def test_filter_with_parameters_and_system_properties(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
-    """A filter has the whole language of rules, parameters and `sys.` included (B-364, B-374, B-405)."""
+    """A filter has the full language of rules, with parameters and `sys.` (B-364, B-374, B-405)."""
     fill(sender, 10, subject="old")
     fill(sender, 10, subject="new")
     where = SqlRuleFilter("sys.Label = @label AND n < @n", parameters={"@label": "old", "@n": 4})
@@ -119,7 +119,7 @@ def test_filter_with_parameters_and_system_properties(
 def test_messages_the_filter_fails_for_stay(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
-    """A message that the filter fails for, or is unknown for, is not selected (B-370, B-372, B-405)."""
+    """A message for which the filter fails or is unknown is not selected (B-370, B-372, B-405)."""
     fill(sender, 3)
     assert admin.purge_messages(queue_name, where=SqlRuleFilter("sys.NoSuchThing = 1")) == 0
     assert admin.purge_messages(queue_name, where=SqlRuleFilter("missing = 1")) == 0
@@ -134,7 +134,7 @@ def test_cutoff(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Only what was stored before the given time is removed (B-402)."""
+    """Only messages enqueued before the cutoff are removed (B-402)."""
     fill(sender, 5)
     clock.advance(10)
     cutoff = clock.now()
@@ -148,7 +148,7 @@ def test_cutoff(
 def test_limit(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, limit: int, removed: int
 ) -> None:
-    """At most so many are removed (B-402, B-403)."""
+    """At most the given number is removed (B-402, B-403)."""
     fill(sender, 40)
     assert admin.purge_messages(queue_name, limit=limit) == removed
     assert admin.get_queue_runtime_properties(queue_name).total_message_count == 40 - removed
@@ -161,7 +161,7 @@ def test_oldest_go_first(
     queue_name: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """With a limit, the lowest numbers of a partition go, and the rest is received in order (B-402)."""
+    """With a limit, the lowest numbers of a partition are removed; the rest is received in order (B-402)."""
     fill(sender, 20, partition_key="k")
     assert admin.purge_messages(queue_name, limit=5, where=SqlRuleFilter("n <> 2")) == 5
     assert [str(message) for message in drain(receiver)] == ["2", *map(str, range(6, 20))]
@@ -174,7 +174,7 @@ def test_prefetched_messages_are_purged(
     client: ServiceBusClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """What receivers have prefetched, and was not handed out, is removed too; nothing comes twice (B-402)."""
+    """Undelivered prefetched messages are removed too; nothing is delivered twice (B-402)."""
     fill(sender, 60)
     with client.get_queue_receiver(queue_name, prefetch_count=50) as receiver:
         (first,) = receiver.receive_messages(max_message_count=1, max_wait_time=0)
@@ -194,7 +194,7 @@ def test_dead_letters(
     client: ServiceBusClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """With `sub_queue` the dead-letter queue is purged, by the reason if wanted; the queue itself is not (B-402)."""
+    """`sub_queue` purges the dead-letter queue, optionally by reason, and not the queue itself (B-402)."""
     fill(sender, 12)
     messages = drain(receiver)
     receiver.dead_letter_messages(messages[:4], reason="bad")
@@ -221,7 +221,7 @@ def test_dead_letters_by_their_reason(
     client: ServiceBusClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """The reason is a property like others (B-263, B-402)."""
+    """A filter can use the dead-letter reason as a property (B-263, B-402)."""
     fill(sender, 9)
     messages = drain(receiver)
     for message in messages:
@@ -241,7 +241,7 @@ def test_subscription(
     take_copies: Callable[..., list[ServiceBusReceivedMessage]],
     admin: ServiceBusAdministrationClient,
 ) -> None:
-    """The copies of one subscription go, those of the others stay (B-343, B-402)."""
+    """Purging removes the copies of one subscription only (B-343, B-402)."""
     subscribe("one")
     subscribe("two")
     publish("x", "y", "z")
@@ -253,7 +253,7 @@ def test_subscription(
 def test_sessions(
     make_queue: Callable[..., str], client: ServiceBusClient, admin: ServiceBusAdministrationClient
 ) -> None:
-    """Messages of a session are chosen by its id; one without messages is not handed out any more (B-195, B-401)."""
+    """A filter can select a session's messages; an emptied session is no longer available (B-195, B-401)."""
     name = make_queue("talks", requires_session=True)
     with client.get_queue_sender(name) as sender:
         for session_id in ("a", "b", "c"):
@@ -271,10 +271,10 @@ def test_sessions(
         assert texts(messages) == ["0", "1"]
 
 
-def test_faithful_receive_and_delete_buffer_is_not_purged(
+def test_faithful_receive_and_delete_is_purged_or_delivered(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, client: ServiceBusClient
 ) -> None:
-    """What was handed out is gone, what was not is purged: together they are all (B-402)."""
+    """Delivered messages are removed and undelivered ones purged; together they are all messages (B-402)."""
     fill(sender, 30)
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     with client.get_queue_receiver(queue_name, receive_mode=mode) as receiver:
@@ -286,7 +286,7 @@ def test_faithful_receive_and_delete_buffer_is_not_purged(
 def test_expired_messages_are_not_counted(
     make_queue: Callable[..., str], client: ServiceBusClient, admin: ServiceBusAdministrationClient, clock: ManualClock
 ) -> None:
-    """What has expired goes where expired messages go, and is not what the call removed (B-253, B-402)."""
+    """Expired messages are dropped or dead-lettered as usual, and not counted as purged (B-253, B-402)."""
     name = make_queue("short", dead_lettering_on_message_expiration=True)
     with client.get_queue_sender(name) as sender:
         fill(sender, 3, time_to_live=timedelta(seconds=5))
@@ -304,7 +304,7 @@ def test_partition_that_is_down(
     partitioned_queue: str,
     key_in: Callable[..., str],
 ) -> None:
-    """The messages that can be reached go; the others are there when their partition is back (B-093, B-402)."""
+    """Messages of healthy partitions are removed; those of the failed one stay (B-093, B-402)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in range(16):
             fill(sender, 2, partition_key=key_in(partition_id))
@@ -337,7 +337,7 @@ def test_bad_arguments(
     options: dict[str, Any],
     error: type[Exception],
 ) -> None:
-    """An argument that makes no sense is refused and nothing is removed (B-359, B-403)."""
+    """A bad argument is refused and nothing is removed (B-359, B-403)."""
     fill(sender, 3)
     before = snapshot(queue_name)
     with pytest.raises(error):
@@ -401,7 +401,7 @@ def test_a_purged_message_is_gone_for_its_former_holder(
 def test_expired_messages_do_not_use_up_the_limit(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, clock: ManualClock
 ) -> None:
-    """It is gone anyway: as many others are removed as were asked for (B-251, B-402)."""
+    """Besides expired messages, the call removes as many as the limit allows (B-251, B-402)."""
     fill(sender, 3, partition_key="k", time_to_live=timedelta(seconds=1))
     clock.advance(1)
     fill(sender, 3, partition_key="k")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The size of an entity, what counts toward it, and quotas that are not here (B-035 to B-039, B-048, B-054)."""
+"""Size quotas of entities, and quotas that oxbus does not have (B-035 to B-039, B-048, B-054)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def large(key: str = "k") -> ServiceBusMessage:
 def test_a_full_queue_refuses_sends(
     client: ServiceBusClient, make_queue: Callable[..., str], snapshot: Callable[[str], object]
 ) -> None:
-    """With the service's words, the condition and no trace; what is completed makes room (B-036)."""
+    """The error has the service's text and condition, nothing is stored, and completing frees space (B-036)."""
     name = make_queue("Small", max_size_in_megabytes=1)
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name, max_wait_time=0) as receiver:
         for _ in range(2):
@@ -47,7 +47,7 @@ def test_a_full_queue_refuses_sends(
 def test_a_full_topic_refuses_sends(
     client: ServiceBusClient, make_topic: Callable[..., str], subscribe: Callable[..., str]
 ) -> None:
-    """The copies of all subscriptions count; completing them makes room (B-036, B-038)."""
+    """Copies of all subscriptions count; completing them frees space (B-036, B-038)."""
     topic = make_topic("news", max_size_in_megabytes=1)
     for name in ("first", "second"):
         subscribe(name)
@@ -63,7 +63,7 @@ def test_a_full_topic_refuses_sends(
 def test_a_hot_key_fills_its_partition_alone(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, key_in: Callable[..., str]
 ) -> None:
-    """Each partition has the whole size: others have room, and keyless messages find it (B-035)."""
+    """Each partition has the full size: when one is full, keyless messages go to others (B-035)."""
     admin.create_queue("q", enable_partitioning=True, max_size_in_megabytes=1)
     hot, cold = key_in(3), key_in(4)
     with client.get_queue_sender("q") as sender:
@@ -88,7 +88,7 @@ def test_every_stage_counts(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     stage: str,
 ) -> None:
-    """Wherever its messages are, the queue is full of them; `test_session_state` has the states (B-037)."""
+    """Messages count toward the size in every state; `test_session_state` tests session states (B-037)."""
     name = make_queue("small", max_size_in_megabytes=1)
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
         for _ in range(2):
@@ -108,7 +108,7 @@ def test_every_stage_counts(
 
 
 def test_a_large_message_counts_once(client: ServiceBusClient, make_queue: Callable[..., str]) -> None:
-    """Two of 1.2 MB fit into 3 MB, where the service counts each of them twice (B-038)."""
+    """Two messages of 1.2 MB fit into 3 MB, whereas the service counts each twice (B-038)."""
     name = make_queue("q", max_size_in_megabytes=3)
     with client.get_queue_sender(name) as sender:
         for _ in range(2):
@@ -137,7 +137,7 @@ def test_memory_limit_is_the_size_of_a_namespace_in_memory(clock: ManualClock) -
 def test_properties_have_no_limit_of_their_own(
     client: ServiceBusClient, queue_name: str, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """More than 32 KB in one, and more than 64 KB in all, come back as they were sent (B-048)."""
+    """A property over 32 KB and properties over 64 KB in total are accepted and received unchanged (B-048)."""
     properties = {name: name * 40_000 for name in ("a", "b", "c")}
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", application_properties=properties))
@@ -145,7 +145,7 @@ def test_properties_have_no_limit_of_their_own(
 
 
 def test_size_of_a_message_limits_sends_only(client: ServiceBusClient, admin: ServiceBusAdministrationClient) -> None:
-    """A limit that is lowered later does not keep anybody from receiving (B-054)."""
+    """A lowered limit does not prevent receiving larger messages (B-054)."""
     queue = admin.create_queue("q")
     with client.get_queue_sender("q") as sender, client.get_queue_receiver("q", max_wait_time=0) as receiver:
         sender.send_messages(large())

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def test_empty_queue_gives_an_empty_list(receiver: ServiceBusReceiver) -> None:
-    """A receive that finds nothing and may not wait returns no messages (B-132)."""
+    """A receive that finds nothing and does not wait returns an empty list (B-132)."""
     assert receiver.receive_messages(max_message_count=10, max_wait_time=0) == []
 
 
 def test_wait_ends_with_an_empty_list(open_namespace: Callable[..., Namespace], partitioned: bool) -> None:
-    """A receive on a running clock waits for its time and then returns no messages (B-132)."""
+    """A receive on the system clock waits for its time and then returns an empty list (B-132)."""
     namespace = open_namespace()
     ServiceBusAdministrationClient(namespace).create_queue("orders", enable_partitioning=partitioned)
     with ServiceBusClient(namespace) as client, client.get_queue_receiver("orders") as receiver:
@@ -35,7 +35,7 @@ def test_wait_ends_with_an_empty_list(open_namespace: Callable[..., Namespace], 
 def test_count_is_an_upper_bound(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """A receive returns at most what was asked and repeated receives return the rest (B-135)."""
+    """A receive returns at most the requested count; repeated receives return the rest (B-135)."""
     for number in range(25):
         sender.send_messages(ServiceBusMessage(str(number)))
     first = receiver.receive_messages(max_message_count=10, max_wait_time=0)
@@ -56,7 +56,7 @@ def test_peek_lock_is_the_default(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A received message is locked, stays in the queue and comes back when it is not settled (B-146)."""
+    """A received message is locked, stays in the queue and returns if it is not settled (B-146)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     message = receive_one(receiver)
     assert message.lock_token is not None
@@ -75,7 +75,7 @@ def test_receive_and_delete_removes_at_once(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     mode: Any,
 ) -> None:
-    """In receive-and-delete mode a message is consumed by being received (B-146, B-147)."""
+    """In receive-and-delete mode a receive removes its messages (B-146, B-147)."""
     for number in range(20):
         sender.send_messages(ServiceBusMessage(str(number)))
     with client.get_queue_receiver(queue_name, receive_mode=mode) as receiver:
@@ -95,7 +95,7 @@ def test_receive_and_delete_messages_cannot_be_settled(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     verb: str,
 ) -> None:
-    """A message without a lock has nothing to settle or renew: a ValueError, as in the SDK (B-147, B-148)."""
+    """Settling or renewing a message without a lock is a ValueError as in the SDK (B-147, B-148)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     with client.get_queue_receiver(queue_name, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiver:
         message = receive_one(receiver)
@@ -106,7 +106,7 @@ def test_receive_and_delete_messages_cannot_be_settled(
 
 
 def test_iteration_ends_when_nothing_comes(sender: ServiceBusSender, client: ServiceBusClient, queue_name: str) -> None:
-    """Iterating a receiver gives every message and stops after its wait (B-132)."""
+    """Iterating a receiver yields every message and stops after its wait (B-132)."""
     for number in range(30):
         sender.send_messages(ServiceBusMessage(str(number)))
     with client.get_queue_receiver(queue_name, max_wait_time=0) as receiver:
@@ -119,7 +119,7 @@ def test_iteration_ends_when_nothing_comes(sender: ServiceBusSender, client: Ser
 
 
 def test_next_takes_one_message(sender: ServiceBusSender, client: ServiceBusClient, queue_name: str) -> None:
-    """`next(receiver)` takes one message and raises StopIteration when the wait ends (B-132)."""
+    """`next(receiver)` returns one message and raises StopIteration when the wait ends (B-132)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     with client.get_queue_receiver(queue_name, max_wait_time=0) as receiver:
         assert str(next(receiver)) == "x"
@@ -130,7 +130,7 @@ def test_next_takes_one_message(sender: ServiceBusSender, client: ServiceBusClie
 def test_wait_of_the_receiver_is_the_default(
     sender: ServiceBusSender, client: ServiceBusClient, queue_name: str
 ) -> None:
-    """`max_wait_time` given for the receiver holds for its receives (B-132)."""
+    """`max_wait_time` of the receiver is the default of its receives (B-132)."""
     with client.get_queue_receiver(queue_name, max_wait_time=0) as receiver:
         assert receiver.receive_messages() == []
         sender.send_messages(ServiceBusMessage(b"x"))
@@ -157,7 +157,7 @@ def test_one_partition_only(
     key_in: Callable[..., str],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A receiver with `partition_id` takes from that partition alone (B-058; an extension of ours)."""
+    """A receiver with `partition_id` receives from that partition only (B-058; an extension)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition_id in range(16):
             for _ in range(3):
@@ -188,7 +188,7 @@ def test_unsettled_messages_stay_locked_when_the_receiver_closes(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A message already handed out keeps its lock when its receiver closes, until the lock ends (B-139, B-158)."""
+    """A delivered message keeps its lock after its receiver closes, until the lock ends (B-139, B-158)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     with client.get_queue_receiver(queue_name) as other:
         message = receive_one(other)
@@ -204,7 +204,7 @@ def test_closed_receiver_refuses_work(
     queue_name: str,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """After `close`, receiving, peeking and settling raise ValueError as in the SDK; closing twice is fine (B-139)."""
+    """After `close`, receiving, peeking and settling raise ValueError; closing twice has no effect (B-139)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     receiver = client.get_queue_receiver(queue_name)
     message = receive_one(receiver)
@@ -224,11 +224,11 @@ def test_closed_receiver_refuses_work(
 def test_closing_ends_a_waiting_receive(
     client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """A receive that waits in one thread ends when another thread closes the receiver (B-140, R-21)."""
+    """A waiting receive ends when another thread closes the receiver (B-140, R-21)."""
     receiver = client.get_queue_receiver(queue_name)
     waiting = in_background(receiver.receive_messages, max_wait_time=600)
     receiver.close()
-    # Which of the two is a race: the wait ends empty, or the call begins on a closed receiver.
+    # A race decides: the wait ends empty, or the call starts on a closed receiver.
     with contextlib.suppress(ValueError):
         assert waiting.result() == []
 
@@ -236,7 +236,7 @@ def test_closing_ends_a_waiting_receive(
 def test_deleting_the_queue_ends_a_waiting_receive(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """A receive that waits on a queue is told when the queue is deleted (B-259, R-21)."""
+    """A waiting receive gets an error when its queue is deleted (B-259, R-21)."""
     receiver = client.get_queue_receiver(queue_name)
     waiting = in_background(receiver.receive_messages, max_wait_time=600)
     admin.delete_queue(queue_name)
@@ -252,7 +252,7 @@ def test_count_below_one_is_refused(receiver: ServiceBusReceiver, count: int) ->
 
 
 def test_low_volume_needs_one_receive(sender: ServiceBusSender, receiver: ServiceBusReceiver) -> None:
-    """One message in a queue, in whatever partition, is found by one receive that does not wait (B-131, B-132)."""
+    """One receive without a wait finds the only message, in whatever partition it is (B-131, B-132)."""
     for number in range(50):
         sender.send_messages(ServiceBusMessage(str(number)))
         (message,) = receiver.receive_messages(max_wait_time=0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refused changes of entities: the right error, a text that says what to do, no trace (B-001 to B-060, B-332, B-359).
+"""Refused changes of entities: the right error, a helpful text, no effect (B-001 to B-060, B-332, B-359).
 
-Each call is made in a namespace with a queue, a topic, a subscription, rules and messages. Everything that can be seen
-of it, the times of its changes included, is the same before and after.
+Each call is made in a namespace with a queue, a topic, a subscription, rules and messages. All that its clients can
+see, update times included, is the same before and after.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ WORDS_THAT_HELP = re.compile(
 
 
 def picture(namespace: Namespace) -> object:
-    """Everything that can be seen of a namespace at rest."""
+    """All that clients can see of a namespace."""
     admin, client = Admin(namespace), ServiceBusClient(namespace)
 
     def seen(receiver: Any) -> list[Any]:
@@ -223,7 +223,7 @@ def picture(namespace: Namespace) -> object:
 
 
 def check_refused(namespace: Namespace, clock: ManualClock, refusal: Refusal) -> None:
-    """Make the call and compare what can be seen before and after."""
+    """Make the call and compare the namespace before and after."""
     _, error, call = refusal
     picture(namespace)  # Opens receivers, which is an access.
     before = picture(namespace)
@@ -255,7 +255,7 @@ def world(open_namespace: Callable[..., Namespace], clock: ManualClock) -> Names
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=[refusal[0] for refusal in REFUSALS])
 def test_refusal_leaves_no_trace(world: Namespace, clock: ManualClock, refusal: Refusal) -> None:
-    """Names, ranges, what is fixed, exists or does not (B-008, B-016 to B-033, B-332, B-333, B-359, B-396)."""
+    """Bad names, ranges and updates are refused (B-008, B-016 to B-033, B-332, B-333, B-359, B-396)."""
     check_refused(world, clock, refusal)
 
 
@@ -263,7 +263,7 @@ def test_refusal_leaves_no_trace(world: Namespace, clock: ManualClock, refusal: 
 def test_refusal_of_a_tier_leaves_no_trace(
     open_namespace: Callable[..., Namespace], clock: ManualClock, tier: str, refusal: Refusal
 ) -> None:
-    """What a tier does not have (B-001, B-002, B-025, B-032, B-034, B-053, B-054)."""
+    """A tier refuses features and ranges that it does not have (B-001, B-002, B-025, B-032, B-034, B-053, B-054)."""
     namespace = open_namespace(clock=clock, tier=tier)
     admin = Admin(namespace)
     admin.create_queue("orders")
@@ -272,7 +272,7 @@ def test_refusal_of_a_tier_leaves_no_trace(
 
 
 def test_number_of_sql_filters_is_limited(clock: ManualClock) -> None:
-    """With a tier, the SQL filters of all subscriptions of a topic are counted, and one too many is refused (B-042)."""
+    """With a tier, the number of SQL filters of all subscriptions of a topic is limited (B-042)."""
     metered = Namespace(tier="standard", clock=clock)
     admin = Admin(metered)
     admin.create_topic("news")

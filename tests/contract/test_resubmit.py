@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Putting dead-lettered messages back into their entity in one call (B-111, B-263, B-270, B-272)."""
+"""Resubmitting dead letters to their entity in one call (B-111, B-263, B-270, B-272)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOW_48_BITS = (1 << 48) - 1
 def dead_letter(
     client: ServiceBusClient, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> Callable[..., list[ServiceBusReceivedMessage]]:
-    """Send messages "0", "1", … to a queue and dead-letter all that it holds."""
+    """Send messages "0", "1", … to a queue and dead-letter all its messages."""
 
     def dead_letter(
         queue_name: str, count: int, reason: str | None = "bad", **options: Any
@@ -68,7 +68,7 @@ def test_resubmitted_messages_are_new(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """They have new numbers, times and counts, and all else as they were sent, without the reason (B-263, B-270)."""
+    """They have new numbers, times and counts and no reason, and are otherwise as sent (B-263, B-270)."""
     dead_lettered = dead_letter(
         queue_name, 30, subject="s", correlation_id="c", time_to_live=timedelta(hours=1), message_id="m"
     )
@@ -100,7 +100,7 @@ def test_resubmitted_messages_keep_their_order(
     queue_name: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Within a partition they come in the order in which they were sent first (B-265, B-270)."""
+    """Within a partition they are received in their original order (B-265, B-270)."""
     dead_letter(queue_name, 20, partition_key="k")
     admin.resubmit_dead_letters(queue_name)
     assert [str(message) for message in drain(receiver)] == [str(number) for number in range(20)]
@@ -113,7 +113,7 @@ def test_filter_and_limit(
     receiver: ServiceBusReceiver,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Only what the filter selects goes, at most so many; the rest stays with its reason (B-270)."""
+    """Only selected messages are resubmitted, up to the limit; the rest stays with its reason (B-270)."""
     dead_letter(queue_name, 20, reason="bad", partition_key="k")
     where = SqlRuleFilter("n % 2 = 0 AND DeadLetterReason = 'bad'")
     assert admin.resubmit_dead_letters(queue_name, where=SqlRuleFilter("DeadLetterReason = 'other'")) == 0
@@ -131,7 +131,7 @@ def test_held_dead_letters_stay(
     client: ServiceBusClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Dead letters that are locked or deferred stay with their holder (B-261, B-270)."""
+    """Locked and deferred dead letters are not resubmitted (B-261, B-270)."""
     dead_letter(queue_name, 10)
     with client.get_queue_receiver(queue_name, sub_queue="deadletter") as dead:
         messages = drain(dead)
@@ -145,7 +145,7 @@ def test_held_dead_letters_stay(
 def test_a_message_can_be_resubmitted_again(
     dead_letter: Callable[..., list[ServiceBusReceivedMessage]], admin: ServiceBusAdministrationClient, queue_name: str
 ) -> None:
-    """A message may be dead-lettered and put back again and again; the newest reason counts (B-263, B-270)."""
+    """A message may be dead-lettered and resubmitted repeatedly; the latest reason counts (B-263, B-270)."""
     dead_letter(queue_name, 3, reason="first")
     assert admin.resubmit_dead_letters(queue_name) == 3
     again = dead_letter(queue_name, 0, reason="second")
@@ -163,7 +163,7 @@ def test_subscription(
     admin: ServiceBusAdministrationClient,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """The dead letters of a subscription go back to it alone, past its rules (B-270, B-343)."""
+    """Dead letters of a subscription return to it only, without its rules (B-270, B-343)."""
     subscribe("one")
     subscribe("two")
     publish("x", "y")
@@ -181,7 +181,7 @@ def test_subscription(
 def test_sessions(
     make_queue: Callable[..., str], client: ServiceBusClient, admin: ServiceBusAdministrationClient
 ) -> None:
-    """They go back into their sessions, behind what is there: the old order is lost (B-189, B-272)."""
+    """They return to their sessions after the messages there, so the old order is lost (B-189, B-272)."""
     name = make_queue("talks", requires_session=True)
     with client.get_queue_sender(name) as sender:
         for text in "012":
@@ -199,7 +199,7 @@ def test_sessions(
 def test_without_a_session_they_stay(
     topic: str, subscribe: Callable[..., str], publish: Callable[..., None], admin: ServiceBusAdministrationClient
 ) -> None:
-    """Where a session is required, a message without one would come back at once: it is left there (B-185, B-270)."""
+    """If sessions are required, a message without one stays: it would be dead-lettered again at once (B-185, B-270)."""
     subscribe("talks", requires_session=True)
     publish("x")
     publish("y", session_id="a")
@@ -217,7 +217,7 @@ def test_duplicate_detection_drops_none(
     admin: ServiceBusAdministrationClient,
     clock: ManualClock,
 ) -> None:
-    """They are not dropped as copies of themselves, within the window or after it; a later copy is (B-219, B-270)."""
+    """They are not dropped as duplicates, within the window or after it; a later duplicate is (B-219, B-270)."""
     name = make_queue("once", requires_duplicate_detection=True)
     options = {"message_id": "id", "partition_key": "k"}
     dead_letter(name, 1, **options)
@@ -236,7 +236,7 @@ def test_a_full_queue_accepts_its_own_dead_letters(
     admin: ServiceBusAdministrationClient,
     dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """They count toward the size as dead letters already, so a queue that is full can be emptied so (B-037)."""
+    """Dead letters already count toward the size, so a full queue accepts them (B-037)."""
     name = make_queue("small", max_size_in_megabytes=1)
     with client.get_queue_sender(name) as sender:
         body = b"x" * 60_000
@@ -266,7 +266,7 @@ def test_rate_follows_the_clock(
     clock: ManualClock,
     in_background: Callable[..., Any],
 ) -> None:
-    """With a rate, one goes at once and the others as the time of the namespace passes (B-270)."""
+    """With a rate, one is resubmitted at once and the others as the namespace's clock moves (B-270)."""
     dead_letter(queue_name, 7)
     call = in_background(admin.resubmit_dead_letters, queue_name, rate=2)
     with client.get_queue_receiver(queue_name) as receiver:
@@ -295,7 +295,7 @@ def test_rate_ends_with_what_the_filter_selects(
     clock: ManualClock,
     in_background: Callable[..., Any],
 ) -> None:
-    """A call with a rate ends when nothing is left to choose, or its limit is reached (B-270)."""
+    """A call with a rate ends when no selected message is left or its limit is reached (B-270)."""
     dead_letter(queue_name, 10)
     assert admin.resubmit_dead_letters(queue_name, where=SqlRuleFilter("n > 100"), rate=1) == 0
     assert admin.resubmit_dead_letters(queue_name, limit=1, rate=0.001) == 1
@@ -313,7 +313,7 @@ def test_partition_that_is_down(
     key_in: Callable[..., str],
     dead_letter: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """What can be reached goes; the others stay until their partition is back (B-093, B-270)."""
+    """Messages of healthy partitions are resubmitted; the others stay until their partition heals (B-093, B-270)."""
     for partition_id in range(16):
         dead_letter(partitioned_queue, 2, partition_key=key_in(partition_id))
     inject_fault(namespace, 5, "unavailable")
@@ -346,7 +346,7 @@ def test_bad_arguments(
     options: dict[str, Any],
     error: type[Exception],
 ) -> None:
-    """An argument that makes no sense is refused and nothing moves (B-270, B-359)."""
+    """A bad argument is refused and nothing is resubmitted (B-270, B-359)."""
     dead_letter(queue_name, 3)
     before = snapshot(queue_name)
     with pytest.raises(error):
@@ -362,7 +362,7 @@ def test_disabled_queue(
     snapshot: Callable[[str], object],
     status: EntityStatus,
 ) -> None:
-    """To put a message back is to receive it and to send it: both must be allowed (B-397)."""
+    """Resubmitting needs a status that allows sending and receiving (B-397)."""
     dead_letter(queue_name, 3)
     queue = admin.get_queue(queue_name)
     queue.status = status

@@ -149,7 +149,7 @@ def test_rule_given_at_creation_replaces_the_default(
 
 
 def test_rule_added_later_leaves_the_default(admin: ServiceBusAdministrationClient, subscription: str) -> None:
-    """A further rule removes nothing; the default may be deleted like any other (B-345)."""
+    """Adding a rule keeps the default, which can be deleted like any other (B-345)."""
     admin.create_rule("news", subscription, "second", filter=FalseRuleFilter())
     assert rules(admin) == ["$Default", "second"]
     admin.delete_rule("news", subscription, "$DEFAULT")
@@ -162,7 +162,7 @@ def test_rule_added_later_leaves_the_default(admin: ServiceBusAdministrationClie
 def test_filter_comes_back_as_it_was_given(
     admin: ServiceBusAdministrationClient, subscription: str, clock: ManualClock, filter_: Any
 ) -> None:
-    """Kind, fields, parameters and their types are kept; so is an action (B-355, B-356, B-374)."""
+    """A rule keeps its kind, fields, parameters with types, and action (B-355, B-356, B-374)."""
     action = SqlRuleAction("SET a = @a; REMOVE b", {"@a": 5})
     clock.advance(3)
     created = admin.create_rule("news", subscription, "Second", filter=filter_, action=action)
@@ -179,13 +179,13 @@ def test_filter_comes_back_as_it_was_given(
 def test_default_of_create_rule_is_true_without_action(
     admin: ServiceBusAdministrationClient, subscription: str
 ) -> None:
-    """As in the SDK (B-355)."""
+    """`create_rule` without arguments selects everything, as in the SDK (B-355)."""
     rule = admin.create_rule("news", subscription, "second")
     assert (rule.filter, rule.action) == (TrueRuleFilter(), None)
 
 
 def test_update_replaces_filter_and_action(admin: ServiceBusAdministrationClient, subscription: str) -> None:
-    """What a rule said before is gone; properties or a whole mapping will do (B-351)."""
+    """An update replaces the whole rule, given as properties or as a mapping (B-351)."""
     rule = admin.create_rule(
         "news", subscription, "second", filter=SqlRuleFilter("a = 1"), action=SqlRuleAction("SET b = 2")
     )
@@ -203,7 +203,7 @@ def test_update_replaces_filter_and_action(admin: ServiceBusAdministrationClient
 def test_name_of_a_rule_is_unique_in_its_subscription(
     admin: ServiceBusAdministrationClient, subscription: str, subscribe: Callable[..., str]
 ) -> None:
-    """A second rule of that name, in whatever case, is refused and the first one stays (B-018, B-360)."""
+    """A second rule of the same name in any case is refused, and the first one stays (B-018, B-360)."""
     admin.create_rule("news", subscription, "Second", filter=SqlRuleFilter("a = 1"))
     with pytest.raises(MessagingEntityAlreadyExistsError) as refusal:
         admin.create_rule("news", subscription, "sECOND", filter=SqlRuleFilter("a = 2"))
@@ -214,7 +214,7 @@ def test_name_of_a_rule_is_unique_in_its_subscription(
 
 
 def test_unknown_rules_are_not_found(admin: ServiceBusAdministrationClient, subscription: str) -> None:
-    """Every verb on a rule, subscription or topic that does not exist says so (B-360)."""
+    """Every call on an unknown rule, subscription or topic is a not-found error (B-360)."""
     rule = admin.create_rule("news", subscription, "gone")
     admin.delete_rule("news", subscription, "gone")
     for call in (
@@ -233,7 +233,7 @@ def test_unknown_rules_are_not_found(admin: ServiceBusAdministrationClient, subs
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\\b", "x" * 51])
 def test_bad_rule_names(admin: ServiceBusAdministrationClient, subscription: str, name: str) -> None:
-    """At most 50 characters without slashes; others are refused and leave no trace (B-016, B-017)."""
+    """Names over 50 characters or with slashes are refused and create no rule (B-016, B-017)."""
     with pytest.raises((ServiceBusError, ValueError)):
         admin.create_rule("news", subscription, name)
     assert rules(admin) == ["$Default"]
@@ -242,7 +242,7 @@ def test_bad_rule_names(admin: ServiceBusAdministrationClient, subscription: str
 
 @pytest.mark.parametrize("name", [None, 1, b"q"], ids=repr)
 def test_names_must_be_text(admin: ServiceBusAdministrationClient, subscription: str, name: Any) -> None:
-    """A name that is no text is a TypeError as in the SDK (B-017)."""
+    """A name that is not text is a TypeError as in the SDK (B-017)."""
     for call in (
         lambda: admin.create_rule("news", subscription, name),
         lambda: admin.get_rule("news", subscription, name),
@@ -258,7 +258,7 @@ def test_names_must_be_text(admin: ServiceBusAdministrationClient, subscription:
 def test_filter_that_does_not_parse_is_refused(
     admin: ServiceBusAdministrationClient, subscription: str, expression: str
 ) -> None:
-    """At creation and at update, of a rule or of a subscription, and nothing changes (B-359)."""
+    """It is refused at creation and update, of a rule or a subscription, and nothing changes (B-359)."""
     bad = RuleProperties("bad", filter=SqlRuleFilter(expression), action=None, created_at_utc=None)
     with pytest.raises((ServiceBusError, ValueError)):
         admin.create_rule("news", subscription, "bad", filter=SqlRuleFilter(expression))
@@ -277,7 +277,7 @@ def test_filter_that_does_not_parse_is_refused(
 def test_action_that_does_not_parse_is_refused(
     admin: ServiceBusAdministrationClient, subscription: str, expression: str
 ) -> None:
-    """At creation and at update, and nothing changes (B-359)."""
+    """It is refused at creation and update, and nothing changes (B-359)."""
     with pytest.raises((ServiceBusError, ValueError)):
         admin.create_rule("news", subscription, "bad", action=SqlRuleAction(expression))
     rule = admin.get_rule("news", subscription, "$Default")
@@ -289,7 +289,7 @@ def test_action_that_does_not_parse_is_refused(
 
 
 def test_refusal_says_where_the_expression_is_wrong(admin: ServiceBusAdministrationClient, subscription: str) -> None:
-    """An expression that does not parse is an invalid operation that shows what it stumbled over (B-359)."""
+    """An expression that does not parse is an invalid operation that shows the wrong part (B-359)."""
     with pytest.raises(InvalidOperationError, match="BETWEEN"):
         admin.create_rule("news", subscription, "bad", filter=SqlRuleFilter("amount BETWEEN 1 AND 2"))
 
@@ -298,7 +298,7 @@ def test_refusal_says_where_the_expression_is_wrong(admin: ServiceBusAdministrat
 def test_empty_correlation_filter_is_refused(
     admin: ServiceBusAdministrationClient, subscription: str, empty: CorrelationRuleFilter
 ) -> None:
-    """At least one field has to be given (B-356)."""
+    """A correlation filter needs at least one field (B-356)."""
     with pytest.raises((ServiceBusError, ValueError)):
         admin.create_rule("news", subscription, "bad", filter=empty)
     assert rules(admin) == ["$Default"]
@@ -324,14 +324,14 @@ def test_empty_correlation_filter_is_refused(
 def test_parts_of_the_wrong_type_are_refused(
     admin: ServiceBusAdministrationClient, subscription: str, options: dict[str, Any], match: str
 ) -> None:
-    """A TypeError names the part and says what to write; there is no trace of the rule (B-359)."""
+    """A TypeError names the part and its expected type; no rule is created (B-359)."""
     with pytest.raises(TypeError, match=match):
         admin.create_rule("news", subscription, "bad", **options)
     assert rules(admin) == ["$Default"]
 
 
 def test_length_of_expressions_is_limited(admin: ServiceBusAdministrationClient, subscription: str) -> None:
-    """1,024 characters of a filter or an action are allowed, 1,025 are not (B-043)."""
+    """A filter or an action has up to 1,024 characters (B-043)."""
     longest = "a = '" + "x" * (1024 - 6) + "'"
     assert len(longest) == 1024
     admin.create_rule("news", subscription, "long-filter", filter=SqlRuleFilter(longest))
@@ -345,7 +345,7 @@ def test_length_of_expressions_is_limited(admin: ServiceBusAdministrationClient,
 
 
 def test_number_of_statements_of_an_action_is_limited(admin: ServiceBusAdministrationClient, subscription: str) -> None:
-    """An action has up to 32 expressions (B-043)."""
+    """An action has up to 32 statements (B-043)."""
     admin.create_rule("news", subscription, "many", action=SqlRuleAction(";".join(["SET a = 1"] * 32)))
     with pytest.raises((ServiceBusError, ValueError), match="32"):
         admin.create_rule("news", subscription, "bad", action=SqlRuleAction(";".join(["SET a = 1"] * 33)))

@@ -23,7 +23,7 @@ WAYS = ("schedule_messages", "property")
 
 
 def schedule(way: str, sender: ServiceBusSender, message: ServiceBusMessage, due: datetime) -> None:
-    """Schedule a message in one of the two ways."""
+    """Schedule a message in one of two ways."""
     if way == "property":
         message.scheduled_enqueue_time_utc = due
         sender.send_messages(message)
@@ -39,7 +39,7 @@ def test_scheduled_message_waits_for_its_time(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     way: str,
 ) -> None:
-    """Both ways of scheduling keep the message from receivers until its time and no longer (B-232, B-233)."""
+    """Both ways of scheduling hide the message from receivers exactly until its time (B-232, B-233)."""
     schedule(way, sender, ServiceBusMessage(b"x", message_id="1"), clock.now() + HOUR)
     assert receiver.receive_messages(max_wait_time=0) == []
     clock.advance(3599)
@@ -58,7 +58,7 @@ def test_a_schedule_happens_once(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A message that came due and was completed never comes again (B-244)."""
+    """A message that became due and was completed is never delivered again (B-244)."""
     sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + timedelta(hours=1))
     clock.advance(3600)
     receiver.complete_message(receive_one(receiver))
@@ -71,7 +71,7 @@ def test_a_schedule_happens_once(
 def test_schedule_returns_one_number_for_each_message(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """`schedule_messages` returns the numbers under which the messages wait (B-232)."""
+    """`schedule_messages` returns the numbers of the pending messages (B-232)."""
     single = sender.schedule_messages(ServiceBusMessage(b"0", partition_key="k"), clock.now() + HOUR)
     several = sender.schedule_messages(
         [ServiceBusMessage(str(number), partition_key="k") for number in (1, 2)], clock.now() + HOUR
@@ -87,7 +87,7 @@ def test_schedule_returns_one_number_for_each_message(
 def test_scheduled_messages_are_counted_apart(
     sender: ServiceBusSender, admin: ServiceBusAdministrationClient, queue_name: str, clock: ManualClock
 ) -> None:
-    """Pending messages count as scheduled, then as active (B-233, B-391)."""
+    """Pending messages are counted as scheduled, and as active once due (B-233, B-391)."""
     for _ in range(3):
         sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + HOUR)
     counts = admin.get_queue_runtime_properties(queue_name)
@@ -130,7 +130,7 @@ def test_messages_become_active_in_order_of_their_times(
 def test_waiting_receiver_wakes_at_the_time(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
-    """A receive that waits gets the message when its time comes (B-236, R-16)."""
+    """A waiting receive gets the message when it is due (B-236, R-16)."""
     sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + timedelta(seconds=30))
     waiting = in_background(receiver.receive_messages, max_wait_time=600)
     clock.advance(31)
@@ -141,7 +141,7 @@ def test_waiting_receiver_wakes_at_the_time(
 def test_offset_of_the_time_does_not_matter(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock, drain: Callable[..., Any]
 ) -> None:
-    """Times of any offset are the same instant (B-232)."""
+    """Times with different offsets can be the same instant (B-232)."""
     due = clock.now() + HOUR
     sender.schedule_messages(ServiceBusMessage(b"x"), due.astimezone(timezone(timedelta(hours=-7))))
     clock.advance(3599)
@@ -156,14 +156,14 @@ def test_activated_message_still_shows_its_schedule(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """`scheduled_enqueue_time_utc` stays on the message (B-237)."""
+    """An active message keeps `scheduled_enqueue_time_utc` (B-237)."""
     due = clock.now() + HOUR
     sender.schedule_messages(ServiceBusMessage(b"x"), due)
     clock.advance(3601)
     assert receive_one(receiver).scheduled_enqueue_time_utc == due
 
 
-def test_cancelled_message_never_comes(
+def test_cancelled_message_is_never_delivered(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     admin: ServiceBusAdministrationClient,
@@ -171,7 +171,7 @@ def test_cancelled_message_never_comes(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Cancelling deletes pending messages for good and leaves the others (B-238, B-239, R-16)."""
+    """Cancelling deletes the given pending messages (B-238, B-239, R-16)."""
     numbers = sender.schedule_messages(
         [ServiceBusMessage(str(number), partition_key="k") for number in range(5)], clock.now() + HOUR
     )
@@ -184,7 +184,7 @@ def test_cancelled_message_never_comes(
 
 
 @pytest.mark.parametrize("reason", ["unknown", "cancelled", "activated", "never scheduled"])
-def test_cancelling_what_is_not_pending_fails(
+def test_cancelling_fails_if_not_pending(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     queue_name: str,
@@ -241,7 +241,7 @@ def test_schedule_follows_the_partition_key(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A scheduled message waits in and comes from the partition of its key (B-087, B-239)."""
+    """A scheduled message is pending and delivered in the partition of its key (B-087, B-239)."""
     keys = [f"key-{number}" for number in range(30)]
     with client.get_queue_sender(partitioned_queue) as sender:
         for key in keys:
@@ -260,7 +260,7 @@ def test_schedule_refuses_different_keys_on_one_message(
     snapshot: Callable[[str], object],
     with_two_keys: Callable[..., object],
 ) -> None:
-    """The key rules of a send hold for a schedule (B-064, B-087)."""
+    """The key rules of a send apply to a schedule (B-064, B-087)."""
     before = snapshot(queue_name)
     with pytest.raises(InvalidOperationError):
         with_two_keys(lambda message: sender.schedule_messages(message, clock.now() + HOUR))
@@ -291,7 +291,7 @@ def test_time_to_live_runs_from_activation(
 def test_time_must_be_a_datetime(
     sender: ServiceBusSender, queue_name: str, snapshot: Callable[[str], object], when: Any
 ) -> None:
-    """Anything but a datetime is a TypeError and schedules nothing (B-232)."""
+    """A time that is not a datetime is a TypeError and schedules nothing (B-232)."""
     before = snapshot(queue_name)
     with pytest.raises((TypeError, ValueError)):
         sender.schedule_messages(ServiceBusMessage(b"x"), when)
@@ -308,7 +308,7 @@ def test_timeout_must_be_positive(sender: ServiceBusSender, clock: ManualClock, 
 
 
 def test_far_future_is_possible(sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """A schedule for the year 2999 waits (B-232)."""
+    """A message can be scheduled for the year 2999 (B-232)."""
     sender.schedule_messages(ServiceBusMessage(b"x"), datetime(2999, 1, 1, tzinfo=UTC))
     clock.advance(10 * 365 * 24 * 3600)
     assert receiver.receive_messages(max_wait_time=0) == []

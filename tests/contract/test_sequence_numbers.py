@@ -66,7 +66,7 @@ def test_refused_sends_use_up_no_number(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     with_two_keys: Callable[..., object],
 ) -> None:
-    """Numbers stay gap-free across refused sends (B-105)."""
+    """Refused sends leave no gap in the numbers (B-105)."""
     nothing: Any = None
     for text in ("a", "b"):
         sender.send_messages(ServiceBusMessage(text, partition_key="k"))
@@ -80,7 +80,7 @@ def test_refused_sends_use_up_no_number(
 def test_numbers_are_not_used_again(
     sender: ServiceBusSender, receiver: ServiceBusReceiver, receive_one: Callable[..., ServiceBusReceivedMessage]
 ) -> None:
-    """A queue that was emptied goes on counting where it was (B-105, R-08)."""
+    """An emptied queue continues its numbers (B-105, R-08)."""
     numbers = []
     for _ in range(600):
         sender.send_messages(ServiceBusMessage(b"x", partition_key="k"))
@@ -98,7 +98,7 @@ def test_a_message_keeps_its_number_and_time(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Number and enqueued time stay through abandon, lapse, deferral and dead-lettering (B-110, B-111, B-118)."""
+    """Number and enqueued time survive abandon, lock expiry, deferral and dead-lettering (B-110, B-111, B-118)."""
     sent_at = clock.now()
     sender.send_messages(ServiceBusMessage(b"x"))
     seen = [first := receive_one(receiver)]
@@ -125,7 +125,7 @@ def test_scheduled_message_gets_a_new_number_when_it_becomes_active(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Activation appends the message anew: the next number, and the old one is gone (B-112, B-235)."""
+    """Activation gives the message the next number; the old one is not found (B-112, B-235)."""
     message = ServiceBusMessage(b"later", partition_key="k")
     (scheduled,) = sender.schedule_messages(message, clock.now() + timedelta(minutes=10))
     sender.send_messages(ServiceBusMessage(b"now", partition_key="k"))
@@ -147,7 +147,7 @@ def test_scheduled_message_has_two_enqueued_times(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """While pending the enqueued time is the time of the send, afterwards that of the activation (B-119)."""
+    """The enqueued time is that of the send while pending, and later that of the activation (B-119)."""
     sent_at = clock.now()
     due = sent_at + timedelta(minutes=10)
     sender.schedule_messages(ServiceBusMessage(b"later"), due)
@@ -181,7 +181,7 @@ def test_released_message_is_next_again(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A message that comes back by abandon or lapse is served before later ones (B-120, B-163)."""
+    """A message returned by abandon or lock expiry is delivered before later ones (B-120, B-163)."""
     with client.get_queue_sender(plain_queue) as sender:
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
     with client.get_queue_receiver(plain_queue) as receiver:
@@ -196,7 +196,7 @@ def test_released_message_is_next_again(
 def test_partitions_are_served_in_their_own_order(
     client: ServiceBusClient, partitioned_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """There is no order across partitions, but each partition's numbers rise (B-121)."""
+    """Each partition is received in number order; there is no order across partitions (B-121)."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for number in range(500):
             sender.send_messages(ServiceBusMessage(str(number)))
@@ -211,7 +211,7 @@ def test_partitions_are_served_in_their_own_order(
 def test_order_criterion_under_equal_times(
     client: ServiceBusClient, plain_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> None:
-    """Messages of one instant have equal times and are told apart by their numbers (B-116)."""
+    """Messages with equal enqueued times are ordered by number (B-116)."""
     with client.get_queue_sender(plain_queue) as sender:
         for number in range(10):
             sender.send_messages(ServiceBusMessage(str(number)))
@@ -224,7 +224,7 @@ def test_order_criterion_under_equal_times(
 
 @pytest.mark.parametrize("number", [1 << 60, (1 << 63) - 1, 77])
 def test_unknown_numbers_are_not_found(receiver: ServiceBusReceiver, sender: ServiceBusSender, number: int) -> None:
-    """A number nobody has, up to the full signed 64 bits, is a message not found (B-107, B-109, B-278)."""
+    """An unknown number of up to 64 signed bits is a message-not-found error (B-107, B-109, B-278)."""
     with pytest.raises(MessageNotFoundError):
         receiver.receive_deferred_messages(number)
     with pytest.raises(MessageNotFoundError):

@@ -60,7 +60,7 @@ def accept(client: ServiceBusClient, queue_name: str) -> Iterator[Callable[..., 
 
 
 def session_of(receiver: ServiceBusReceiver) -> ServiceBusSession:
-    """The session of a receiver that has one."""
+    """The session of a session receiver."""
     assert receiver.session is not None
     return receiver.session
 
@@ -78,7 +78,7 @@ STATES: list[tuple[Any, bytes | None]] = [
 
 @pytest.mark.parametrize(("state", "shown"), STATES, ids=repr)
 def test_state_comes_back(accept: Callable[..., ServiceBusReceiver], state: Any, shown: bytes | None) -> None:
-    """A state is bytes, whatever it was set from; empty is not the same as none (B-210, B-211)."""
+    """A state is read as bytes, whatever type it was set from; empty differs from None (B-210, B-211)."""
     session = session_of(accept())
     assert session.get_state() is None
     session.set_state(b"something else")
@@ -88,7 +88,7 @@ def test_state_comes_back(accept: Callable[..., ServiceBusReceiver], state: Any,
 
 @pytest.mark.parametrize("state", [7, ["x"], {"a": 1}, 1.5], ids=repr)
 def test_state_of_another_type_is_refused(accept: Callable[..., ServiceBusReceiver], state: Any) -> None:
-    """Anything else is a TypeError and changes nothing (B-210)."""
+    """A state of another type is a TypeError and changes nothing (B-210)."""
     session = session_of(accept())
     session.set_state(b"kept")
     with pytest.raises(TypeError, match="state"):
@@ -96,8 +96,10 @@ def test_state_of_another_type_is_refused(accept: Callable[..., ServiceBusReceiv
     assert session.get_state() == b"kept"
 
 
-def test_none_clears(accept: Callable[..., ServiceBusReceiver], client: ServiceBusClient, queue_name: str) -> None:
-    """Set to none, a state is as if it was never set (B-186, B-211)."""
+def test_none_clears_the_state(
+    accept: Callable[..., ServiceBusReceiver], client: ServiceBusClient, queue_name: str
+) -> None:
+    """Setting the state to None clears it (B-186, B-211)."""
     session = session_of(accept())
     session.set_state(b"x")
     session.set_state(None)
@@ -108,7 +110,7 @@ def test_none_clears(accept: Callable[..., ServiceBusReceiver], client: ServiceB
 def test_state_outlives_messages_and_holders(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """It stays when the messages are gone, the session is closed, and the lock is lost (B-211, R-15)."""
+    """The state survives completion of the messages, closing and loss of the lock (B-211, R-15)."""
     send("a", "x")
     receiver = accept()
     session_of(receiver).set_state(b"kept")
@@ -122,7 +124,7 @@ def test_state_outlives_messages_and_holders(
 
 
 def test_state_needs_the_lock(accept: Callable[..., ServiceBusReceiver], clock: ManualClock) -> None:
-    """Whoever lost the session can neither read nor set it, and changes nothing for the next holder (B-203, B-212)."""
+    """After losing the session a receiver can neither read nor set its state (B-203, B-212)."""
     old = session_of(accept())
     old.set_state(b"old")
     clock.advance(61)
@@ -135,7 +137,7 @@ def test_state_needs_the_lock(accept: Callable[..., ServiceBusReceiver], clock: 
 
 
 def test_state_of_a_closed_receiver(accept: Callable[..., ServiceBusReceiver]) -> None:
-    """A closed receiver has no session to ask (B-204)."""
+    """A closed receiver has no session (B-204)."""
     receiver = accept()
     session = session_of(receiver)
     receiver.close()
@@ -145,8 +147,8 @@ def test_state_of_a_closed_receiver(accept: Callable[..., ServiceBusReceiver]) -
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
-def test_timeouts_are_more_than_nothing(accept: Callable[..., ServiceBusReceiver], timeout: float) -> None:
-    """A timeout of zero is refused as in the SDK (B-212)."""
+def test_timeouts_are_positive(accept: Callable[..., ServiceBusReceiver], timeout: float) -> None:
+    """A timeout of zero or less is refused as in the SDK (B-212)."""
     session = session_of(accept())
     for call in (session.get_state, lambda *, timeout: session.set_state(b"x", timeout=timeout), session.renew_lock):
         with pytest.raises(ValueError, match="timeout"):
@@ -155,7 +157,7 @@ def test_timeouts_are_more_than_nothing(accept: Callable[..., ServiceBusReceiver
 
 
 def test_largest_state(client: ServiceBusClient, make_queue: Callable[..., str]) -> None:
-    """A state is as large as a message at most (B-210)."""
+    """The size limit of a state is that of a message (B-210)."""
     name = make_queue("small", requires_session=True, max_message_size_in_kilobytes=1)
     with client.get_queue_receiver(name, session_id="a", max_wait_time=0) as receiver:
         session = session_of(receiver)
@@ -166,7 +168,7 @@ def test_largest_state(client: ServiceBusClient, make_queue: Callable[..., str])
 
 
 def test_states_count_toward_the_size_of_the_queue(client: ServiceBusClient, make_queue: Callable[..., str]) -> None:
-    """States fill a queue as messages do; cleared, they make room again (B-211)."""
+    """States count toward the size of the queue; clearing them frees space (B-211)."""
     name = make_queue("full", requires_session=True, max_size_in_megabytes=1)
     large = b"x" * 900_000
     with (
@@ -187,7 +189,7 @@ def test_states_count_toward_the_size_of_the_queue(client: ServiceBusClient, mak
 
 
 def test_state_can_be_set_again_in_a_full_queue(client: ServiceBusClient, make_queue: Callable[..., str]) -> None:
-    """A state replaces the one before it: setting it many times does not fill the queue (B-210, B-211)."""
+    """A state replaces the previous one, so setting it repeatedly does not fill the queue (B-210, B-211)."""
     name = make_queue("full", requires_session=True, max_size_in_megabytes=1)
     with client.get_queue_receiver(name, session_id="a", max_wait_time=0) as receiver:
         session = session_of(receiver)
@@ -202,7 +204,7 @@ def test_state_can_be_set_again_in_a_full_queue(client: ServiceBusClient, make_q
 def test_list(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """Sessions with active messages or a state, by id; who only holds one does not make it exist (B-186, B-214)."""
+    """The list has sessions with active messages or a state, by id, but not empty held ones (B-186, B-214)."""
     assert list(client.list_queue_sessions(queue_name)) == []
     for session_id in ("b", "a", "", "done"):
         send(session_id, "x")
@@ -220,7 +222,7 @@ def test_list_by_time_of_the_state(
     send: Callable[..., None],
     clock: ManualClock,
 ) -> None:
-    """With a time, the sessions whose state was set after it (B-215)."""
+    """With a time, the list has the sessions whose state was set after it (B-215)."""
     start = clock.now()
     for session_id in "ab":
         clock.advance(10)
@@ -278,7 +280,7 @@ def test_details(
     clock: ManualClock,
     partitioned: bool,
 ) -> None:
-    """With details, a line for each session: messages, their age, its state's time, who holds it (B-214)."""
+    """Details have each session's messages, their age, the state's time and the holder (B-214)."""
     send("a", "1", "2", "3")
     clock.advance(30)
     send("a", "4")
@@ -304,7 +306,7 @@ def test_holder_of_an_expired_lock_is_not_listed(
     send: Callable[..., None],
     clock: ManualClock,
 ) -> None:
-    """A session whose lock ended has no holder (B-203)."""
+    """A session with an expired lock has no holder (B-203)."""
     send("a", "1")
     accept("a")
     clock.advance(61)
@@ -313,7 +315,7 @@ def test_holder_of_an_expired_lock_is_not_listed(
 
 
 def test_list_refusals(client: ServiceBusClient, queue_name: str) -> None:
-    """An unknown queue, a closed client and a timeout of nothing are refused (B-214)."""
+    """An unknown queue, a closed client and a timeout of zero are refused (B-214)."""
     with pytest.raises(MessagingEntityNotFoundError):
         list(client.list_queue_sessions("nowhere"))
     with pytest.raises(ValueError, match="timeout"):
@@ -329,7 +331,7 @@ def test_state_of_a_deleted_queue_is_gone(
     queue_name: str,
     accept: Callable[..., ServiceBusReceiver],
 ) -> None:
-    """A queue of the same name begins without sessions (B-021, B-186)."""
+    """A new queue of the same name has no sessions (B-021, B-186)."""
     session_of(accept("a")).set_state(b"x")
     admin.delete_queue(queue_name)
     admin.create_queue(queue_name, requires_session=True)

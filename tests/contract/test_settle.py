@@ -44,7 +44,7 @@ def test_complete_removes_the_message(
     clock: ManualClock,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A completed message is never delivered, browsed or counted again (B-162, R-03)."""
+    """A completed message is never delivered, peeked or counted again (B-162, R-03)."""
     receiver.complete_message(message)
     clock.advance(3600)
     assert receiver.receive_messages(max_wait_time=0) == []
@@ -67,7 +67,7 @@ def test_abandoned_message_is_available_at_once(
 def test_deferred_message_is_fetched_by_number_only(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
-    """A deferred message stays in the queue but only its number brings it back (B-164, B-275)."""
+    """A deferred message stays in the queue and is received by its number only (B-164, B-275)."""
     receiver.defer_message(message)
     clock.advance(3600)
     assert receiver.receive_messages(max_wait_time=0) == []
@@ -112,7 +112,7 @@ def test_settlement_can_change_properties(
 def test_bad_properties_leave_the_message_locked(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, verb: str
 ) -> None:
-    """A property of a type no message can hold is refused and the lock stays usable (B-166)."""
+    """A property of an unsupported type is refused, and the lock stays valid (B-166)."""
     with pytest.raises((TypeError, ValueError)):
         getattr(receiver, f"{verb}_message")(message, properties_to_modify={"b": object()})
     receiver.complete_message(message)
@@ -128,7 +128,7 @@ def test_a_message_is_settled_once(
     first: str,
     second: str,
 ) -> None:
-    """After any settlement another one or a renewal raises MessageAlreadySettled and changes nothing (B-160)."""
+    """After a settlement, another one or a renewal raises MessageAlreadySettled and changes nothing (B-160)."""
     getattr(receiver, f"{first}_message")(message)
     before = snapshot(queue_name)
     call = receiver.renew_message_lock if second == "renew" else getattr(receiver, f"{second}_message")
@@ -153,7 +153,7 @@ def test_settled_message_shows_no_lock(
 def test_any_receiver_of_the_queue_may_settle(
     message: ServiceBusReceivedMessage, client: ServiceBusClient, queue_name: str, verb: str
 ) -> None:
-    """A lock belongs to the queue, not to one handle: another receiver of the queue can settle it (B-158)."""
+    """Any receiver of the queue can settle a locked message (B-158)."""
     with client.get_queue_receiver(queue_name) as other:
         other.renew_message_lock(message)
         getattr(other, f"{verb}_message")(message)
@@ -171,7 +171,7 @@ def test_receiver_of_another_queue_may_not_settle(
     snapshot: Callable[[str], object],
     verb: str,
 ) -> None:
-    """A token means nothing in another queue, even for an equal number, and nothing changes in either (B-170)."""
+    """A token is invalid in another queue, even for an equal number, and nothing changes in either (B-170)."""
     other_queue = make_queue("other")
     with client.get_queue_sender(other_queue) as sender:
         for _ in range(16):
@@ -194,7 +194,7 @@ def test_dead_letter_queue_is_another_queue(
     dead_letters: ServiceBusReceiver,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Tokens of the queue and of its dead-letter queue are not interchangeable (B-170, B-287)."""
+    """A queue and its dead-letter queue do not accept each other's tokens (B-170, B-287)."""
     with pytest.raises(MessageLockLostError):
         dead_letters.complete_message(message)
     receiver.dead_letter_message(message)
@@ -212,7 +212,7 @@ def test_token_of_a_deleted_queue_is_worthless(
     queue_name: str,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A queue created again under the same name does not accept locks of its predecessor (B-170)."""
+    """A recreated queue does not accept locks of its predecessor (B-170)."""
     admin.delete_queue(queue_name)
     make_queue(queue_name)
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
@@ -225,7 +225,7 @@ def test_token_of_a_deleted_queue_is_worthless(
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_only_received_messages_can_be_settled(receiver: ServiceBusReceiver, verb: str) -> None:
-    """Settling something that is no received message is a TypeError as in the SDK (B-162)."""
+    """Settling anything but a received message is a TypeError as in the SDK (B-162)."""
     for nothing in (ServiceBusMessage(b"x"), None, "message", 1):
         with pytest.raises(TypeError):
             getattr(receiver, f"{verb}_message")(nothing)
@@ -240,7 +240,7 @@ def test_completing_after_the_message_expired_succeeds(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A message whose life ends while it is locked can still be completed (B-173, B-252)."""
+    """A message that expires while locked can still be completed (B-173, B-252)."""
     sender.send_messages(ServiceBusMessage(b"x", time_to_live=timedelta(seconds=10)))
     message = receive_one(receiver)
     clock.advance(30)
@@ -248,10 +248,10 @@ def test_completing_after_the_message_expired_succeeds(
     assert peek_all(client, queue_name) == []
 
 
-def test_received_message_cannot_be_sent_as_it_is(
+def test_received_message_cannot_be_sent(
     message: ServiceBusReceivedMessage, sender: ServiceBusSender, queue_name: str, snapshot: Callable[[str], object]
 ) -> None:
-    """A received message is not a new message: sending it is refused (B-175)."""
+    """Sending a received message is refused (B-175)."""
     before = snapshot(queue_name)
     with pytest.raises((ServiceBusError, TypeError, ValueError)):
         sender.send_messages(message)

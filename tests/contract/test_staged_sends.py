@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged sends: tasks put rows aside, and one commit publishes all rows of a batch, once."""
+"""Staged sends: tasks write stages, and one commit publishes all rows of a batch once."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def stages(namespace: Namespace) -> Any:
 
 @pytest.fixture
 def queue(make_queue: Callable[..., str]) -> str:
-    """A queue, partitioned or not as the axis says."""
+    """A queue, partitioned as the axis says."""
     return make_queue("q")
 
 
 @pytest.fixture
 def bodies_in(client: ServiceBusClient) -> Callable[..., list[str]]:
-    """What an entity holds, sorted."""
+    """The bodies in an entity, sorted."""
 
     def bodies_in(queue: str = "q", subscription: str | None = None) -> list[str]:
         receiver = (
@@ -73,7 +73,7 @@ def bodies_in(client: ServiceBusClient) -> Callable[..., list[str]]:
 
 
 def test_rows_are_visible_after_the_commit(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """Nobody sees a stage; a commit publishes several, and they are gone."""
+    """Stages are not visible; a commit publishes several and removes them."""
     assert stages.stage(queue, "one", rows("a", "b")) == 2
     assert stages.stage(queue, "two", rows("c")) == 1
     assert bodies_in() == []
@@ -82,7 +82,7 @@ def test_rows_are_visible_after_the_commit(stages: Any, queue: str, bodies_in: C
 
 
 def test_batch_is_published_once(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """A query that does not know whether its commit came through stages its rows anew and commits again."""
+    """A query may stage its rows again and repeat a commit of unknown outcome."""
     stages.stage(queue, "first", rows("a"))
     assert stages.commit_stages("sink", "query", 7, ["first"])
     for batch in (7, 6, 0):
@@ -96,7 +96,7 @@ def test_batch_is_published_once(stages: Any, queue: str, bodies_in: Callable[..
 
 
 def test_empty_batches_count(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """A batch without rows, and one without stages, are batches."""
+    """Batches without rows or without stages can be committed."""
     stages.stage(queue, "empty", rows())
     assert stages.commit_stages("sink", "query", 0, ["empty"])
     assert stages.commit_stages("sink", "query", 1, [])
@@ -105,8 +105,8 @@ def test_empty_batches_count(stages: Any, queue: str, bodies_in: Callable[..., l
     assert bodies_in() == []
 
 
-def test_sinks_do_not_know_each_other(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """The same batch of two sinks is two batches."""
+def test_sinks_are_independent(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
+    """Equal batch numbers of two sinks are two batches."""
     for sink in ("one", "two"):
         stages.stage(queue, sink, rows(sink))
         assert stages.commit_stages(sink, "query", 0, [sink])
@@ -114,7 +114,7 @@ def test_sinks_do_not_know_each_other(stages: Any, queue: str, bodies_in: Callab
 
 
 def test_restarted_query_is_rejected(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """A deleted checkpoint makes another query that counts from 0: passing its batches over would lose their rows."""
+    """After its checkpoint was deleted, a query counts from 0 again; skipping its batches would lose rows."""
     stages.stage(queue, "old", rows("old"))
     assert stages.commit_stages("sink", "old query", 3, ["old"])
     stages.stage(queue, "new", rows("new"))
@@ -127,7 +127,7 @@ def test_restarted_query_is_rejected(stages: Any, queue: str, bodies_in: Callabl
 
 
 def test_higher_batch_of_another_query_takes_over_the_sink(stages: Any, queue: str) -> None:
-    """From then on the sink is that query's."""
+    """After that the sink belongs to the other query."""
     for query, batch in (("old", 3), ("new", 4)):
         stages.stage(queue, query, rows(query))
         assert stages.commit_stages("sink", query, batch, [query])
@@ -140,7 +140,7 @@ def test_higher_batch_of_another_query_takes_over_the_sink(stages: Any, queue: s
 def test_commit_of_a_missing_stage_publishes_nothing(
     stages: Any, queue: str, bodies_in: Callable[..., list[str]], missing: str
 ) -> None:
-    """The error names it, and the batch can be committed with other stages."""
+    """The error names the stage, and the batch can be committed with other stages."""
     stages.stage(queue, "discarded", rows("x"))
     assert stages.discard_stage("discarded")
     stages.stage(queue, "published", rows("p"))
@@ -154,7 +154,7 @@ def test_commit_of_a_missing_stage_publishes_nothing(
 
 
 def test_id_of_a_stage_is_used_once(stages: Any, queue: str) -> None:
-    """Attempts of a task have ids of their own."""
+    """Each attempt of a task has its own stage id."""
     stages.stage(queue, "id", rows("a"))
     with pytest.raises(MessagingEntityAlreadyExistsError, match="`id`"):
         stages.stage(queue, "id", rows("b"))
@@ -162,7 +162,7 @@ def test_id_of_a_stage_is_used_once(stages: Any, queue: str) -> None:
 
 
 def test_abort_drops_stages(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """And may be told twice, and of stages that are not there."""
+    """Abort may be repeated, and may name unknown stages."""
     stages.stage(queue, "one", rows("a"))
     for _ in range(2):
         stages.abort_stages("sink", "query", 0, ["one", "never was"])
@@ -171,7 +171,7 @@ def test_abort_drops_stages(stages: Any, queue: str, bodies_in: Callable[..., li
 
 
 def test_abort_after_a_commit_does_nothing(stages: Any, queue: str, bodies_in: Callable[..., list[str]]) -> None:
-    """Spark aborts when the answer of a commit got lost."""
+    """Spark aborts when the response of a commit was lost."""
     stages.stage(queue, "one", rows("a"))
     assert stages.commit_stages("sink", "query", 0, ["one"])
     stages.abort_stages("sink", "query", 0, ["one"])
@@ -182,7 +182,7 @@ def test_abort_after_a_commit_does_nothing(stages: Any, queue: str, bodies_in: C
 def test_rows_go_where_a_sender_sends_them(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, stages: Any
 ) -> None:
-    """Keys choose the partition and keep their order; rows without one are spread (B-061 to B-076)."""
+    """Keys select the partition and keep their order; keyless rows are spread (B-061 to B-076)."""
     admin.create_queue("q", enable_partitioning=True)
     keys = [f"key-{number % 37}" for number in range(1000)]
     texts = [str(number) for number in range(1000)]
@@ -205,7 +205,7 @@ def test_rows_go_where_a_sender_sends_them(
 def test_topic_fans_out(
     admin: ServiceBusAdministrationClient, stages: Any, topic: str, bodies_in: Callable[..., list[str]]
 ) -> None:
-    """Each subscription gets what its rules select."""
+    """Each subscription gets the rows that its rules select."""
     for name in ("one", "two"):
         admin.create_subscription(topic, name)
     stages.stage(topic, "stage", rows("a", "b"))
@@ -213,10 +213,10 @@ def test_topic_fans_out(
     assert bodies_in(topic, "one") == bodies_in(topic, "two") == ["a", "b"]
 
 
-def test_copies_are_dropped(
+def test_duplicates_are_dropped(
     make_queue: Callable[..., str], stages: Any, client: ServiceBusClient, bodies_in: Callable[..., list[str]]
 ) -> None:
-    """Rows that were sent before are copies, whether staged or not, and so are the same ids in one batch (B-219)."""
+    """Duplicates of sent or staged rows are dropped, also within one batch (B-219)."""
     make_queue("once", requires_duplicate_detection=True)
     with client.get_queue_sender("once") as sender:
         sender.send_messages(oxbus.ServiceBusMessage("sent", message_id="1"))
@@ -232,7 +232,7 @@ def test_copies_are_dropped(
 def test_sessions_are_received_by_session(
     make_queue: Callable[..., str], stages: Any, client: ServiceBusClient
 ) -> None:
-    """Each in its order; a row without a session id is refused when it is staged (B-187)."""
+    """Each session is in order; a row without a session id is refused when staged (B-187)."""
     make_queue("s", requires_session=True)
     with pytest.raises(InvalidOperationError):
         stages.stage("s", "without", rows("a"))
@@ -246,7 +246,7 @@ def test_sessions_are_received_by_session(
 def test_scheduled_rows_wait_for_their_time(
     stages: Any, queue: str, client: ServiceBusClient, clock: ManualClock
 ) -> None:
-    """As those of a send, and the time to live counts from the commit."""
+    """Rows are scheduled as by a send, and the time to live starts at the commit."""
     due = clock.now() + timedelta(minutes=5)
     stages.stage(
         queue,
@@ -269,7 +269,7 @@ def test_scheduled_rows_wait_for_their_time(
 def test_refused_stages_leave_nothing(
     stages: Any, queue: str, admin: ServiceBusAdministrationClient, make_queue: Callable[..., str]
 ) -> None:
-    """An entity that is not there or takes nothing, a row that is too large, names that are none."""
+    """Unknown and disabled entities, rows that are too large and bad names are refused."""
     with pytest.raises(MessagingEntityNotFoundError, match="'nothing' could not be found"):
         stages.stage("nothing", "id", rows("a"))
     make_queue("small", max_message_size_in_kilobytes=1)
@@ -291,7 +291,7 @@ def test_refused_stages_leave_nothing(
 def test_commit_is_refused_while_an_entity_is_disabled(
     stages: Any, queue: str, admin: ServiceBusAdministrationClient, bodies_in: Callable[..., list[str]]
 ) -> None:
-    """Before anything is published, of the other entities of the batch too; it goes on once it takes messages again."""
+    """Nothing is published, in other entities of the batch neither; the commit succeeds after the entity is enabled."""
     admin.create_queue("other")
     stages.stage("other", "other", rows("b"))
     stages.stage(queue, "stage", rows("a"))
@@ -310,7 +310,7 @@ def test_commit_is_refused_while_an_entity_is_disabled(
 def test_commit_is_refused_when_an_entity_was_deleted(
     stages: Any, queue: str, admin: ServiceBusAdministrationClient, bodies_in: Callable[..., list[str]]
 ) -> None:
-    """A queue of the same name that was created later is another one."""
+    """A recreated queue of the same name is a different one."""
     admin.create_queue("gone")
     stages.stage("gone", "gone", rows("x"))
     stages.stage(queue, "stage", rows("a"))
@@ -324,7 +324,7 @@ def test_commit_is_refused_when_an_entity_was_deleted(
 def test_commit_is_refused_when_the_queue_is_full(
     stages: Any, make_queue: Callable[..., str], bodies_in: Callable[..., list[str]]
 ) -> None:
-    """The size of a queue holds for all rows of a partition together."""
+    """The size of the queue limits all rows of a partition together."""
     make_queue("small", max_size_in_megabytes=1)
     key = ["k"] * 8
     for number in range(2):
@@ -339,7 +339,7 @@ def test_commit_is_refused_when_the_queue_is_full(
 def test_commit_is_refused_while_a_partition_is_out_of_service(
     namespace: Namespace, stages: Any, admin: ServiceBusAdministrationClient, bodies_in: Callable[..., list[str]]
 ) -> None:
-    """Nothing is published in the others; rows without a key are staged for those that work."""
+    """Nothing is published in the others; keyless rows are staged for healthy partitions."""
     admin.create_queue("q", enable_partitioning=True)
     texts = [str(number) for number in range(100)]
     stages.stage("q", "all", rows(*texts, partition_key=texts))
@@ -359,7 +359,7 @@ def test_commit_is_refused_while_a_partition_is_out_of_service(
 
 
 def test_orphans_expire(stages: Any, queue: str, clock: ManualClock, bodies_in: Callable[..., list[str]]) -> None:
-    """A stage that no commit names is removed after a day."""
+    """A stage that no commit named is removed after a day."""
     stages.stage(queue, "orphan", rows("a"))
     clock.advance(86_399)
     assert [stage["id"] for stage in stages.stages()] == ["orphan"]
@@ -373,7 +373,7 @@ def test_orphans_expire(stages: Any, queue: str, clock: ManualClock, bodies_in: 
 def test_sink_is_remembered_for_a_week(
     stages: Any, queue: str, clock: ManualClock, bodies_in: Callable[..., list[str]]
 ) -> None:
-    """From its last commit on; then it is a new one."""
+    """A sink is forgotten a week after its last commit."""
     stages.stage(queue, "one", rows("a"))
     assert stages.commit_stages("sink", "query", 5, ["one"])
     clock.advance(7 * 86_400 - 1)
@@ -385,7 +385,7 @@ def test_sink_is_remembered_for_a_week(
 
 
 def test_stages_in_memory_count_towards_the_limit() -> None:
-    """As messages do, until they are discarded; publishing them takes no more."""
+    """Stages count toward the limit until they are discarded; publishing them takes no more memory."""
     with oxbus.Namespace(memory_limit_bytes=20 << 20) as namespace:
         oxbus.management.ServiceBusAdministrationClient(namespace).create_queue("q")
         stages = namespace._stages()
@@ -402,7 +402,7 @@ def test_stages_in_memory_count_towards_the_limit() -> None:
 def test_commits_of_a_batch_from_several_threads(
     stages: Any, queue: str, bodies_in: Callable[..., list[str]], in_background: Callable[..., Any]
 ) -> None:
-    """One commits it, the others learn that it is committed."""
+    """One thread commits it; the others get the result that it is already committed."""
     texts = [str(number) for number in range(100)]
     for attempt in range(8):
         stages.stage(queue, f"attempt {attempt}", rows(*texts))
@@ -414,7 +414,7 @@ def test_commits_of_a_batch_from_several_threads(
 def test_management_shows_and_discards(
     stages: Any, queue: str, admin: ServiceBusAdministrationClient, namespace: Namespace, clock: ManualClock
 ) -> None:
-    """What is there, oldest first, and whether there was one; the same for asyncio."""
+    """Management lists stages, oldest first, and discards one; the asyncio client does the same."""
     stages.stage(queue, "one", rows("a", "bc"))
     clock.advance(60)
     stages.stage(queue, "two", rows("d"))
@@ -439,7 +439,7 @@ def test_management_shows_and_discards(
 
 
 def test_closed_namespace_has_no_stages(namespace: Namespace, stages: Any, queue: str) -> None:
-    """Every call says so."""
+    """Every call raises an error that the namespace is closed."""
     namespace.close()
     calls: list[Callable[[], Any]] = [
         lambda: stages.stage(queue, "id", rows("a")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each status of an entity allows (B-396 to B-400)."""
+"""Operations that each status of an entity allows (B-396 to B-400)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def set_status(admin: ServiceBusAdministrationClient) -> Callable[[str, EntitySt
 
 
 def check(allowed: bool, call: Callable[[], object]) -> None:
-    """Make a call; when it is not allowed, it is refused as the service does."""
+    """Make a call; if it is not allowed, expect the service's error."""
     if allowed:
         call()
         return
@@ -124,7 +124,7 @@ def test_settling_and_browsing_stay_allowed(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     status: EntityStatus,
 ) -> None:
-    """Whoever holds messages ends their holds as always; browsing and management go on (B-397)."""
+    """Locked messages can be settled; peeking and management work (B-397)."""
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
         renewed, completed, abandoned, deferred, dead_lettered = drain(receiver)
@@ -144,7 +144,7 @@ def test_settling_and_browsing_stay_allowed(
 def test_sessions(
     make_queue: Callable[..., str], client: ServiceBusClient, set_status: Callable[[str, EntityStatus], None]
 ) -> None:
-    """No session is accepted, and the holder of one receives nothing, but may keep its state (B-203, B-397)."""
+    """No session can be accepted; a holder receives nothing but can use the state (B-203, B-397)."""
     name = make_queue("talks", requires_session=True)
     with client.get_queue_sender(name) as sender:
         sender.send_messages(ServiceBusMessage(b"x", session_id="a"))
@@ -175,7 +175,7 @@ def test_a_waiting_receiver_fails(
     in_background: Callable[..., Any],
     status: EntityStatus,
 ) -> None:
-    """Who waits when receiving is disabled is told, and need not wait to the end (B-397)."""
+    """A waiting receive fails at once when receiving is disabled (B-397)."""
     with client.get_queue_receiver(queue_name) as receiver:
         call = in_background(receiver.receive_messages, max_wait_time=3600)
         set_status(queue_name, status)
@@ -189,7 +189,7 @@ def test_a_commit_after_disabling_is_refused(
     set_status: Callable[[str, EntityStatus], None],
     snapshot: Callable[[str], object],
 ) -> None:
-    """A commit after the queue was disabled is refused, and nothing of it is stored (B-315, B-397)."""
+    """A commit after the queue was disabled is refused and stores nothing (B-315, B-397)."""
     with client.get_queue_sender(queue_name) as sender:
         transaction = client.transaction()
         transaction.begin()
@@ -210,7 +210,7 @@ def test_schedules_and_locks_ignore_the_status(
     receive_one: Callable[..., ServiceBusReceivedMessage],
     status: EntityStatus,
 ) -> None:
-    """Schedules come due and locks end whatever the status (B-157, B-235, B-397)."""
+    """Scheduled messages become due and locks expire whatever the status (B-157, B-235, B-397)."""
     name = make_queue("timed")
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x"))
@@ -238,7 +238,7 @@ def test_topic(
     status: EntityStatus,
     may_send: bool,
 ) -> None:
-    """A topic is sent to or not; its subscriptions are received from as before (B-396, B-397)."""
+    """A topic's status allows sends or not; receives from its subscriptions work (B-396, B-397)."""
     subscribe()
     with client.get_topic_sender(topic) as sender, client.get_subscription_receiver(topic, "all") as receiver:
         sender.send_messages(ServiceBusMessage(b"before"))
@@ -263,7 +263,7 @@ def test_subscription(
     admin: ServiceBusAdministrationClient,
     status: EntityStatus,
 ) -> None:
-    """A disabled subscription is not received from; it goes on collecting copies (B-396, B-397, B-399)."""
+    """A disabled subscription refuses receives and still gets copies (B-396, B-397, B-399)."""
     subscribe()
     properties = admin.get_subscription(topic, "all")
     properties.status = status
@@ -280,7 +280,7 @@ def test_subscription(
 def test_statuses_that_an_entity_does_not_have(
     topic: str, subscribe: Callable[..., str], admin: ServiceBusAdministrationClient
 ) -> None:
-    """A topic is not received from, and a subscription not sent to: these statuses are refused (B-396)."""
+    """Statuses for receiving from a topic or sending to a subscription are refused (B-396)."""
     subscribe()
     properties = admin.get_topic(topic)
     properties.status = EntityStatus.RECEIVE_DISABLED
@@ -301,7 +301,7 @@ def test_statuses_that_an_entity_does_not_have(
 def test_a_queue_may_begin_with_any_status(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, status: EntityStatus
 ) -> None:
-    """The status may be given at creation, and holds at once (B-396)."""
+    """The status may be given at creation and applies at once (B-396)."""
     assert admin.create_queue("q", status=status).status == status
     sender: ServiceBusSender
     receiver: ServiceBusReceiver
@@ -311,8 +311,8 @@ def test_a_queue_may_begin_with_any_status(
 
 
 @pytest.mark.parametrize("status", ["Restoring", "Creating", "Deleting", "Renaming", "Unknown", "off", 0], ids=repr)
-def test_only_the_system_sets_the_others(admin: ServiceBusAdministrationClient, status: Any) -> None:
-    """Statuses of the system, and words that are none, are refused and change nothing (B-396, B-398)."""
+def test_other_statuses_are_refused(admin: ServiceBusAdministrationClient, status: Any) -> None:
+    """Statuses of the system and unknown ones are refused and change nothing (B-396, B-398)."""
     queue = admin.create_queue("q")
     with pytest.raises((TypeError, ValueError), match=r"(?i)status"):
         admin.create_queue("other", status=status)
@@ -328,7 +328,7 @@ def test_disabled_forward_destination(
     admin: ServiceBusAdministrationClient,
     set_status: Callable[[str, EntityStatus], None],
 ) -> None:
-    """What would be forwarded to a disabled queue is dead-lettered at its source (B-335, B-400)."""
+    """Messages forwarded to a disabled queue are dead-lettered at their source (B-335, B-400)."""
     make_queue("target")
     make_queue("source", forward_to="target")
     set_status("target", EntityStatus.SEND_DISABLED)
@@ -344,7 +344,7 @@ def test_disabled_source_of_forwarding(
     admin: ServiceBusAdministrationClient,
     set_status: Callable[[str, EntityStatus], None],
 ) -> None:
-    """A source that may not be sent to refuses; what it has was forwarded already (B-331, B-397)."""
+    """A send-disabled source refuses sends; its messages are forwarded already (B-331, B-397)."""
     make_queue("target")
     make_queue("source", forward_to="target")
     with client.get_queue_sender("source") as sender:

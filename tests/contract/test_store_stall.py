@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that hangs or is overloaded: calls end at their timeout, and what was left behind never comes twice."""
+"""A store that hangs or is overloaded: calls end at their timeout, and no message is stored twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 BAD = 3
 SOON = 0.2
-"""A timeout that is over soon, in seconds."""
+"""A short timeout, in seconds."""
 
 IN_FLIGHT_MAX = 256
 """`OPERATIONS_IN_FLIGHT_MAX` of rust/oxbus-model/src/caps.rs."""
@@ -67,12 +67,12 @@ def bad_key(key_in: Callable[..., str]) -> str:
 def stored(
     client: ServiceBusClient, queue: str, peek_all: Callable[..., list[ServiceBusReceivedMessage]]
 ) -> Callable[[], Counter[str]]:
-    """How often each text is stored."""
+    """The number of times each text is stored."""
     return lambda: Counter(str(message) for message in peek_all(client, queue))
 
 
 def end_stall(namespace: Namespace) -> None:
-    """Let the store answer, and wait until the partition takes part in everything again."""
+    """End the stall, and wait until the partition is in full service again."""
     heal(namespace, BAD)
     end = time.monotonic() + LIVENESS_SECONDS
     while namespace.partition_health()[BAD].status != "healthy":
@@ -84,7 +84,7 @@ def end_stall(namespace: Namespace) -> None:
 def test_keyed_send_times_out(
     namespace: Namespace, sender: ServiceBusSender, bad_key: str, stored: Callable[[], Counter[str]], content: str
 ) -> None:
-    """It ends at its timeout and may be repeated; what it left behind is stored at most once (B-090, B-092)."""
+    """The send ends at its timeout and may be repeated; the timed-out one is stored at most once (B-090, B-092)."""
 
     def keyed(text: str) -> Any:
         message = BATCHES[content](text)
@@ -107,14 +107,14 @@ def test_keyed_send_times_out(
 def test_keyless_sends_go_elsewhere(
     namespace: Namespace, sender: ServiceBusSender, bad_key: str, stored: Callable[[], Counter[str]]
 ) -> None:
-    """Each is stored once in another partition; what came first never appears, and later ones do not wait (B-091)."""
+    """Each is stored once in another partition; the first attempt is dropped, and later sends do not wait (B-091)."""
     sender.send_messages(ServiceBusMessage("before", partition_key=bad_key))
     inject_fault(namespace, BAD, "stall")
     for number in range(32):
         sender.send_messages(ServiceBusMessage(f"keyless {number}"), timeout=60)
     expected = Counter({"before": 1} | {f"keyless {number}": 1 for number in range(32)})
     assert namespace.partition_health()[BAD].status == "faulted"
-    # Known to hang by now.
+    # The partition is known as stalled by now.
     with pytest.raises(PartitionUnavailableError):
         sender.send_messages(ServiceBusMessage("refused", partition_key=bad_key))
     assert stored() == expected - Counter(["before"])
@@ -132,7 +132,7 @@ def test_topics_and_schedules_go_elsewhere(
     queue: str,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Copies for subscriptions and scheduled messages are stored once, too (B-091, B-237, B-343)."""
+    """Copies for subscriptions and scheduled messages are stored once as well (B-091, B-237, B-343)."""
     admin.create_topic("news", enable_partitioning=True)
     admin.create_subscription("news", "all")
     soon = clock.now() + timedelta(minutes=1)
@@ -150,7 +150,7 @@ def test_topics_and_schedules_go_elsewhere(
 def test_short_timeout_of_a_keyless_send(
     namespace: Namespace, sender: ServiceBusSender, stored: Callable[[], Counter[str]]
 ) -> None:
-    """It may end before another partition was tried; the message is never stored twice (B-092)."""
+    """It may end before another partition is tried; the message is never stored twice (B-092)."""
     inject_fault(namespace, BAD, "stall")
     sent = Counter[str]()
     for number in range(16):
@@ -174,7 +174,7 @@ def test_stall_that_ends_in_time(
     stored: Callable[[], Counter[str]],
     in_background: Callable[..., Any],
 ) -> None:
-    """Whoever waits goes on: sends, settlements and transactions work, once, and the interpreter was free (B-101)."""
+    """Waiting sends, settlements and transactions complete once, and the interpreter stays free (B-101)."""
     for text in ("complete", "move"):
         sender.send_messages(ServiceBusMessage(text, partition_key=bad_key))
     receiver = client.get_queue_receiver("q")
@@ -202,7 +202,7 @@ def test_stall_that_ends_in_time(
 def test_calls_with_a_timeout_end(
     namespace: Namespace, client: ServiceBusClient, sender: ServiceBusSender, bad_key: str, clock: ManualClock
 ) -> None:
-    """Schedule, cancel and a session state leave a store that hangs; their effect is whole or none (B-095)."""
+    """Schedule, cancel and session state calls time out; their effect is complete or none (B-095)."""
     ServiceBusAdministrationClient(namespace).create_queue("s", enable_partitioning=True, requires_session=True)
     soon = clock.now() + timedelta(minutes=1)
 
@@ -227,14 +227,14 @@ def test_calls_with_a_timeout_end(
     assert session.get_state() == b"after"
 
 
-def test_receive_leaves_the_partition_out(
+def test_receive_skips_the_stalled_partition(
     namespace: Namespace,
     client: ServiceBusClient,
     sender: ServiceBusSender,
     key_in: Callable[..., str],
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Messages of the others come, each once; those that hang come when the stall is over, uncharged (B-093)."""
+    """Other partitions deliver once; stalled messages follow after the stall, with no delivery counted (B-093)."""
     for partition_id in range(16):
         sender.send_messages(ServiceBusMessage(f"{partition_id}", partition_key=key_in(partition_id)))
     inject_fault(namespace, BAD, "stall")
@@ -248,7 +248,7 @@ def test_receive_leaves_the_partition_out(
 def test_asyncio(
     namespace: Namespace, queue: str, key_in: Callable[..., str], stored: Callable[[], Counter[str]]
 ) -> None:
-    """A send that hangs ends at its timeout, and the event loop goes on meanwhile (B-090)."""
+    """A send that hangs ends at its timeout and does not block the event loop (B-090)."""
     inject_fault(namespace, BAD, "stall")
 
     async def main() -> None:
@@ -273,7 +273,7 @@ def test_interrupted_send(
 ) -> None:
     """Ctrl-C ends a send that hangs; it is stored at most once (B-092)."""
     if threading.current_thread() is not threading.main_thread():
-        pytest.fail("signals come to the main thread only")
+        pytest.fail("only the main thread gets signals")
     inject_fault(namespace, BAD, "stall")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -295,7 +295,7 @@ def test_operations_in_flight_are_bounded(
     stored: Callable[[], Counter[str]],
     in_background: Callable[..., Any],
 ) -> None:
-    """Beyond a bound keyed sends are asked to pause and keyless ones go elsewhere; all others succeed (B-100)."""
+    """Beyond a bound keyed sends fail as busy and keyless ones go elsewhere; all others succeed (B-100)."""
     inject_fault(namespace, BAD, "stall")
     sends = [
         in_background(sender.send_messages, ServiceBusMessage(f"{number}", partition_key=bad_key))
@@ -332,14 +332,14 @@ def test_operations_in_flight_are_bounded(
     sender.send_messages(ServiceBusMessage("after", partition_key=bad_key))
 
 
-def test_busy_partition_asks_for_a_pause(
+def test_busy_partition_refuses_keyed_sends(
     namespace: Namespace,
     client: ServiceBusClient,
     sender: ServiceBusSender,
     bad_key: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Keyed sends are refused as busy, keyless ones go elsewhere, receives and settlements go on (B-073, B-100)."""
+    """Keyed sends fail as busy, keyless ones go elsewhere, receives and settlements work (B-073, B-100)."""
     sender.send_messages(ServiceBusMessage("before", partition_key=bad_key))
     inject_fault(namespace, BAD, "busy")
     with pytest.raises(ServiceBusServerBusyError) as refusal:

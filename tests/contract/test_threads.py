@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads and signals: waiting leaves the interpreter free and can be interrupted (B-132, R-21, R-30)."""
+"""Threads and signals: waits release the interpreter lock and can be interrupted (B-132, R-21, R-30)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ except KeyboardInterrupt:
 def test_waiting_does_not_hold_the_interpreter(
     client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """While many threads wait, Python code goes on and can wake them (R-21)."""
+    """While many threads wait, Python code runs and can wake them (R-21)."""
     receivers = [client.get_queue_receiver(queue_name) for _ in range(16)]
     waiting = [in_background(receiver.receive_messages, max_wait_time=600) for receiver in receivers]
     assert sum(range(100_000)) == 4_999_950_000
@@ -60,7 +60,7 @@ def test_waiting_does_not_hold_the_interpreter(
 def test_iteration_in_a_thread_wakes(
     client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """`for message in receiver` waits for ever by default and gets each message as it comes (B-132)."""
+    """`for message in receiver` waits without limit by default and gets each message as it arrives (B-132)."""
     receiver = client.get_queue_receiver(queue_name)
     seen: list[str] = []
 
@@ -83,7 +83,7 @@ def test_iteration_in_a_thread_wakes(
 def test_closing_the_namespace_ends_every_wait(
     open_namespace: Callable[..., Namespace], in_background: Callable[..., Any]
 ) -> None:
-    """`Namespace.close` does not hang on waiting receivers; they come back (R-30)."""
+    """`Namespace.close` ends waiting receives and does not hang (R-30)."""
     namespace = open_namespace()
     ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
     client = ServiceBusClient(namespace)
@@ -97,7 +97,7 @@ def test_closing_the_namespace_ends_every_wait(
 def test_senders_of_many_threads(
     client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any], drain: Callable[..., Any]
 ) -> None:
-    """One sender used by many threads keeps each thread's order (B-076, B-122)."""
+    """A sender used by many threads keeps each thread's order (B-076, B-122)."""
     with client.get_queue_sender(queue_name) as sender:
         barrier = threading.Barrier(4)
 
@@ -115,7 +115,7 @@ def test_senders_of_many_threads(
 
 
 def output_after_signal(script: str, number: signal.Signals) -> list[str]:
-    """Run a script after `OPEN`, send it a signal when it says that it waits, and return what it printed then."""
+    """Run a script after `OPEN`, send it a signal once it waits, and return its later output."""
     process = subprocess.Popen([sys.executable, "-c", OPEN + script], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -142,13 +142,13 @@ def output_after_signal(script: str, number: signal.Signals) -> list[str]:
     ],
 )
 def test_control_c_ends_a_wait(wait: str) -> None:
-    """Ctrl-C while the main thread waits raises KeyboardInterrupt, and the receiver stays usable (R-30)."""
+    """Ctrl-C during a wait of the main thread raises KeyboardInterrupt, and the receiver stays usable (R-30)."""
     assert output_after_signal(INTERRUPTED.format(wait=wait), signal.SIGINT) == ["interrupted", "1"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_other_signal_handlers_run_while_waiting() -> None:
-    """A Python signal handler runs during a wait and the wait goes on (R-30)."""
+    """A Python signal handler runs during a wait, and the wait continues (R-30)."""
     script = """
 import signal
 def on_signal(*_):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiers and editions: what they let an entity be, and their quotas (B-001 to B-015, B-025 to B-055, B-466)."""
+"""Tiers and editions: options of entities and quotas (B-001 to B-015, B-025 to B-055, B-466)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def opened(**options: Any) -> tuple[Namespace, ServiceBusAdministrationClient, S
         ({"tier": "premium", "profile": "2017"}, 2),
     ],
 )
-def test_tier_says_how_many_partitions_there_are(options: dict[str, Any], partitions: int) -> None:
-    """Sixteen on Basic and Standard; one, two or four on Premium (B-004, B-006, B-007)."""
+def test_tier_sets_the_number_of_partitions(options: dict[str, Any], partitions: int) -> None:
+    """There are sixteen on Basic and Standard; one, two or four on Premium (B-004, B-006, B-007)."""
     assert Namespace(**options).partitions == partitions
 
 
@@ -59,14 +59,14 @@ def test_tier_says_how_many_partitions_there_are(options: dict[str, Any], partit
     ],
 )
 def test_other_numbers_of_partitions_are_refused(options: dict[str, Any]) -> None:
-    """A tier has the numbers that it has (B-004, B-006)."""
+    """Other partition counts are refused for each tier (B-004, B-006)."""
     with pytest.raises(InvalidOperationError, match="partitions"):
         Namespace(**options)
 
 
 @pytest.mark.parametrize(("name", "value"), [("tier", "gold"), ("tier", "Standard "), ("profile", "2020")])
 def test_unknown_names_are_refused(name: str, value: str) -> None:
-    """With the names that there are."""
+    """The error lists the valid names."""
     with pytest.raises(ValueError, match="use `"):
         Namespace(**{name: value})  # type: ignore[arg-type]
 
@@ -91,10 +91,10 @@ def test_unknown_names_are_refused(name: str, value: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["queue", "topic"])
-def test_edition_says_what_is_partitioned(
+def test_edition_decides_partitioning(
     options: dict[str, Any], asked: bool | None, is_partitioned: bool, kind: str
 ) -> None:
-    """The entity on Basic and Standard, the namespace on Premium; older ones differ (B-005, B-007, B-010, B-466)."""
+    """On Basic and Standard the entity chooses, on Premium the namespace; by edition (B-005, B-007, B-010, B-466)."""
     _, admin, _ = opened(**options)
     if kind == "topic" and options.get("tier") == "basic":
         with pytest.raises(InvalidOperationError, match="Basic"):
@@ -118,7 +118,7 @@ def test_edition_says_what_is_partitioned(
     ids=lambda option: next(iter(option)),
 )
 def test_basic_lacks_features(option: dict[str, Any]) -> None:
-    """Sub code 40000, and nothing is created (B-001, B-002)."""
+    """Creation fails with sub code 40000 (B-001, B-002)."""
     _, admin, _ = opened(tier="basic")
     admin.create_queue("other")
     with pytest.raises(InvalidOperationError, match="Basic"):
@@ -127,7 +127,7 @@ def test_basic_lacks_features(option: dict[str, Any]) -> None:
 
 
 def test_basic_has_no_transactions_and_a_ceiling_for_time_to_live() -> None:
-    """Messages live fourteen days at most (B-001, B-003)."""
+    """The time to live is at most fourteen days (B-001, B-003)."""
     _, admin, client = opened(tier="basic")
     assert admin.create_queue("q").default_message_time_to_live == timedelta(days=14)
     with pytest.raises(InvalidOperationError, match="Basic"):
@@ -151,8 +151,8 @@ def test_basic_has_no_transactions_and_a_ceiling_for_time_to_live() -> None:
     ],
     ids=repr,
 )
-def test_ranges_are_the_tiers(tier: str, option: dict[str, Any]) -> None:
-    """Locks of 5 s to 5 min, sizes from a list (B-025, B-034, B-054)."""
+def test_options_out_of_the_tiers_ranges_are_refused(tier: str, option: dict[str, Any]) -> None:
+    """Lock durations are 5 s to 5 min, and sizes are from a list (B-025, B-034, B-054)."""
     _, admin, _ = opened(tier=tier)
     with pytest.raises((ServiceBusError, ValueError)):
         admin.create_queue("q", **option)
@@ -161,7 +161,7 @@ def test_ranges_are_the_tiers(tier: str, option: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("window", [timedelta(seconds=19), timedelta(days=8)])
 def test_duplicate_window_has_a_range(window: timedelta) -> None:
-    """Of 20 seconds to seven days (B-027)."""
+    """The window is 20 seconds to seven days (B-027)."""
     _, admin, _ = opened(tier="standard")
     with pytest.raises(ValueError, match="window"):
         admin.create_queue("q", requires_duplicate_detection=True, duplicate_detection_history_time_window=window)
@@ -175,14 +175,14 @@ def test_duplicate_window_has_a_range(window: timedelta) -> None:
     ],
 )
 def test_sizes_to_choose_from(tier: str, sizes: list[int]) -> None:
-    """One to five gigabytes, or up to eighty (B-034)."""
+    """Sizes are one to five gigabytes, or up to eighty (B-034)."""
     _, admin, _ = opened(tier=tier)
     for size in sizes:
         assert admin.create_queue(f"q{size}", max_size_in_megabytes=size).max_size_in_megabytes == size
 
 
 def test_express_and_duplicate_detection_exclude_each_other() -> None:
-    """With the service's words (B-032)."""
+    """The error has the service's text (B-032)."""
     _, admin, _ = opened(tier="standard")
     with pytest.raises(InvalidOperationError, match="DelayedPersistence"):
         admin.create_queue("q", enable_express=True, requires_duplicate_detection=True)
@@ -198,7 +198,7 @@ def test_express_and_duplicate_detection_exclude_each_other() -> None:
     ],
 )
 def test_size_of_messages_and_batches_is_limited(options: dict[str, Any], kilobytes: int) -> None:
-    """256 KB on Basic and Standard, 1 MB on Premium; a whole batch likewise (B-013, B-053, B-054)."""
+    """The limit is 256 KB on Basic and Standard and 1 MB on Premium, for a batch too (B-013, B-053, B-054)."""
     _, admin, client = opened(**options)
     assert admin.create_queue("q").max_message_size_in_kilobytes == kilobytes
     with client.get_queue_sender("q") as sender:
@@ -208,7 +208,7 @@ def test_size_of_messages_and_batches_is_limited(options: dict[str, Any], kiloby
             sender.send_messages(ServiceBusMessage(b"x" * (2 * half), partition_key="k"))
         with pytest.raises(MessageSizeExceededError):
             sender.send_messages([ServiceBusMessage(b"x" * half, partition_key="k") for _ in range(2)])
-        if options["tier"] != "basic":  # It has no transactions (B-012).
+        if options["tier"] != "basic":  # Basic has no transactions (B-012).
             txn = client.transaction()
             with pytest.raises(MessageSizeExceededError):
                 sender.send_messages(
@@ -218,7 +218,7 @@ def test_size_of_messages_and_batches_is_limited(options: dict[str, Any], kiloby
 
 
 def test_large_messages_on_premium_without_partitions_only() -> None:
-    """Up to 100 MB where no partitions are, 1 MB where there are (B-013, B-054)."""
+    """The limit is 100 MB without partitions and 1 MB with them (B-013, B-054)."""
     _, admin, client = opened(tier="premium")
     admin.create_queue("large", max_message_size_in_kilobytes=102_400)
     with client.get_queue_sender("large") as sender:
@@ -238,7 +238,7 @@ def test_batch_on_partitioned_premium_has_one_key() -> None:
 
 
 def test_a_hundred_partitioned_entities() -> None:
-    """Queues and topics together; others may follow (B-041)."""
+    """Queues and topics count together; plain entities are not limited by it (B-041)."""
     _, admin, _ = opened(tier="standard")
     for number in range(99):
         admin.create_queue(f"q{number}", enable_partitioning=True)
@@ -251,7 +251,7 @@ def test_a_hundred_partitioned_entities() -> None:
 
 
 def test_entities_of_a_namespace_are_limited() -> None:
-    """A thousand on Premium with one messaging unit (B-040)."""
+    """The limit is a thousand on Premium with one messaging unit (B-040)."""
     _, admin, _ = opened(tier="premium")
     for number in range(1000):
         admin.create_queue(f"q{number}")
@@ -260,7 +260,7 @@ def test_entities_of_a_namespace_are_limited() -> None:
 
 
 def test_standard_directory_reopened_as_premium(tmp_path: Path) -> None:
-    """It keeps its sixteen partitions: partitioned entities go on working, new ones follow the tier (B-007)."""
+    """It keeps its sixteen partitions for existing partitioned entities; new ones follow the tier (B-007)."""
     namespace, admin, client = opened(path=tmp_path / "bus", tier="standard")
     admin.create_queue("old", enable_partitioning=True)
     with client.get_queue_sender("old") as sender:
@@ -276,9 +276,9 @@ def test_standard_directory_reopened_as_premium(tmp_path: Path) -> None:
 
 
 def test_only_changed_options_are_checked(tmp_path: Path) -> None:
-    """An entity that no tier has keeps what it has; a change of one option is about that option (B-025, B-034, B-054).
+    """An entity keeps options outside the tier's ranges; updates check changed ones (B-025, B-034, B-054).
 
-    Each update checked all options, so a queue with a lock of ten minutes could not get another description.
+    Updates used to check all options, so a queue with a lock of ten minutes could not get another description.
     """
     namespace, admin, _ = opened(path=tmp_path / "bus", partitions=4)
     wide: dict[str, Any] = {
@@ -311,7 +311,7 @@ def test_only_changed_options_are_checked(tmp_path: Path) -> None:
 
 
 def test_basic_serves_existing_topics_and_sessions(tmp_path: Path) -> None:
-    """Topics and sessions of a directory stay, and can be changed otherwise (B-001, B-002)."""
+    """Existing topics and sessions of a directory work, and other options can be updated (B-001, B-002)."""
     namespace, admin, _ = opened(path=tmp_path / "bus", partitions=1)
     admin.create_queue("q", requires_session=True, default_message_time_to_live=timedelta(days=1))
     admin.create_topic("t")
@@ -333,7 +333,7 @@ def test_basic_serves_existing_topics_and_sessions(tmp_path: Path) -> None:
 
 
 def test_entity_without_a_limit_of_its_own_has_that_of_the_tier(tmp_path: Path) -> None:
-    """It was made without a tier and said nothing: what a message may have is the tier's, and is not kept (B-053)."""
+    """Without its own limit an entity uses the current tier's, which is not stored (B-053)."""
     for tier, kilobytes in ((None, 102_400), ("standard", 256), ("premium", 1024), (None, 102_400)):
         namespace, admin, client = opened(path=tmp_path / "bus", tier=tier)
         if not list(admin.list_queues()):
@@ -352,7 +352,7 @@ def test_entity_without_a_limit_of_its_own_has_that_of_the_tier(tmp_path: Path) 
 
 
 def test_rows_have_the_limit_of_messages(tmp_path: Path) -> None:
-    """A table of many rows is no batch: each row may have what a message may have (B-053)."""
+    """A table is not a batch: each row may be as large as a message (B-053)."""
     pa = pytest.importorskip("pyarrow")
     rows = pa.table({"body": [b"x" * 1000] * 2000, "partition_key": [str(n % 7) for n in range(2000)]})
     large = pa.table({"body": [b"x" * 100, b"x" * (300 << 10)]})

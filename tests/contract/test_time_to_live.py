@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time to live and expiry in queues (B-138, B-246 to B-258, R-17).
 
-When an expired message leaves the counts is left open by B-251, so these tests receive before they count.
+B-251 does not say when an expired message leaves the counts, so these tests receive before they count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def test_message_lives_for_its_time(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A message can be received until its time and not after (B-138, B-246)."""
+    """A message can be received until it expires (B-138, B-246)."""
     for text in ("early", "late"):
         sender.send_messages(ServiceBusMessage(text, partition_key="k", time_to_live=TEN_SECONDS))
     clock.advance(9.9)
@@ -43,7 +43,7 @@ def test_expiry_time_is_fixed_at_enqueue(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """`expires_at_utc` is enqueued time plus time to live and does not move (B-246)."""
+    """`expires_at_utc` is enqueued time plus time to live and does not change (B-246)."""
     sent_at = clock.now()
     sender.send_messages(ServiceBusMessage(b"x", time_to_live=timedelta(hours=1)))
     for _ in range(3):
@@ -60,7 +60,7 @@ def test_message_without_a_time_lives_on(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Without any time to live a message does not expire (B-022, B-247)."""
+    """Without a time to live a message does not expire (B-022, B-247)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     clock.advance(50 * 365 * 24 * 3600)
     assert str(receive_one(receiver)) == "x"
@@ -77,7 +77,7 @@ def test_queue_default_applies_and_caps(
     own: int | None,
     lives: int,
 ) -> None:
-    """The queue's default holds for messages without a time and silently shortens longer ones (B-247)."""
+    """The queue's default applies to messages without a time to live and shortens longer ones (B-247)."""
     queue_name = make_queue(default_message_time_to_live=timedelta(seconds=60))
     sent_at = clock.now()
     time_to_live = None if own is None else timedelta(seconds=own)
@@ -101,7 +101,7 @@ def test_expired_messages_are_dropped_by_default(
     clock: ManualClock,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Without the flag of the queue an expired message is gone (B-253)."""
+    """Without dead-lettering on expiry, an expired message is dropped (B-253)."""
     sender.send_messages([ServiceBusMessage(b"x", time_to_live=TEN_SECONDS) for _ in range(5)])
     clock.advance(11)
     assert receiver.receive_messages(max_wait_time=0) == []
@@ -116,7 +116,7 @@ def test_expired_messages_are_dead_lettered_on_request(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """With the flag of the queue an expired message moves with the exact reason and description (B-253, B-267)."""
+    """With the option, an expired message is dead-lettered with exact reason and description (B-253, B-267)."""
     queue_name = make_queue(dead_lettering_on_message_expiration=True)
     with (
         client.get_queue_sender(queue_name) as sender,
@@ -147,7 +147,7 @@ def test_locked_message_does_not_expire_until_it_comes_back(
     how: str,
     flag: bool,
 ) -> None:
-    """A lock holds beyond the time to live; when it ends without completion, expiry acts at once (B-252)."""
+    """A locked message expires only after its lock ends without completion, and then at once (B-252)."""
     queue_name = make_queue(dead_lettering_on_message_expiration=flag)
     with client.get_queue_sender(queue_name) as sender, client.get_queue_receiver(queue_name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
@@ -188,7 +188,7 @@ def test_times_may_differ_within_a_partition(
 
 
 def test_peek_shows_the_expiry_time(sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock) -> None:
-    """A message with a time of its own peeks with the right expiry time (B-256)."""
+    """Peek shows the right expiry time of a message with its own time to live (B-256)."""
     sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))
     (peeked,) = receiver.peek_messages()
     assert peeked.expires_at_utc == clock.now() + TEN_SECONDS
@@ -200,7 +200,7 @@ def test_long_time_to_live(
     clock: ManualClock,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """A time beyond the 49.7 days of 32 bits of milliseconds is kept exactly (B-249)."""
+    """A time to live over 49.7 days (32 bits of milliseconds) is kept exactly (B-249)."""
     life = timedelta(days=100)
     sent_at = clock.now()
     sender.send_messages(ServiceBusMessage(b"x", time_to_live=life))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from oxbus.management import ServiceBusAdministrationClient
     from oxbus.testing import ManualClock
 
-# P10675199DT2H48M5.4775807S, the longest duration of the service: there is no end.
+# P10675199DT2H48M5.4775807S, the longest duration of the service, means no limit.
 NEVER = timedelta(days=10_675_199, hours=2, minutes=48, seconds=5, microseconds=477_581)
 
 TOPIC_DEFAULTS: dict[str, Any] = {
@@ -140,7 +140,7 @@ def test_default_of_each_option_of_a_subscription(admin: ServiceBusAdministratio
 
 @pytest.mark.parametrize("name", OTHER_TOPIC_VALUES)
 def test_option_of_a_topic_is_kept_and_can_be_changed(admin: ServiceBusAdministrationClient, name: str) -> None:
-    """What is given at creation or in an update is shown, and nothing else changes (B-023)."""
+    """An option given at creation or in an update is returned, and no other changes (B-023)."""
     value = OTHER_TOPIC_VALUES[name]
     assert getattr(admin.create_topic("given", **{name: value}), name) == value
     topic = admin.create_topic("changed")
@@ -156,7 +156,7 @@ def test_option_of_a_topic_is_kept_and_can_be_changed(admin: ServiceBusAdministr
 def test_option_of_a_subscription_is_kept_and_can_be_changed(
     admin: ServiceBusAdministrationClient, topic: str, name: str
 ) -> None:
-    """What is given at creation or in an update is shown, and nothing else changes (B-024)."""
+    """An option given at creation or in an update is returned, and no other changes (B-024)."""
     value = OTHER_SUBSCRIPTION_VALUES[name]
     assert getattr(admin.create_subscription(topic, "given", **{name: value}), name) == value
     subscription = admin.create_subscription(topic, "changed")
@@ -169,7 +169,7 @@ def test_option_of_a_subscription_is_kept_and_can_be_changed(
 
 
 def test_updates_take_a_whole_mapping(admin: ServiceBusAdministrationClient, topic: str) -> None:
-    """A mapping with all options will do; one that lacks an option is refused and changes nothing (B-456)."""
+    """An update takes a mapping with all options; one that lacks an option is refused (B-456)."""
     admin.create_subscription(topic, "all")
     admin.update_topic({**admin.get_topic(topic), "user_metadata": "m"})
     admin.update_subscription(topic, {**admin.get_subscription(topic, "all"), "max_delivery_count": 4})
@@ -197,7 +197,7 @@ def test_fixed_options_of_a_topic(admin: ServiceBusAdministrationClient, name: s
 
 
 def test_fixed_option_of_a_subscription(admin: ServiceBusAdministrationClient, topic: str) -> None:
-    """Whether it is read by sessions is fixed at creation; a refused update changes nothing (B-031)."""
+    """`requires_session` is fixed at creation; a refused update changes nothing (B-031)."""
     subscription = admin.create_subscription(topic, "all")
     subscription.requires_session = True
     subscription.max_delivery_count = 7
@@ -209,7 +209,7 @@ def test_fixed_option_of_a_subscription(admin: ServiceBusAdministrationClient, t
 
 @pytest.mark.parametrize(("name", "value"), TOPIC_OUT_OF_RANGE)
 def test_option_of_a_topic_out_of_range(admin: ServiceBusAdministrationClient, name: str, value: Any) -> None:
-    """Refused by name, at creation and at update, and nothing changes (B-026, B-027, B-030, B-034)."""
+    """It is refused by name, at creation and update, and nothing changes (B-026, B-027, B-030, B-034)."""
     with pytest.raises((ServiceBusError, ValueError), match=name):
         admin.create_topic("news", **{name: value})
     assert topics(admin) == []
@@ -225,7 +225,7 @@ def test_option_of_a_topic_out_of_range(admin: ServiceBusAdministrationClient, n
 def test_option_of_a_subscription_out_of_range(
     admin: ServiceBusAdministrationClient, topic: str, name: str, value: Any
 ) -> None:
-    """Refused by name, at creation and at update, and nothing changes (B-025, B-026, B-029, B-030)."""
+    """It is refused by name, at creation and update, and nothing changes (B-025, B-026, B-029, B-030)."""
     with pytest.raises((ServiceBusError, ValueError), match=name):
         admin.create_subscription(topic, "all", **{name: value})
     assert subscriptions(admin) == []
@@ -239,7 +239,7 @@ def test_option_of_a_subscription_out_of_range(
 
 @pytest.mark.parametrize(("name", "value"), TOPIC_WRONG_TYPE)
 def test_option_of_a_topic_of_wrong_type(admin: ServiceBusAdministrationClient, name: str, value: Any) -> None:
-    """Refused by name, and no topic is created (B-023)."""
+    """It is refused by name, and no topic is created (B-023)."""
     with pytest.raises((TypeError, ValueError), match=name):
         admin.create_topic("news", **{name: value})
     assert topics(admin) == []
@@ -249,7 +249,7 @@ def test_option_of_a_topic_of_wrong_type(admin: ServiceBusAdministrationClient, 
 def test_option_of_a_subscription_of_wrong_type(
     admin: ServiceBusAdministrationClient, topic: str, name: str, value: Any
 ) -> None:
-    """Refused by name, and no subscription is created (B-024)."""
+    """It is refused by name, and no subscription is created (B-024)."""
     with pytest.raises((TypeError, ValueError), match=name):
         admin.create_subscription(topic, "all", **{name: value})
     assert subscriptions(admin) == []
@@ -266,7 +266,7 @@ def test_forwarding_is_refused(admin: ServiceBusAdministrationClient, topic: str
 
 @pytest.mark.parametrize("name", ["a", "Q-1", "a.b_c-d", "flights/2013/raw", "x" * 260])
 def test_good_topic_names(admin: ServiceBusAdministrationClient, client: ServiceBusClient, name: str) -> None:
-    """Letters, digits, dot, dash, underscore and inner slashes up to 260 characters make a name (B-016, B-017)."""
+    """Names have letters, digits, dot, dash, underscore and inner slashes, up to 260 characters (B-016, B-017)."""
     assert admin.create_topic(name).name == name
     admin.create_subscription(name, "all")
     with client.get_topic_sender(name) as sender, client.get_subscription_receiver(name, "all") as receiver:
@@ -287,7 +287,7 @@ def test_bad_topic_names(admin: ServiceBusAdministrationClient, name: str) -> No
 def test_good_subscription_names(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, topic: str, name: str
 ) -> None:
-    """Letters, digits, dot, dash and underscore up to 50 characters make a name (B-016, B-017)."""
+    """Names have letters, digits, dot, dash and underscore, up to 50 characters (B-016, B-017)."""
     assert admin.create_subscription(topic, name).name == name
     with client.get_subscription_receiver(topic, name) as receiver:
         assert receiver.receive_messages(max_wait_time=0) == []
@@ -303,7 +303,7 @@ def test_bad_subscription_names(admin: ServiceBusAdministrationClient, topic: st
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\\b", "all/$DeadLetterQueue"])
 def test_receiver_takes_the_name_of_a_subscription_only(client: ServiceBusClient, topic: str, name: str) -> None:
-    """A path in place of a name would lead to another entity, so it is refused at once (B-020)."""
+    """A path instead of a name could mean another entity, so it is refused at once (B-020)."""
     with pytest.raises(ValueError, match="subscription_name"):
         client.get_subscription_receiver(topic, name)
 
@@ -312,7 +312,7 @@ def test_receiver_takes_the_name_of_a_subscription_only(client: ServiceBusClient
 def test_names_must_be_text(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, topic: str, name: Any
 ) -> None:
-    """A name that is no text is a TypeError as in the SDK (B-017)."""
+    """A name that is not text is a TypeError as in the SDK (B-017)."""
     for call in (
         lambda: admin.create_topic(name),
         lambda: admin.get_topic(name),
@@ -337,7 +337,7 @@ def test_names_compare_without_case(
     client: ServiceBusClient,
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Case tells neither topics nor subscriptions apart, and the spelling at creation is kept (B-018)."""
+    """Names are compared without case, and the spelling at creation is kept (B-018)."""
     admin.create_topic("News")
     admin.create_subscription("nEWS", "All")
     with pytest.raises(MessagingEntityAlreadyExistsError):
@@ -355,7 +355,7 @@ def test_names_compare_without_case(
 
 
 def test_queues_and_topics_share_their_names(admin: ServiceBusAdministrationClient) -> None:
-    """A name is a queue's or a topic's, and each is looked for among its kind only (B-019)."""
+    """A name is used by a queue or a topic, and each is found only as its kind (B-019)."""
     admin.create_queue("q")
     admin.create_topic("t")
     with pytest.raises(MessagingEntityAlreadyExistsError):
@@ -390,7 +390,7 @@ def test_subscription_has_an_address(
 
 
 def test_topic_itself_cannot_be_received_from(client: ServiceBusClient, topic: str) -> None:
-    """Only its subscriptions can (B-136)."""
+    """Messages are received from its subscriptions only (B-136)."""
 
     def receive() -> None:
         with client.get_queue_receiver(topic) as receiver:
@@ -401,7 +401,7 @@ def test_topic_itself_cannot_be_received_from(client: ServiceBusClient, topic: s
 
 
 def test_subscription_cannot_be_sent_to(admin: ServiceBusAdministrationClient, client: ServiceBusClient) -> None:
-    """Only its topic can (B-136)."""
+    """Messages are sent to its topic only (B-136)."""
     admin.create_topic("news")
     admin.create_subscription("news", "all")
 
@@ -417,7 +417,7 @@ def test_subscription_cannot_be_sent_to(admin: ServiceBusAdministrationClient, c
 def test_unknown_topics_and_subscriptions_are_not_found(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, topic: str
 ) -> None:
-    """Every verb on what does not exist says so and names it (B-019)."""
+    """Every call on an unknown entity is a not-found error with its name (B-019)."""
     gone_topic = admin.create_topic("gone")
     gone = admin.create_subscription(topic, "gone")
     admin.delete_topic("gone")
@@ -452,7 +452,7 @@ def test_unknown_topics_and_subscriptions_are_not_found(
 
 
 def test_existing_subscription_is_refused_and_kept(admin: ServiceBusAdministrationClient, topic: str) -> None:
-    """Creating a subscription twice is an error and leaves the first one as it is (B-019)."""
+    """Creating a subscription twice is an error and does not change it (B-019)."""
     admin.create_subscription(topic, "all", max_delivery_count=3)
     with pytest.raises(MessagingEntityAlreadyExistsError) as refusal:
         admin.create_subscription(topic, "all", max_delivery_count=5)
@@ -461,7 +461,7 @@ def test_existing_subscription_is_refused_and_kept(admin: ServiceBusAdministrati
 
 
 def test_subscriptions_of_two_topics_have_names_of_their_own(admin: ServiceBusAdministrationClient) -> None:
-    """A name is taken within its topic only (B-020)."""
+    """A subscription name is unique within its topic only (B-020)."""
     for name in ("a", "b"):
         admin.create_topic(name)
         admin.create_subscription(name, "all")
@@ -475,7 +475,7 @@ def test_deleting_a_topic_deletes_its_subscriptions(
     make_topic: Callable[..., str],
     publish: Callable[..., None],
 ) -> None:
-    """They and their messages are gone, handles fail, and a new topic of that name is empty (B-009, B-019)."""
+    """Subscriptions and messages are deleted, handles fail, and a new topic of that name is empty (B-009, B-019)."""
     topic = make_topic()
     for name in ("one", "two"):
         admin.create_subscription(topic, name)
@@ -511,7 +511,7 @@ def test_lists_show_everything_by_name(admin: ServiceBusAdministrationClient) ->
 def test_subscriptions_inherit_partitioning(
     admin: ServiceBusAdministrationClient, topic: str, partitioned: bool, publish: Callable[..., None]
 ) -> None:
-    """A subscription has as many partitions as its topic, and no flag of its own (B-009)."""
+    """A subscription has as many partitions as its topic, and no own option (B-009)."""
     admin.create_subscription(topic, "all")
     publish(*map(str, range(32)))
     runtime = admin.get_subscription_runtime_properties(topic, "all")
@@ -524,7 +524,7 @@ def test_subscriptions_inherit_partitioning(
 def test_runtime_properties_of_a_topic(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, topic: str, clock: ManualClock
 ) -> None:
-    """Its scheduled messages, its subscriptions and its times; active ones are its subscriptions' (B-389, B-392)."""
+    """They have scheduled messages, subscriptions and times, but no active messages (B-389, B-392)."""
     created_at = clock.now()
     admin.create_subscription(topic, "all")
     clock.advance(10)
@@ -577,7 +577,7 @@ def test_runtime_properties_of_a_subscription(
 def test_availability_is_limited_while_a_partition_is_down(
     namespace: Namespace, admin: ServiceBusAdministrationClient, publish: Callable[..., None]
 ) -> None:
-    """With a partition down topic and subscription read Limited, and counts cover the others (B-097, B-098)."""
+    """With a partition down, topic and subscription read Limited; counts cover the others (B-097, B-098)."""
     admin.create_topic("news", enable_partitioning=True)
     admin.create_subscription("news", "all")
     publish(*map(str, range(32)))
@@ -592,7 +592,7 @@ def test_availability_is_limited_while_a_partition_is_down(
 
 
 def test_changes_need_every_partition(namespace: Namespace, admin: ServiceBusAdministrationClient) -> None:
-    """While a partition is down, nothing of a partitioned topic is created, changed or deleted (B-096)."""
+    """With a partition down, a partitioned topic cannot be created, updated or deleted (B-096)."""
     topic = admin.create_topic("old", enable_partitioning=True)
     subscription = admin.create_subscription("old", "all")
     inject_fault(namespace, 3, "unavailable")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics at work: who gets which copy, and what a copy is.
+"""Topics: fan-out to subscriptions, and properties of copies.
 
 Rules: B-088, B-113, B-114, B-185, B-228, B-241, B-248, B-271, B-304, B-343 to B-354, B-392, B-396 to B-399.
 """
@@ -63,7 +63,7 @@ def counts(admin: ServiceBusAdministrationClient) -> Callable[..., tuple[int, in
 def test_each_subscription_gets_a_copy(
     subscribe: Callable[..., str], publish: Callable[..., None], take_copies: Callable[..., Any]
 ) -> None:
-    """Every subscription that selects a message gets all of it (B-343)."""
+    """Every subscription that selects a message gets a full copy (B-343)."""
     for name in ("one", "two", "three"):
         subscribe(name)
     publish("x", "y", message_id="m", subject="s", to="t", application_properties={"n": 1})
@@ -83,7 +83,7 @@ def test_copies_are_settled_one_by_one(
     counts: Callable[..., tuple[int, int]],
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """Locks, delivery counts and settlements of one copy do not touch another one (B-343)."""
+    """Locks, delivery counts and settlements of copies are independent (B-343)."""
     for name in ("one", "two", "three"):
         subscribe(name)
     publish("x")
@@ -108,7 +108,7 @@ def test_lock_of_a_copy_cannot_be_settled_elsewhere(
     counts: Callable[..., tuple[int, int]],
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A copy belongs to its subscription (B-343)."""
+    """A copy's lock is valid in its subscription only (B-343)."""
     subscribe("one")
     subscribe("two")
     publish("x")
@@ -127,7 +127,7 @@ def test_copies_expire_one_by_one(
     clock: ManualClock,
     take_copies: Callable[..., Any],
 ) -> None:
-    """Each copy has the expiry of its own subscription, and is dead-lettered where that is asked for (B-248, B-343)."""
+    """Each copy expires and is dead-lettered by the options of its subscription (B-248, B-343)."""
     subscribe("short", default_message_time_to_live=timedelta(seconds=10), dead_lettering_on_message_expiration=True)
     subscribe("long")
     publish("x")
@@ -151,7 +151,7 @@ def test_shortest_time_to_live_holds(
     of_subscription: int | None,
     of_message: int | None,
 ) -> None:
-    """Of message, topic and subscription (B-247, B-248)."""
+    """The shortest of message, topic and subscription applies (B-247, B-248)."""
     news = admin.get_topic("news")
     news.default_message_time_to_live = None if of_topic is None else timedelta(seconds=of_topic)
     admin.update_topic(news)
@@ -163,13 +163,13 @@ def test_shortest_time_to_live_holds(
     assert copy.expires_at_utc == clock.now() + timedelta(seconds=shortest)
 
 
-def test_message_that_nobody_selects_vanishes(
+def test_message_that_no_rule_selects_is_dropped(
     admin: ServiceBusAdministrationClient,
     subscribe: Callable[..., str],
     publish: Callable[..., None],
     counts: Callable[..., tuple[int, int]],
 ) -> None:
-    """The send succeeds, and nothing is kept anywhere (B-344)."""
+    """The send succeeds, and nothing is stored (B-344)."""
     publish("nobody is there")
     subscribe("none", filter=FalseRuleFilter())
     publish("nobody wants it")
@@ -183,7 +183,7 @@ def test_subscription_without_rules_gets_nothing(
     publish: Callable[..., None],
     take_copies: Callable[..., Any],
 ) -> None:
-    """All rules deleted means no message, until there is a rule again (B-346)."""
+    """Without rules a subscription gets no messages, until a rule is added (B-346)."""
     subscribe()
     admin.delete_rule("news", "all", "$Default")
     publish("lost")
@@ -199,7 +199,7 @@ def test_rules_without_actions_share_one_copy(
     publish: Callable[..., None],
     take_copies: Callable[..., Any],
 ) -> None:
-    """They are OR-ed: a message that several select comes once (B-347)."""
+    """Rules are OR-ed: a message that several select is copied once (B-347)."""
     subscribe("all", filter=SqlRuleFilter("a = 1"))
     admin.create_rule("news", "all", "second", filter=SqlRuleFilter("b = 1"))
     admin.create_rule("news", "all", "third", filter=CorrelationRuleFilter(properties={"c": 1}))
@@ -216,7 +216,7 @@ def test_each_rule_with_an_action_makes_its_own_copy(
     publish: Callable[..., None],
     take_copies: Callable[..., Any],
 ) -> None:
-    """It carries the name of the rule, and only its own changes (B-348, B-350)."""
+    """A copy has the name of its rule and only that rule's changes (B-348, B-350)."""
     subscribe("all", filter=TrueRuleFilter(), action=SqlRuleAction("SET by = 'first'; SET first = 1"))
     admin.create_rule("news", "all", "Second", action=SqlRuleAction("SET by = 'second'; REMOVE kept"))
     subscribe("other")
@@ -259,7 +259,7 @@ def test_rules_hold_for_later_messages(
     publish: Callable[..., None],
     take_copies: Callable[..., Any],
 ) -> None:
-    """Neither a new, a changed nor a deleted rule touches what is there, nor fetches what is past (B-351)."""
+    """New, changed and deleted rules affect later messages only (B-351)."""
     publish("before the subscription")
     subscribe("all", filter=SqlRuleFilter("n = 1"))
     publish("1", application_properties={"n": 1})
@@ -279,7 +279,7 @@ def test_rules_hold_for_later_messages(
 def test_copy_stays_in_the_partition_of_the_message(
     partitioned: bool, subscribe: Callable[..., str], publish: Callable[..., None], take_copies: Callable[..., Any]
 ) -> None:
-    """Copies stand where the message's key leads, in every subscription (B-009, B-353)."""
+    """In every subscription a copy is in the partition of the message's key (B-009, B-353)."""
     for name in ("one", "two"):
         subscribe(name)
     keys = [f"key-{number}" for number in range(40)]
@@ -310,7 +310,7 @@ def test_action_on_the_session_id_does_not_move_the_copy(
 def test_subscription_numbers_its_copies_itself(
     subscribe: Callable[..., str], publish: Callable[..., None], take_copies: Callable[..., Any]
 ) -> None:
-    """Numbers rise from 1 in each subscription; the number in the topic is kept beside them (B-113)."""
+    """Numbers start at 1 in each subscription; copies also keep the number in the topic (B-113)."""
     subscribe("all")
     subscribe("some", filter=SqlRuleFilter("some = TRUE"))
     for number in range(1, 7):
@@ -332,7 +332,7 @@ def test_due_message_ignores_later_rules_and_subscriptions(
     counts: Callable[..., tuple[int, int]],
     change: str,
 ) -> None:
-    """Whether anybody looked at the topic in between or not (B-241, B-351)."""
+    """This holds whether or not the topic was accessed in between (B-241, B-351)."""
     subscribe("early")
     admin.delete_rule("news", "early", "$Default")
     with client.get_topic_sender("news") as sender:
@@ -368,7 +368,7 @@ def test_scheduled_message_waits_at_the_topic(
     take_copies: Callable[..., Any],
     way: str,
 ) -> None:
-    """Subscriptions see nothing before the time, and are asked only then (B-241, B-351, B-392)."""
+    """Subscriptions get nothing before that, and rules apply only when it is due (B-241, B-351, B-392)."""
     subscribe("early")
     due = clock.now() + HOUR
     with client.get_topic_sender("news") as sender:
@@ -395,7 +395,7 @@ def test_scheduled_message_can_be_cancelled(
     clock: ManualClock,
     take_copies: Callable[..., Any],
 ) -> None:
-    """By the number that scheduling it returned (B-238, B-241)."""
+    """It is cancelled by the number that scheduling returned (B-238, B-241)."""
     subscribe()
     with client.get_topic_sender("news") as sender:
         messages = [ServiceBusMessage(str(number), partition_key="k") for number in range(3)]
@@ -409,7 +409,7 @@ def test_scheduled_message_can_be_cancelled(
 def test_waiting_receiver_wakes_when_a_scheduled_message_is_due(
     client: ServiceBusClient, subscribe: Callable[..., str], clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
-    """A receive on a subscription that waits gets the copy when the topic's message is due (B-132, B-241)."""
+    """A waiting receive on a subscription gets the copy when the topic's message is due (B-132, B-241)."""
     subscribe()
     with client.get_topic_sender("news") as sender, client.get_subscription_receiver("news", "all") as receiver:
         sender.schedule_messages(ServiceBusMessage(b"x"), clock.now() + timedelta(seconds=30))
@@ -424,7 +424,7 @@ def test_waiting_receiver_wakes_when_a_message_is_sent(
     publish: Callable[..., None],
     in_background: Callable[..., Any],
 ) -> None:
-    """A subscription receives like a queue (B-132, B-136)."""
+    """Waiting works on a subscription as on a queue (B-132, B-136)."""
     subscribe()
     with client.get_subscription_receiver("news", "all") as receiver:
         waiting = in_background(receiver.receive_messages, max_wait_time=600)
@@ -435,7 +435,7 @@ def test_waiting_receiver_wakes_when_a_message_is_sent(
 def test_peek_on_a_topic_shows_scheduled_messages_only(
     client: ServiceBusClient, subscribe: Callable[..., str], publish: Callable[..., None], clock: ManualClock
 ) -> None:
-    """What was handed to the subscriptions is theirs (B-136, B-304)."""
+    """Messages copied to subscriptions are not in the topic any more (B-136, B-304)."""
     subscribe()
     publish("now")
     with client.get_topic_sender("news") as sender, client.get_queue_receiver("news") as browser:
@@ -448,7 +448,7 @@ def test_peek_on_a_topic_shows_scheduled_messages_only(
 def test_duplicates_are_dropped_at_the_topic(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, partitioned: bool, clock: ManualClock
 ) -> None:
-    """An id that was seen is dropped before fan-out; the send succeeds (B-218, B-224, B-228)."""
+    """A duplicate is dropped before fan-out, and the send succeeds (B-218, B-224, B-228)."""
     admin.create_topic("once", enable_partitioning=partitioned, requires_duplicate_detection=True)
     for name in ("one", "two"):
         admin.create_subscription("once", name)
@@ -465,7 +465,7 @@ def test_duplicates_are_dropped_at_the_topic(
 def test_subscription_detects_no_duplicates(
     admin: ServiceBusAdministrationClient, client: ServiceBusClient, partitioned: bool
 ) -> None:
-    """An action that gives all copies one id loses none of them (B-228, B-380)."""
+    """Copies to which an action gives equal ids are all kept (B-228, B-380)."""
     admin.create_topic("once", enable_partitioning=partitioned, requires_duplicate_detection=True)
     admin.create_subscription("once", "all")
     rule = admin.get_rule("once", "all", "$Default")
@@ -482,7 +482,7 @@ def test_subscription_detects_no_duplicates(
 def test_batches_are_filtered_message_by_message(
     client: ServiceBusClient, subscribe: Callable[..., str], take_copies: Callable[..., Any]
 ) -> None:
-    """A list or a batch is one send; each of its messages is judged by itself, in order (B-079, B-343, B-354)."""
+    """Each message of a list or batch is filtered separately, in order (B-079, B-343, B-354)."""
     subscribe("all")
     subscribe("even", filter=SqlRuleFilter("n % 2 = 0"))
     with client.get_topic_sender("news") as sender:
@@ -517,7 +517,7 @@ def test_batch_with_several_keys_is_refused_as_a_whole(
 def test_messages_of_a_key_arrive_in_order(
     subscribe: Callable[..., str], publish: Callable[..., None], take_copies: Callable[..., Any]
 ) -> None:
-    """Subscriptions get them in the order in which they were sent (B-354)."""
+    """Subscriptions get messages of a key in the order they were sent (B-354)."""
     for name in ("one", "two"):
         subscribe(name)
     publish(*map(str, range(100)), partition_key="k")
@@ -553,7 +553,7 @@ def test_copies_can_be_deferred_and_fetched(
     publish: Callable[..., None],
     receive_one: Callable[..., ServiceBusReceivedMessage],
 ) -> None:
-    """A subscription receives like a queue (B-136, B-275)."""
+    """Deferral works in a subscription as in a queue (B-136, B-275)."""
     subscribe()
     publish("x")
     with client.get_subscription_receiver("news", "all") as receiver:
@@ -571,9 +571,9 @@ def test_receiver_of_one_partition(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     partitioned: bool,
 ) -> None:
-    """`partition_id` takes copies from one partition only, as on a queue (B-058)."""
+    """`partition_id` receives copies from one partition only, as on a queue (B-058)."""
     if not partitioned:
-        pytest.skip("speaks of partitions")
+        pytest.skip("needs partitions")
     subscribe()
     keys = [f"key-{number}" for number in range(64)]
     for key in keys:
@@ -585,7 +585,7 @@ def test_receiver_of_one_partition(
 def test_session_subscription(
     client: ServiceBusClient, subscribe: Callable[..., str], publish: Callable[..., None]
 ) -> None:
-    """A subscription that requires sessions is received from by session, and lists its sessions (B-181, B-214)."""
+    """A subscription that requires sessions delivers by session and lists its sessions (B-181, B-214)."""
     subscribe("all", requires_session=True)
     for session_id in ("a", "b", "a"):
         publish(f"for {session_id}", session_id=session_id)
@@ -628,7 +628,7 @@ def test_disabled_topic_refuses_sends(
     take_copies: Callable[..., Any],
     status: EntityStatus,
 ) -> None:
-    """Its subscriptions go on handing out what they have (B-396, B-397)."""
+    """Its subscriptions still deliver their messages (B-396, B-397)."""
     subscribe()
     publish("before")
     news = admin.get_topic("news")
@@ -651,7 +651,7 @@ def test_disabled_subscription_still_gets_copies(
     take_copies: Callable[..., Any],
     status: EntityStatus,
 ) -> None:
-    """Nobody receives from it, and nothing is lost (B-396, B-397, B-399)."""
+    """It refuses receives, and no copy is lost (B-396, B-397, B-399)."""
     subscribe()
     publish("before")
     subscription = admin.get_subscription("news", "all")
@@ -671,7 +671,7 @@ def test_deleting_a_subscription_leaves_the_others(
     publish: Callable[..., None],
     take_copies: Callable[..., Any],
 ) -> None:
-    """Its copies are gone, theirs stay, and one of the same name starts empty (B-343)."""
+    """Its copies are deleted, others stay, and a new one of the same name is empty (B-343)."""
     for name in ("one", "two"):
         subscribe(name)
     publish("x")
@@ -683,7 +683,7 @@ def test_deleting_a_subscription_leaves_the_others(
 def test_body_of_a_copy_is_as_it_was_sent(
     subscribe: Callable[..., str], publish: Callable[..., None], take_copies: Callable[..., Any]
 ) -> None:
-    """Large bodies and all properties go to every copy, also beside an action (B-343, B-350)."""
+    """Every copy has the body and all properties, also with an action (B-343, B-350)."""
     subscribe("plain")
     subscribe("acting", action=SqlRuleAction("SET n = 2"))
     text = "schlüssel 鍵 " * 10_000

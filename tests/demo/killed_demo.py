@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A demo of a few made-up flights that kills itself, as a process of its own: DIRECTORY [POINT].
+"""A demo of a few made-up flights that kills itself, as a separate process: DIRECTORY [POINT].
 
-A point is a word for what is just about to happen, or happens by half, and how often it happens before:
+A point is a word for a step that is about to start, or happens by half, and the number of such steps before it:
 `encode`, `send:1`, `half a send:1`, `sent:1`, `received:2`, `settle:2`, `half a settle:2`, `settled:2`, `tell`.
-Without a point it runs to its end and prints its report as JSON.
+Without a point the demo runs to its end and prints its report as JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLIGHTS, AIRCRAFT, BATCHES = 1200, 40, 4
 
 
 class Clock:
-    """Counts what happens and kills the process when the point is reached."""
+    """Counts the steps and kills the process at the point."""
 
     def __init__(self, point: str) -> None:
         self._word, _, times = point.partition(":")
@@ -38,7 +38,7 @@ class Clock:
         self._guard = threading.Lock()
 
     def now(self, word: str) -> bool:
-        """Whether the point is now."""
+        """Whether the process is at the point."""
         with self._guard:
             if word != self._word:
                 return False
@@ -46,7 +46,7 @@ class Clock:
             return self._left == -1
 
     def tick(self, word: str) -> None:
-        """End the process when the point is now."""
+        """End the process if it is at the point."""
         if self.now(word):
             die()
 
@@ -58,7 +58,7 @@ def die() -> NoReturn:
 
 
 class Client:
-    """Passes everything on until the process is killed: a client, a sender or a receiver."""
+    """Forwards all calls until the process is killed: a client, a sender or a receiver."""
 
     def __init__(self, inner: Any, clock: Clock) -> None:
         self._inner, self._clock = inner, clock
@@ -74,15 +74,15 @@ class Client:
         self._inner.__exit__(*details)
 
     def get_queue_sender(self, name: str) -> Client:
-        """A sender in a process that may be killed."""
+        """A sender that may kill the process."""
         return Client(self._inner.get_queue_sender(name), self._clock)
 
     def get_queue_receiver(self, name: str) -> Client:
-        """A receiver in a process that may be killed."""
+        """A receiver that may kill the process."""
         return Client(self._inner.get_queue_receiver(name), self._clock)
 
     def send_arrow(self, data: pa.RecordBatch) -> Any:
-        """Send everything, or only what goes to half of the partitions."""
+        """Send all rows, or only those for half of the partitions."""
         self._clock.tick("send")
         if self._clock.now("half a send"):
             keys = data["partition_key"].to_pylist()
@@ -94,14 +94,14 @@ class Client:
         return stored
 
     def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
-        """Receive, and maybe never hand over what came."""
+        """Receive, and possibly kill the process before returning."""
         table = pa.table(self._inner.receive_arrow(count, max_wait_time=max_wait_time))
         if table.num_rows:
             self._clock.tick("received")
         return table
 
     def settle_arrow(self, batch: pa.Table, outcome: Any) -> None:
-        """Settle everything, or only every second row."""
+        """Settle all rows, or only every second one."""
         self._clock.tick("settle")
         if self._clock.now("half a settle"):
             self._inner.settle_arrow(batch.take(list(range(0, batch.num_rows, 2))), outcome)
@@ -111,7 +111,7 @@ class Client:
 
 
 def cargo() -> EncodedFlights:
-    """Made-up flights as the Spark stage delivers them, every thirtieth without a tail number."""
+    """Made-up flights as the Spark stage returns them, every thirtieth without a tail number."""
     tails = [None if row % 30 == 0 else f"N{row % AIRCRAFT:05}" for row in range(FLIGHTS)]
     table = pa.table(
         {
@@ -126,7 +126,7 @@ def cargo() -> EncodedFlights:
 
 
 def main(path: Path, point: str) -> None:
-    """Go on with the demo in that directory until the point or the end."""
+    """Continue the demo in that directory until the point or the end."""
     clock = Clock(point)
     exchange.MESSAGES_PER_RECEIVE = 100
     exchange.QUIET_SECONDS = 0.2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proofs of the sessions are real: a flight that is late, lost, doubled or in another's session is found."""
+"""The checks of the sessions find a flight that is late, lost, duplicated or in the session of another aircraft."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLIGHTS, AIRCRAFT = 400, 20
 
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every aircraft needs several turns."""
+    """Give every aircraft several turns."""
     monkeypatch.setattr(aircraft_sessions, "FLIGHTS_PER_TURN", 3)
 
 
@@ -38,7 +38,7 @@ def flights() -> pa.Table:
 
 
 class Tampering:
-    """A client or sender that changes what is sent."""
+    """A client or sender that changes the messages that it sends."""
 
     def __init__(self, inner: Any, change: Callable[[pa.Table], pa.Table]) -> None:
         self._inner, self._change = inner, change
@@ -58,12 +58,12 @@ class Tampering:
         return Tampering(self._inner.get_queue_sender(name), self._change)
 
     def send_arrow(self, data: pa.Table) -> Any:
-        """Send what the change made of it."""
+        """Send the changed table."""
         return self._inner.send_arrow(self._change(data))
 
 
 def run_scenario(change: Callable[[pa.Table], pa.Table]) -> ScenarioResult:
-    """Go through the sessions with what the change made of the flights."""
+    """Run the sessions with the changed flights."""
 
     def make_client(namespace: oxbus.Namespace) -> Any:
         return Tampering(oxbus.ServiceBusClient(namespace), change)
@@ -72,20 +72,20 @@ def run_scenario(change: Callable[[pa.Table], pa.Table]) -> ScenarioResult:
 
 
 def exchanged(table: pa.Table, first: int, second: int) -> pa.Table:
-    """The table with two rows in each other's place."""
+    """The table with two rows swapped."""
     rows = list(range(table.num_rows))
     rows[first], rows[second] = rows[second], rows[first]
     return table.take(rows)
 
 
 def failed_claims(trip: ScenarioResult) -> list[str]:
-    """What does not hold, by a word for each check."""
+    """The failed claims, by a word for each check."""
     words = ("once", "own session", "order")
     return [word for word, check in zip(words, trip.checks, strict=True) if not check.passed]
 
 
 def test_honest_sessions_pass() -> None:
-    """All flights with a tail number come out, the others are counted."""
+    """All flights with a tail number are received, and the others are counted."""
     trip = run_scenario(lambda table: table)
     assert failed_claims(trip) == []
     assert trip.rows == FLIGHTS * 9 // 10
@@ -93,7 +93,7 @@ def test_honest_sessions_pass() -> None:
 
 
 def test_wrong_order_is_noticed() -> None:
-    """Two flights of one aircraft that changed places are found, although all counts are right."""
+    """Two swapped flights of one aircraft are found, although all counts are right."""
     row_of_the_same_aircraft = flights()["partition_key"].drop_null().to_pylist().index("N00000", 1)
     assert failed_claims(run_scenario(lambda table: exchanged(table, 0, row_of_the_same_aircraft))) == ["order"]
 
@@ -104,12 +104,12 @@ def test_order_between_aircraft_is_free() -> None:
 
 
 def test_lost_flight_is_noticed() -> None:
-    """A flight that never reached the queue is missed."""
+    """A flight that never reached the queue is reported as lost."""
     assert failed_claims(run_scenario(lambda table: table.slice(1))) == ["once"]
 
 
-def test_doubled_flight_is_noticed() -> None:
-    """A flight that is stored twice comes out twice, the second time too late."""
+def test_duplicated_flight_is_noticed() -> None:
+    """A flight that is stored twice is received twice, the second time too late."""
     assert failed_claims(run_scenario(lambda table: pa.concat_tables([table, table.slice(0, 1)]))) == ["once", "order"]
 
 
@@ -136,7 +136,7 @@ def test_session_with_two_holders_is_noticed() -> None:
 
 
 def test_late_flight_of_another_receiver_is_noticed() -> None:
-    """The order is followed from one receiver's turn to the next one's."""
+    """The order is checked from one receiver's turn to the next one's."""
     sent = pa.table({"message_id": ["flight-0", "flight-1"], "session_id": ["N00000", "N00000"]})
     book = TurnLog()
     book.ends(SessionTurn(0, "N00000", sent.slice(1, 1)))
@@ -146,7 +146,7 @@ def test_late_flight_of_another_receiver_is_noticed() -> None:
 
 
 def test_receiver_that_fails_stops_the_demo() -> None:
-    """An error in a thread is the caller's."""
+    """The caller gets an error of a thread."""
 
     class FailingClient(Tampering):
         def get_queue_receiver(self, _name: str, **_options: Any) -> Any:

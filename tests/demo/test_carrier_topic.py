@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proofs of the subscriptions are real: a rule that selects one flight too many or too few is found."""
+"""The checks of the subscriptions find a rule that selects one flight too many or too few."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def flights() -> pa.Table:
 
 
 def with_rule(name: str, rule_filter: RuleFilter) -> list[ExpectedSubscription]:
-    """The subscriptions, with one filter in place of that subscription's rules."""
+    """The subscriptions with one filter in place of that subscription's rules."""
     return [replace(one, rules={"other": rule_filter}) if one.name == name else one for one in SUBSCRIPTIONS]
 
 
@@ -48,7 +48,7 @@ def wrong_subscriptions() -> list[str]:
 
 
 def test_honest_topic_passes() -> None:
-    """Each subscription gets what the table counts, and none of the three counts is trivial."""
+    """Each subscription gets the number of flights in the table, and none of the three numbers is trivial."""
     trip = carrier_topic.run_scenario(flights())
     assert [check.finding for check in trip.checks if not check.passed] == []
     assert "180 flights" in trip.checks[0].claim
@@ -68,10 +68,8 @@ def test_honest_topic_passes() -> None:
     ],
     ids=["all", "one of three", "letter case", "half a filter", "too narrow", "nothing"],
 )
-def test_rule_that_selects_something_else_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, name: str, rule_filter: RuleFilter
-) -> None:
-    """Too many, too few or others: that subscription's check fails, and no other one."""
+def test_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, rule_filter: RuleFilter) -> None:
+    """With too many, too few or other messages, exactly that subscription's check fails."""
     monkeypatch.setattr(carrier_topic, "SUBSCRIPTIONS", with_rule(name, rule_filter))
     assert wrong_subscriptions() == [name]
 

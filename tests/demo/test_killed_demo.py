@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A demo that is killed is continued by the same command, and every flight still counts once.
+"""The same command continues a killed demo, and every flight still counts once.
 
-`OXBUS_KILL_SEED` repeats the choices of a run (not its moments).
+`OXBUS_KILL_SEED` repeats the choices of a run (not its timing).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IN_ONE_DIRECTORY = (
     "settled:1",
     "tell",
 )
-"""Where one run after the other is killed; each goes on with what the one before left."""
+"""The points at which successive runs are killed; each continues the work of the one before."""
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -48,7 +48,7 @@ def start(directory: Path, point: str = "") -> subprocess.Popen[str]:
 
 
 def run_to_its_end(directory: Path) -> dict[str, Any]:
-    """Run the demo without a kill: its report."""
+    """Run the demo without a kill and return its report."""
     with start(directory) as process:
         output, errors = process.communicate(timeout=LIVENESS_SECONDS)
     assert process.returncode == 0, errors
@@ -57,7 +57,7 @@ def run_to_its_end(directory: Path) -> dict[str, Any]:
 
 
 def failed_claims(report: dict[str, Any]) -> list[str]:
-    """The claims that did not hold, with what was found."""
+    """The failed claims with their findings."""
     return [f"{check['claim']}: {check['finding']}" for check in report["checks"] if not check["passed"]]
 
 
@@ -69,7 +69,7 @@ def check_report(report: dict[str, Any], context: str = "") -> None:
 
 
 def test_demo_survives_a_kill_at_every_step(tmp_path: Path) -> None:
-    """One kill in each window between an act and its note; then the counts are right and nothing is left behind."""
+    """One kill between each action and its note; then the counts are right and no files remain."""
     directory = tmp_path / "demo"
     for point in IN_ONE_DIRECTORY:
         with start(directory, point) as process:
@@ -78,7 +78,7 @@ def test_demo_survives_a_kill_at_every_step(tmp_path: Path) -> None:
     report = run_to_its_end(directory)
     check_report(report)
     assert report["resumed"]
-    # The run that was killed while it encoded left nothing to go on with.
+    # The run that was killed during encoding left no progress.
     assert report["runs"]["count"] == len(IN_ONE_DIRECTORY)
     # Killed before a completion, and after half of one: noted, and delivered again.
     assert report["runs"]["noted_again"] > 0
@@ -87,8 +87,8 @@ def test_demo_survives_a_kill_at_every_step(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
-def test_kill_while_sending_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """What half a batch left in the queue is found there and not sent again; what was acknowledged is there."""
+def test_kill_while_sending_loses_and_duplicates_nothing(tmp_path: Path) -> None:
+    """The rest of a half-sent batch is sent, its first half is not sent again, and acknowledged batches are there."""
     directory = tmp_path / "demo"
     with start(directory, "half a send:2") as process:
         process.communicate(timeout=LIVENESS_SECONDS)
@@ -100,7 +100,7 @@ def test_kill_while_sending_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 
 def test_demo_survives_kills_at_any_moment(tmp_path: Path) -> None:
-    """Killed from outside, at moments that nobody chose."""
+    """Killed from outside at random moments."""
     directory = tmp_path / "demo"
     chance = random.Random(SEED)
     for _kill in range(KILLS):
@@ -111,8 +111,8 @@ def test_demo_survives_kills_at_any_moment(tmp_path: Path) -> None:
     check_report(run_to_its_end(directory), f"seed {SEED}")
 
 
-def test_run_after_a_finished_one_starts_anew(tmp_path: Path) -> None:
-    """A finished demo leaves nothing that the next one could take for its own."""
+def test_run_after_a_finished_one_starts_from_scratch(tmp_path: Path) -> None:
+    """A finished demo leaves no files that the next one could use."""
     for _run in range(2):
         report = run_to_its_end(tmp_path / "demo")
         check_report(report)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bar of a command that reads a directory for long."""
+"""The progress bar of a command that reads a large directory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOKS = 3
-"""The first look is taken before anything is shown."""
+"""The first reading is taken before anything is shown."""
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Show from the start, and all the time."""
+    """Show the bar from the start."""
     monkeypatch.setattr(_read_progress, "SHOWN_AFTER_SECONDS", 0)
     monkeypatch.setattr(_read_progress, "SHOWN_EVERY_SECONDS", 0.001)
 
@@ -31,15 +31,15 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def directory(tmp_path: Path) -> Path:
     """Some files."""
     for number in range(50):
-        place = tmp_path / "files" / str(number % 3)
-        place.mkdir(parents=True, exist_ok=True)
-        (place / str(number)).write_bytes(bytes(100_000))
+        folder = tmp_path / "files" / str(number % 3)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(number)).write_bytes(bytes(100_000))
     return tmp_path / "files"
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_was_read_is_shown(directory: Path) -> None:
-    """Bytes rise to all there are, and reach them when the block is over."""
+def test_bytes_read_are_shown(directory: Path) -> None:
+    """The bytes rise to the total, and reach it at the end of the block."""
     shown: list[tuple[int, int]] = []
     with ReadProgress(directory, lambda read, total: shown.append((read, total))):
         while len(shown) < 3:
@@ -53,7 +53,7 @@ def test_what_was_read_is_shown(directory: Path) -> None:
 
 
 def test_a_quick_call_shows_nothing(directory: Path, tmp_path: Path) -> None:
-    """Nothing within the first second, nor for a directory that is not there."""
+    """No bar within the first second, nor for a directory that does not exist."""
     shown: list[int] = []
     for path in (directory, tmp_path / "missing"):
         with ReadProgress(path, lambda read, _total: shown.append(read)):
@@ -63,7 +63,7 @@ def test_a_quick_call_shows_nothing(directory: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_an_error_ends_the_bar(directory: Path) -> None:
-    """The error of the block comes through."""
+    """The error of the block is raised."""
     with pytest.raises(ZeroDivisionError), ReadProgress(directory, lambda *_: None):
         raise ZeroDivisionError
 
@@ -73,7 +73,7 @@ def test_an_error_ends_the_bar(directory: Path) -> None:
 def test_salvage_shows_a_bar_on_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
 ) -> None:
-    """On standard error, which stays empty when nobody looks at it."""
+    """The bar is on standard error, which stays empty without a terminal."""
     with Namespace(tmp_path / "bus") as namespace, ServiceBusClient(namespace) as client:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
         client.get_queue_sender("q").send_messages([ServiceBusMessage(bytes(1000)) for _ in range(100)])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 
-# What the tests here share stands in a directory without a conftest, so that mypy finds it by its short name too.
+# Shared code lives in a directory without a conftest, so that mypy also finds it by its short name.
 sys.path.insert(0, str(Path(__file__).with_name("kit")))
 
 from durable_bus import Bus
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 LIVENESS_SECONDS = 120
-"""How long a test waits before it calls another process stuck; never a measure of speed."""
+"""Time after which a test considers another process stuck; never a measure of speed."""
 
 PREAMBLE = """
 import os, sys, threading, time
@@ -37,7 +37,7 @@ from oxbus.management import ServiceBusAdministrationClient
 
 @pytest.fixture
 def make_bus(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., Bus]]:
-    """Make a bus in a directory of the test, closed; it is closed again when the test ends."""
+    """Make a closed bus in a directory of the test; close it again when the test ends."""
     made: list[Bus] = []
 
     def make(name: str = "bus", **options: Any) -> Bus:
@@ -68,14 +68,14 @@ def wide_bus(make_bus: Callable[..., Bus]) -> Bus:
 
 @pytest.fixture
 def queue(bus: Bus, partitioned: bool) -> Bus:
-    """The bus with an empty queue `q`, partitioned or not as the axis says."""
+    """The bus with an empty queue `q`, partitioned or not as the fixture `partitioned` says."""
     bus.admin.create_queue("q", enable_partitioning=partitioned)
     return bus
 
 
 @pytest.fixture
 def key_of() -> Callable[..., str]:
-    """Find a partition key that lives in the given one of four partitions."""
+    """Find a partition key that maps to the given one of four partitions."""
 
     def key_of(partition_id: int, partitions: int = 4) -> str:
         candidates = (f"key-{number}" for number in range(100_000))
@@ -86,7 +86,7 @@ def key_of() -> Callable[..., str]:
 
 @pytest.fixture
 def start_python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a script in another process; its arguments are `sys.argv[1:]`. What still runs at the end is killed."""
+    """Start a script in another process with the arguments `sys.argv[1:]`; kill it if it still runs at the end."""
     with contextlib.ExitStack() as stack:
 
         def start(script: str, *arguments: object) -> subprocess.Popen[str]:
@@ -110,7 +110,7 @@ def start_python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def run_python(start_python: Callable[..., subprocess.Popen[str]]) -> Callable[..., str]:
-    """Run a script in another process to its end and return what it printed; the test fails when the script does."""
+    """Run a script in another process to its end and return its output; fail the test if the script fails."""
 
     def run(script: str, *arguments: object, seconds_max: float = LIVENESS_SECONDS) -> str:
         process = start_python(script, *arguments)
@@ -123,7 +123,7 @@ def run_python(start_python: Callable[..., subprocess.Popen[str]]) -> Callable[.
 
 @pytest.fixture
 def until_printed(in_background: Callable[..., Any]) -> Callable[[subprocess.Popen[str], str], None]:
-    """Wait until a started script prints a line, or fail with all that it printed when it ends without."""
+    """Wait until a started script prints a line; if it ends before that, fail with all that it printed."""
 
     def until_printed(process: subprocess.Popen[str], line: str) -> None:
         assert process.stdout is not None

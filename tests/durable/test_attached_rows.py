@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a bulk load are in their partition once, however often and by whomever they are attached."""
+"""Rows of a bulk load are in their partition exactly once, however often they are attached and by any process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rows(keys: list[str] = KEYS) -> Any:
 
 
 def load(path: Path, name: str, *tables: Any, wait_time: float = 0, **options: Any) -> list[tuple[int, int, bool]]:
-    """Load as a task does."""
+    """Load as a Spark task does."""
     loading = _BulkLoad(path, "q", name, keyless=PARTITION, **{"durability": "os", **options})
     for table in tables or (rows(),):
         loading.push(table)
@@ -59,7 +59,7 @@ def load(path: Path, name: str, *tables: Any, wait_time: float = 0, **options: A
 
 
 def bodies(path: Path) -> list[str]:
-    """What is in the queue, in order; it is gone then."""
+    """Receive and delete all messages of the queue; return their bodies in order."""
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         assert namespace.recovery
         assert namespace.recovery.waiting_loads == []
@@ -73,7 +73,7 @@ KNOWN = [(PARTITION, len(KEYS), False)]
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 def test_rows_are_attached_once_for_each_name(path: Path, durability: str) -> None:
-    """Before anybody opens the partition, after that, and after a checkpoint; another name is another load."""
+    """Before the first open of the partition, after it, and after a checkpoint; another name is another load."""
     assert load(path, "job/0", durability=durability) == ATTACHED
     assert load(path, "job/0", durability=durability) == KNOWN
     with Namespace(path) as namespace:
@@ -86,7 +86,7 @@ def test_rows_are_attached_once_for_each_name(path: Path, durability: str) -> No
 
 
 def test_rows_have_consecutive_numbers(path: Path) -> None:
-    """Tasks one after the other, and what is sent between two of them."""
+    """The numbers stay consecutive with tasks in sequence and a send between two of them."""
     for task in range(2):
         load(path, f"job/{task}")
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
@@ -118,8 +118,8 @@ def test_several_tables_for_all_partitions(path: Path) -> None:
     assert all(numbers == sorted(numbers) for numbers in found.values())
 
 
-def test_nothing_is_there_before_the_end(path: Path) -> None:
-    """A task that dies leaves nothing that anybody sees, and the next attempt is not its copy."""
+def test_nothing_is_visible_before_the_end(path: Path) -> None:
+    """A task that dies leaves nothing visible, and the next attempt is not treated as its copy."""
     loading = _BulkLoad(path, "q", "job/0", durability="os")
     loading.push(rows())
     assert bodies(path) == []
@@ -137,8 +137,8 @@ def test_nothing_is_there_before_the_end(path: Path) -> None:
     assert bodies(path) == KEYS
 
 
-def test_keyless_rows_go_where_the_task_says(path: Path) -> None:
-    """All of a task to one partition, so that a second attempt meets the first one's name."""
+def test_keyless_rows_go_to_the_partition_of_the_task(path: Path) -> None:
+    """All rows of a task go to one partition, so that a second attempt meets the name of the first."""
     table = pa.table({"body": [b"1", b"2", b"3"]})
     assert load(path, "job/0", table) == [(PARTITION, 3, True)]
     assert load(path, "job/0", table) == [(PARTITION, 3, False)]
@@ -155,8 +155,8 @@ def test_name_holds_for_one_queue(path: Path) -> None:
     assert loading.finish(0) == ATTACHED
 
 
-def test_partition_that_is_open_elsewhere(path: Path) -> None:
-    """The task waits, names who has it, and a second attempt goes on where the first one stopped."""
+def test_load_waits_for_a_partition_that_is_open_elsewhere(path: Path) -> None:
+    """The task waits, names the owner, and a second attempt continues where the first stopped."""
     keys = [f"key-{number}" for number in range(100)]
     last = max(oxbus.partition_id(key) for key in keys)
     with Namespace(path, partitions_owned={last}), pytest.raises(NamespaceInUseError, match="pid"):
@@ -171,8 +171,8 @@ def test_partition_that_is_open_elsewhere(path: Path) -> None:
     assert sorted(bodies(path)) == sorted([*keys, *KEYS])
 
 
-def test_rows_are_taken_over_by_whoever_owns_their_partition(path: Path) -> None:
-    """Others leave them alone."""
+def test_only_the_owner_of_a_partition_takes_its_rows_over(path: Path) -> None:
+    """A process that owns other partitions does not take them over."""
     load(path, "job/0")
     with Namespace(path, partitions_owned={PARTITION + 1}):
         pass
@@ -182,8 +182,8 @@ def test_rows_are_taken_over_by_whoever_owns_their_partition(path: Path) -> None
         assert [str(message) for message in receiver] == KEYS
 
 
-def test_what_holds_for_sends_holds_for_loads(tmp_path: Path) -> None:
-    """Sessions, statuses and kinds of entities: refused when the load begins, or with the row."""
+def test_loads_follow_the_rules_of_sends(tmp_path: Path) -> None:
+    """Sessions, statuses and kinds of entities: rejected when the load begins, or with the row."""
     sessions = make(tmp_path / "sessions", requires_session=True)
     with pytest.raises(InvalidOperationError, match="session"):
         load(sessions, "job/0")
@@ -200,8 +200,8 @@ def test_what_holds_for_sends_holds_for_loads(tmp_path: Path) -> None:
             _BulkLoad(plain, entity, "job/0")
 
 
-def test_rows_are_taken_over_whatever_the_queue_refuses_by_then(tmp_path: Path) -> None:
-    """They were accepted: a queue that is full has them all the same; new ones it refuses."""
+def test_rows_are_taken_over_by_a_queue_that_rejects_new_messages(tmp_path: Path) -> None:
+    """The rows were accepted: a full queue takes them over all the same, and rejects new ones."""
     path = make(tmp_path / "bus", max_size_in_megabytes=1)
     table = pa.table({"body": [b"x" * 200_000] * 10, "partition_key": [KEYS[0]] * 10})
     load(path, "job/0", table)
@@ -217,8 +217,8 @@ def test_rows_are_taken_over_whatever_the_queue_refuses_by_then(tmp_path: Path) 
         ).total_message_count == 10 + len(KEYS)
 
 
-def test_rows_of_a_deleted_queue_go_with_it(path: Path) -> None:
-    """Its successor of the same name does not get them."""
+def test_rows_of_a_deleted_queue_are_deleted(path: Path) -> None:
+    """A new queue with the same name does not get them."""
     load(path, "job/0")
     with Namespace(path, partitions_owned={0}):
         pass
@@ -232,7 +232,7 @@ def test_rows_of_a_deleted_queue_go_with_it(path: Path) -> None:
 
 
 def test_times_count_from_taking_over(path: Path) -> None:
-    """Rows that are due later are scheduled, and a time to live begins when they are messages."""
+    """Rows that are due later are scheduled, and the time to live begins when the rows become messages."""
     clock = ManualClock()
     due = clock.now() + timedelta(seconds=100)
     table = pa.table(
@@ -254,7 +254,7 @@ def test_times_count_from_taking_over(path: Path) -> None:
 
 
 def test_copies_are_dropped(tmp_path: Path) -> None:
-    """Where duplicates are dropped, copies of what is there are no messages (B-219)."""
+    """With duplicate detection, a row that repeats a stored message is dropped (B-219)."""
     path = make(tmp_path / "bus", requires_duplicate_detection=True)
     table = pa.table({"body": [b"1", b"2"], "partition_key": [KEYS[0]] * 2, "message_id": ["a", "b"]})
     with Namespace(path, durability="os") as namespace:
@@ -263,8 +263,8 @@ def test_copies_are_dropped(tmp_path: Path) -> None:
     assert bodies(path) == ["1", "2"]
 
 
-def test_bad_rows_leave_no_trace(path: Path) -> None:
-    """An unknown column, a body of another type, a key of another session: refused, and the name is free."""
+def test_bad_rows_store_nothing(path: Path) -> None:
+    """An unknown column, a body of another type, a key of another session: rejected, and the name stays free."""
     bad: list[tuple[Any, type[Exception], str]] = [
         (pa.table({"body": [b"1"], "colour": ["red"]}), ValueError, "colour"),
         (pa.table({"body": [1]}), ValueError, "body"),
@@ -278,10 +278,10 @@ def test_bad_rows_leave_no_trace(path: Path) -> None:
     assert load(path, "job/0") == ATTACHED
 
 
-def test_damaged_file_is_told_of_and_stays(path: Path) -> None:
-    """The partition opens with what is whole; the report names the file, and a whole copy of it is taken over."""
+def test_damaged_file_is_reported_and_stays(path: Path) -> None:
+    """The partition opens with its intact rows; the report names the file, and a correct copy of it is taken over."""
     load(path, "job/0")
-    # Two loads of one millisecond have their files in any order.
+    # Two loads of the same millisecond have their files in any order.
     (first,) = path.glob("shard-*/attached/*.stage")
     load(path, "job/1", rows(KEYS[:3]))
     whole = first.read_bytes()
@@ -289,9 +289,9 @@ def test_damaged_file_is_told_of_and_stays(path: Path) -> None:
     for _ in range(2):
         with Namespace(path) as namespace:
             assert namespace.recovery
-            (told,) = namespace.recovery.waiting_loads
-            assert first.name in told
-            assert "damaged" in told
+            (waiting,) = namespace.recovery.waiting_loads
+            assert first.name in waiting
+            assert "damaged" in waiting
             counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
             assert counts.total_message_count == 3
     first.write_bytes(whole)
@@ -299,7 +299,7 @@ def test_damaged_file_is_told_of_and_stays(path: Path) -> None:
 
 
 def test_a_file_that_appears_twice_is_taken_over_once(path: Path) -> None:
-    """As after a crash between storing its rows and removing it."""
+    """This happens after a crash between storing its rows and removing it."""
     load(path, "job/0")
     (file,) = path.glob("shard-*/attached/*.stage")
     whole = file.read_bytes()
@@ -310,7 +310,7 @@ def test_a_file_that_appears_twice_is_taken_over_once(path: Path) -> None:
 
 
 def test_racing_attempts_attach_once(path: Path) -> None:
-    """Eight threads, as speculative tasks, with one name: one of them stores the rows."""
+    """Eight threads use one name, as speculative tasks do: one of them stores the rows."""
     for number in range(10):
         found: list[bool] = []
         barrier = threading.Barrier(8)
@@ -329,7 +329,7 @@ def test_racing_attempts_attach_once(path: Path) -> None:
 
 
 def test_load_that_has_ended(path: Path) -> None:
-    """It cannot go on, and what it attached stays."""
+    """A load that has ended cannot continue, and the rows that it attached stay."""
     loading = _BulkLoad(path, "q", "job/0", durability="os")
     loading.push(rows())
     loading.finish(0)
@@ -340,7 +340,7 @@ def test_load_that_has_ended(path: Path) -> None:
 
 
 def test_name_is_forgotten_after_a_week(path: Path) -> None:
-    """It counts from the open that took the rows over, here after six days; then the same rows are another load."""
+    """The week starts at the open that took the rows over, here after six days; then the same rows are another load."""
     load(path, "job/0")
     clock = ManualClock(datetime.now(tz=UTC))
     for days, outcome in ((6, KNOWN), (2, KNOWN), (6, ATTACHED)):

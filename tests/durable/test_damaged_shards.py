@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A damaged shard takes one partition out of service: the others work, and nothing of it is overwritten.
+"""A damaged shard takes one partition out of service: the others work, and the damaged files are not overwritten.
 
-Each kind of damage is mended at the end, and everything that was acknowledged is there.
+Each test repairs the damage at the end and finds every acknowledged message.
 """
 
 from __future__ import annotations
@@ -38,45 +38,45 @@ def flipped(path: Path) -> Callable[[], None]:
 
 def moved_away(path: Path) -> Callable[[], None]:
     """Move the whole shard away."""
-    aside = path.parent / "aside"
-    shard(path, BAD).rename(aside)
+    moved = path.parent / "moved"
+    shard(path, BAD).rename(moved)
 
-    def mend() -> None:
+    def repair() -> None:
         shutil.rmtree(shard(path, BAD), ignore_errors=True)
-        aside.rename(shard(path, BAD))
+        moved.rename(shard(path, BAD))
 
-    return mend
+    return repair
 
 
 def emptied(path: Path) -> Callable[[], None]:
     """Move the files that hold messages away."""
-    aside = path.parent / "aside"
-    aside.mkdir()
+    moved = path.parent / "moved"
+    moved.mkdir()
     for name in contents(shard(path, BAD)):
-        (shard(path, BAD) / name).rename(aside / name)
+        (shard(path, BAD) / name).rename(moved / name)
 
-    def mend() -> None:
-        for file in aside.iterdir():
+    def repair() -> None:
+        for file in moved.iterdir():
             file.rename(shard(path, BAD) / file.name)
 
-    return mend
+    return repair
 
 
 def cut_to_nothing(path: Path) -> Callable[[], None]:
-    """Leave the names of the files that hold messages, without a byte in them."""
+    """Truncate the files that hold messages to zero bytes."""
     files = {shard(path, BAD) / name: (shard(path, BAD) / name).read_bytes() for name in contents(shard(path, BAD))}
     for file in files:
         file.write_bytes(b"")
 
-    def mend() -> None:
+    def repair() -> None:
         for file, data in files.items():
             file.write_bytes(data)
 
-    return mend
+    return repair
 
 
 def of_a_newer_version(path: Path) -> Callable[[], None]:
-    """Let the files say that a newer version wrote them."""
+    """Change the version in the files to a newer one."""
     files = [shard(path, BAD) / name for name in contents(shard(path, BAD))]
 
     def flip() -> None:
@@ -108,7 +108,7 @@ def filled(bus: Bus, key_of: Callable[..., str]) -> Bus:
 
 
 def check_others_work(bus: Bus, bad: set[int], key_of: Callable[..., str]) -> None:
-    """Open the damaged namespace and prove that only `bad` partitions are out of service."""
+    """Open the damaged namespace and check that only the `bad` partitions are out of service."""
     before = {partition_id: contents(shard(bus.path, partition_id)) for partition_id in bad}
     namespace = bus.open()
     assert namespace.recovery is not None
@@ -145,7 +145,7 @@ def check_others_work(bus: Bus, bad: set[int], key_of: Callable[..., str]) -> No
 
 
 def check_mended(bus: Bus, bad: set[int]) -> None:
-    """Open the mended namespace and prove that what was out of service is whole."""
+    """Open the repaired namespace and check that the partitions that were out of service are complete."""
     namespace = bus.open()
     assert namespace.recovery is not None
     assert list(namespace.recovery.corrupt_partitions) == []
@@ -165,24 +165,24 @@ def check_mended(bus: Bus, bad: set[int]) -> None:
 @pytest.mark.parametrize("way", ["close", "crash"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_shard_is_offline_and_untouched(filled: Bus, key_of: Callable[..., str], damage: str, way: str) -> None:
-    """Damage puts its partition offline by name, loses nothing beside it and is not written over (B-093, B-099)."""
+    """Damage takes its partition offline by name, loses nothing elsewhere and is not overwritten (B-093, B-099)."""
     filled.stop(way)
-    mend = DAMAGES[damage](filled.path)
+    repair = DAMAGES[damage](filled.path)
     check_others_work(filled, {BAD}, key_of)
-    mend()
+    repair()
     check_mended(filled, {BAD})
 
 
 @pytest.mark.parametrize("way", ["close", "crash"])
 def test_swapped_shards_are_offline(filled: Bus, key_of: Callable[..., str], way: str) -> None:
-    """Two shards in each other's place are both out of service: messages never show in another partition (B-062)."""
+    """Two swapped shards are both out of service: messages never show in another partition (B-062)."""
     filled.stop(way)
 
     def swap() -> None:
-        aside = filled.path.parent / "aside"
-        shard(filled.path, BAD).rename(aside)
+        moved = filled.path.parent / "moved"
+        shard(filled.path, BAD).rename(moved)
         shard(filled.path, OTHER).rename(shard(filled.path, BAD))
-        aside.rename(shard(filled.path, OTHER))
+        moved.rename(shard(filled.path, OTHER))
 
     swap()
     check_others_work(filled, {OTHER, BAD}, key_of)
@@ -194,22 +194,22 @@ def test_swapped_shards_are_offline(filled: Bus, key_of: Callable[..., str], way
 def test_shard_of_another_namespace_is_offline(
     filled: Bus, make_bus: Callable[..., Bus], key_of: Callable[..., str], way: str
 ) -> None:
-    """A shard with the right number and of another namespace is refused, its messages are not shown (B-103)."""
+    """A shard of another namespace with the right number is rejected, and its messages are not shown (B-103)."""
     other = make_bus("other")
     other.open()
     other.admin.create_queue("q", enable_partitioning=True)
     other.send("foreign", partition_key=key_of(BAD))
     other.stop(way)
     filled.stop(way)
-    mend = moved_away(filled.path)
+    repair = moved_away(filled.path)
     shutil.copytree(shard(other.path, BAD), shard(filled.path, BAD))
     check_others_work(filled, {BAD}, key_of)
-    mend()
+    repair()
     check_mended(filled, {BAD})
 
 
 def test_missing_segment_is_found(filled: Bus, key_of: Callable[..., str]) -> None:
-    """A journal that lacks an early segment is damaged; it is not read from the middle (docs/format.md)."""
+    """A journal that lacks an early segment is damaged; recovery does not start in the middle (docs/format.md)."""
     large = "x" * 200_000
     for _ in range(400):
         filled.send(large, partition_key=key_of(BAD))
@@ -219,21 +219,21 @@ def test_missing_segment_is_found(filled: Bus, key_of: Callable[..., str]) -> No
     filled.stop("crash")
     segments = journals(shard(filled.path, BAD))
     assert len(segments) > 1
-    aside = filled.path.parent / "aside"
-    segments[0].rename(aside)
+    moved = filled.path.parent / "moved"
+    segments[0].rename(moved)
     check_others_work(filled, {BAD}, key_of)
-    aside.rename(segments[0])
+    moved.rename(segments[0])
     check_mended(filled, {BAD})
 
 
 def test_plain_queue_is_down_with_its_home_alone(bus: Bus) -> None:
-    """A queue that is not partitioned is out of service with its home partition and with no other one (B-099)."""
+    """A queue without partitioning is out of service only with its home partition (B-099)."""
     names = [f"plain-{number}" for number in range(12)]
     for name in names:
         bus.admin.create_queue(name)
         bus.send(f"body of {name}", queue_name=name)
     bus.close()
-    mend = moved_away(bus.path)
+    repair = moved_away(bus.path)
     bus.open()
     down = []
     for name in names:
@@ -246,7 +246,7 @@ def test_plain_queue_is_down_with_its_home_alone(bus: Bus) -> None:
             assert bodies(bus.take(name)) == [f"body of {name}", "second"]
     assert 0 < len(down) < len(names)
     bus.close()
-    mend()
+    repair()
     bus.open()
     for name in down:
         assert bodies(bus.take(name)) == [f"body of {name}"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a directory takes follows what is stored in it, not how often it was opened or what passed through (R-28)."""
+"""The size of a directory follows its stored messages, not the number of opens or past traffic (R-28)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def allocated_bytes(directory: Path) -> int:
-    """Bytes of the blocks that the files of a directory have."""
+    """Bytes of the blocks that the files of a directory occupy."""
     total = 0
     for path in directory.rglob("*"):
         try:
             total += path.stat().st_blocks * 512
         except FileNotFoundError:
-            # The thread that compacts removed it.
+            # The compaction thread removed it.
             continue
     return total
 
 
-def test_kills_do_not_eat_the_disk(tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]]) -> None:
+def test_killed_processes_do_not_fill_the_disk(
+    tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]]
+) -> None:
     """A hundred killed processes that stored 160 KB each leave at most 64 MiB, also after the next open (R-28)."""
     path = tmp_path / "bus"
     with Namespace(path) as namespace:
@@ -58,8 +60,8 @@ def test_kills_do_not_eat_the_disk(tmp_path: Path, start_python: Callable[..., s
         assert runtime.total_message_count == KILLS * 160
 
 
-def test_what_passed_through_takes_no_room(tmp_path: Path) -> None:
-    """After 150 MB that were sent and completed, each partition keeps a few MiB (R-28)."""
+def test_completed_messages_take_no_disk_space(tmp_path: Path) -> None:
+    """After 150 MB have been sent and completed, each partition keeps a few MiB (R-28)."""
     with Namespace(tmp_path, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
         client = ServiceBusClient(namespace)
@@ -75,8 +77,8 @@ def test_what_passed_through_takes_no_room(tmp_path: Path) -> None:
     assert allocated_bytes(tmp_path) < 1 << 20
 
 
-def test_a_journal_is_bounded_by_what_is_left(tmp_path: Path) -> None:
-    """A partition that once had much and has little keeps little, without a close (R-28)."""
+def test_a_journal_is_bounded_by_the_remaining_messages(tmp_path: Path) -> None:
+    """A partition that shrank from many messages to few frees its disk space without a close (R-28)."""
     with Namespace(tmp_path, partitions=1, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q")
         client = ServiceBusClient(namespace)
@@ -94,7 +96,7 @@ def test_a_journal_is_bounded_by_what_is_left(tmp_path: Path) -> None:
 
 
 def until_at_most(what: Callable[[], int], most: int) -> None:
-    """Wait for the thread that compacts; how long is no measure of speed."""
+    """Wait for the compaction thread; the time is not a measure of speed."""
     until = time.monotonic() + LIVENESS_SECONDS
     values: list[Any] = []
     while (value := what()) > most:

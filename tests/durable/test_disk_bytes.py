@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`disk_bytes` of the statistics counts the files of the partitions: journals and snapshots.
 
-Snapshots were left out, so a directory that was closed and opened again had 0 bytes.
+Snapshots were omitted, so a directory that was closed and opened again reported 0 bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BODY = "x" * 1000
 
 
 def file_bytes(path: Path) -> int:
-    """Bytes of all files of the partitions, as a person would add them up."""
+    """Bytes of all files of the partitions, added up independently."""
     return sum(file.stat().st_size for file in path.glob("shard-*/*") if file.name != "owner")
 
 
@@ -34,7 +34,7 @@ def filled(bus: Bus) -> Bus:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_bytes_are_those_of_the_files(filled: Bus, way: str) -> None:
-    """After each kind of end, and after a snapshot of what is open."""
+    """After each kind of end, and after a snapshot of an open namespace."""
     filled.reopen(way)
     assert filled.namespace.statistics()["disk_bytes"] == file_bytes(filled.path)
     assert filled.namespace.statistics()["disk_bytes"] > 100 * len(BODY)
@@ -42,8 +42,8 @@ def test_bytes_are_those_of_the_files(filled: Bus, way: str) -> None:
     assert filled.namespace.statistics()["disk_bytes"] == file_bytes(filled.path)
 
 
-def test_bytes_follow_what_is_stored(filled: Bus) -> None:
-    """Less is stored after a clean end when the messages are gone, and an empty namespace has its first pages still."""
+def test_bytes_follow_the_stored_messages(filled: Bus) -> None:
+    """After a clean end without the messages the value is smaller, and an empty namespace still has its first pages."""
     filled.reopen("close")
     full = filled.namespace.statistics()["disk_bytes"]
     filled.receiver().complete_messages(filled.take())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain makes the columns that were asked for, and nothing else."""
+"""A drain produces exactly the requested columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COLUMNS = [
 
 @pytest.fixture
 def namespace() -> Namespace:
-    """A namespace with dead letters that have everything, and some that have nothing."""
+    """A namespace with dead letters that have every field, and some that have none."""
     namespace = Namespace(partitions=1)
     ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
     client = ServiceBusClient(namespace)
@@ -72,7 +72,7 @@ def drained(namespace: Namespace, columns: list[str] | None) -> pa.Table:
 
 
 def test_all_columns_by_default(namespace: Namespace) -> None:
-    """In the order that they have everywhere, filled where a message has something."""
+    """The columns have their usual order, and a value where the message has one."""
     table = drained(namespace, None)
     assert table.schema.names == COLUMNS
     empty = {name for name in COLUMNS if table.column(name).null_count == 3}
@@ -81,23 +81,23 @@ def test_all_columns_by_default(namespace: Namespace) -> None:
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_each_column_alone(namespace: Namespace, name: str) -> None:
-    """It has the type and the values that it has among all."""
+    """A single column has the same type and values as in a drain of all columns."""
     assert drained(namespace, [name]).equals(drained(namespace, None).select([name]))
 
 
 def test_order_and_repetition_change_nothing(namespace: Namespace) -> None:
-    """A set of columns is asked for; their order is that of the contract."""
+    """The request is a set of columns; the contract fixes their order."""
     asked = ["state", "body", "to", "body", "message_id"]
     expected = drained(namespace, None).select(["body", "message_id", "to", "state"])
     assert drained(namespace, asked).equals(expected)
 
 
-def test_no_column_leaves_the_count(namespace: Namespace) -> None:
-    """Who wants nothing of a message learns how many there are."""
+def test_drain_without_columns_returns_the_count(namespace: Namespace) -> None:
+    """A drain without columns still returns the number of messages."""
     assert drained(namespace, []).shape == (3, 0)
 
 
 def test_unknown_column_is_named(namespace: Namespace) -> None:
-    """Before anything is read."""
+    """The error comes before anything is read."""
     with pytest.raises(ValueError, match=r"unknown column; received messages have body, .*: `colour`"):
         _Drain(namespace, "q", None, 0, ["body", "colour"])

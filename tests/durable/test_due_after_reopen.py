@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fell due while nobody had the directory open comes before whatever is sent first (B-120, B-235, R-07).
+"""Messages that fell due while the directory was closed come before new sends (B-120, B-235, R-07).
 
-A thread that found the schedule empty, because another one was about to activate what stood in it, sent on and got
-the lower number: of eight threads that sent first, seven did.
+A thread found the schedule empty while another was about to activate its messages, sent without waiting and got the
+lower number: of eight threads that sent first, seven did.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ LOW_48_BITS = (1 << 48) - 1
 
 
 def message(text: str) -> ServiceBusMessage:
-    """A message of the one partition that all of this is about."""
+    """A message to the one partition of these tests."""
     return ServiceBusMessage(text, partition_key="k")
 
 
 def send_one(bus: Bus) -> None:
-    """One message to the queue."""
+    """Send one message to the queue."""
     with bus.client.get_queue_sender("entity") as sender:
         sender.send_messages(message("sent"))
 
 
 def send_list(bus: Bus) -> None:
-    """A list."""
+    """Send a list."""
     with bus.client.get_queue_sender("entity") as sender:
         sender.send_messages([message("sent"), message("sent")])
 
 
 def send_to_topic(bus: Bus) -> None:
-    """One message to the topic."""
+    """Send one message to the topic."""
     with bus.client.get_topic_sender("entity") as sender:
         sender.send_messages(message("sent"))
 
 
 def commit(bus: Bus) -> None:
-    """A transaction."""
+    """Commit a transaction."""
     with bus.client.get_queue_sender("entity") as sender, bus.client.transaction() as transaction:
         sender.send_messages(message("sent"), transaction=transaction)
 
 
 def forward(bus: Bus) -> None:
-    """A message that another queue forwards to it."""
+    """Send a message that another queue forwards to the queue."""
     with bus.client.get_queue_sender("source") as sender:
         sender.send_messages(message("sent"))
 
 
 def publish(bus: Bus) -> None:
-    """A stage, committed."""
+    """Commit a stage."""
     pa = pytest.importorskip("pyarrow")
     name = f"stage {threading.get_ident()}"
     stages = bus.namespace._stages()
@@ -71,7 +71,7 @@ def publish(bus: Bus) -> None:
 
 
 def send_table(bus: Bus) -> None:
-    """A table."""
+    """Send a table."""
     pa = pytest.importorskip("pyarrow")
     with bus.client.get_queue_sender("entity") as sender:
         sender.send_arrow(pa.table({"body": [b"sent"], "partition_key": ["k"]}))
@@ -104,7 +104,7 @@ def overdue(bus: Bus, clock: ManualClock, partitioned: bool) -> Callable[[Callab
 
 
 def received(bus: Bus, work: Callable[[Bus], None]) -> tuple[list[int], list[int]]:
-    """The numbers of what was due, and of the others, in the order in which they come."""
+    """The numbers of the due messages, and of the others, in the order of their delivery."""
     if work is send_to_topic:
         receiver = bus.client.get_subscription_receiver("entity", "all", max_wait_time=0)
     else:
@@ -119,10 +119,10 @@ def received(bus: Bus, work: Callable[[Bus], None]) -> tuple[list[int], list[int
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
 @pytest.mark.parametrize("way", WAYS)
-def test_first_send_comes_behind_what_is_due(
+def test_first_send_follows_due_messages(
     bus: Bus, overdue: Callable[..., None], way: str, work: Callable[[Bus], None]
 ) -> None:
-    """Whatever the first event after the open is, it gets the higher number (B-235)."""
+    """The first event after the open, of any kind, gets the higher number (B-235)."""
     overdue(work, way)
     work(bus)
     due, sent = received(bus, work)
@@ -132,10 +132,10 @@ def test_first_send_comes_behind_what_is_due(
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
-def test_first_sends_of_many_threads_come_behind_what_is_due(
+def test_first_sends_of_many_threads_follow_due_messages(
     bus: Bus, overdue: Callable[..., None], in_background: Callable[..., Any], work: Callable[[Bus], None]
 ) -> None:
-    """A thread that does not activate what is due waits until another one has done so (B-235)."""
+    """A thread that does not activate the due messages itself waits until another one has done so (B-235)."""
     overdue(work, "close")
     together = threading.Barrier(THREADS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which level a send reaches: that of the namespace, unless the send asks for another one."""
+"""The level that a send reaches: the namespace's, unless the send requests another one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_at(make_bus: Callable[..., Bus]) -> Callable[[str | None], Bus]:
 def test_level_of_the_namespace(
     open_at: Callable[..., Bus], clock: ManualClock, given: str | None, reached: str
 ) -> None:
-    """A send reaches the level of its namespace, `fsync` unless told otherwise; before it there is none (B-174)."""
+    """A send reaches the level of its namespace, `fsync` by default; before the first send there is none (B-174)."""
     bus = open_at(given)
     with bus.sender() as sender:
         before = sender.last_durability
@@ -58,7 +58,7 @@ def test_level_of_the_namespace(
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("asked", LEVELS)
 def test_level_of_one_send(open_at: Callable[..., Bus], level: str, asked: str) -> None:
-    """A send may ask for another level, up or down; the next one has the level of the namespace again (B-174)."""
+    """A send may request a higher or lower level; the next one has the level of the namespace again (B-174)."""
     bus = open_at(level)
     with bus.sender() as sender, bus.sender() as other:
         sender.send_messages(ServiceBusMessage("asked"), durability=asked)
@@ -75,7 +75,7 @@ def test_level_of_one_send(open_at: Callable[..., Bus], level: str, asked: str) 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("way", ["close", "crash"])
 def test_every_level_outlives_the_process(open_at: Callable[..., Bus], level: str, way: str) -> None:
-    """What either level acknowledged, sends and settlements, is there after the process ended (B-162, B-174)."""
+    """Sends and settlements acknowledged at either level are there after the process ended (B-162, B-174)."""
     bus = open_at(level)
     bus.send(*(f"completed {number}" for number in range(10)))
     bus.receiver().complete_messages(bus.take())
@@ -99,7 +99,7 @@ def test_level_may_differ_at_each_open(open_at: Callable[..., Bus]) -> None:
 
 @pytest.mark.parametrize("bad", NO_LEVELS)
 def test_send_with_a_bad_level_stores_nothing(open_at: Callable[..., Bus], bad: str) -> None:
-    """A level that a durable send cannot have is refused, the text names it, and nothing is stored (B-174)."""
+    """A level that a durable send cannot have is rejected, the error names it, and nothing is stored (B-174)."""
     bus = open_at(None)
     with bus.sender() as sender:
         sender.send_messages(ServiceBusMessage("good"), durability="os")
@@ -111,7 +111,7 @@ def test_send_with_a_bad_level_stores_nothing(open_at: Callable[..., Bus], bad: 
 
 
 @pytest.mark.parametrize("bad", [1, b"os", ["os"]])
-def test_level_is_a_text(open_at: Callable[..., Bus], bad: Any) -> None:
+def test_level_must_be_a_string(open_at: Callable[..., Bus], bad: Any) -> None:
     """A level of another type is a TypeError (argument checks)."""
     bus = open_at(None)
     with bus.sender() as sender, pytest.raises(TypeError):
@@ -120,7 +120,7 @@ def test_level_is_a_text(open_at: Callable[..., Bus], bad: Any) -> None:
 
 
 def test_refused_send_reaches_no_level(open_at: Callable[..., Bus]) -> None:
-    """A send that failed leaves the level of the last one that did not (B-174)."""
+    """A failed send does not change the level of the last successful one (B-174)."""
     bus = open_at("os")
     bus.admin.create_queue("small", max_message_size_in_kilobytes=1)
     with bus.sender("small") as sender:
@@ -133,15 +133,15 @@ def test_refused_send_reaches_no_level(open_at: Callable[..., Bus]) -> None:
 
 @pytest.mark.parametrize("bad", NO_LEVELS)
 def test_namespace_with_a_bad_level_is_not_made(tmp_path: Path, bad: str) -> None:
-    """A directory cannot have a level that is none, `memory` included, and is not made (argument checks)."""
+    """A directory cannot have an unknown level or `memory`; the namespace is not created (argument checks)."""
     with pytest.raises(REFUSALS, match="durability"):
         Namespace(str(tmp_path / "bus"), durability=bad)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_memory_cannot_promise_more(level: str) -> None:
-    """A namespace in memory refuses the levels of files, for itself and for a send (argument checks)."""
+def test_memory_rejects_the_levels_of_files(level: str) -> None:
+    """A namespace in memory rejects the levels of files, for itself and for a send (argument checks)."""
     with pytest.raises(REFUSALS):
         Namespace(durability=level)
     with Namespace() as namespace:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call that failed says in `effect` what it did, and in `sequence_numbers` to which messages.
+"""A failed call reports in `effect` what it did, and in `sequence_numbers` to which messages.
 
 Once a receive that deletes lost a message without an error: the write of the removal failed, the list was empty, and
-the message was gone after the next open. Each disk call of a hand-out is tried in `rust/oxbus-sim/tests/hand_outs.rs`.
+the message was gone after the next open. `rust/oxbus-sim/tests/hand_outs.rs` tries a failure of each disk call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from durable_bus import Bus, bodies
-from faulty_bus import ALL, BAD, GOOD, KEYS, UNACKNOWLEDGED, in_bad, mend, status, trip
+from faulty_bus import ALL, BAD, GOOD, KEYS, UNACKNOWLEDGED, fail_partition, heal_partition, in_bad, status
 from oxbus import ServiceBusMessage, ServiceBusReceiveMode
 from oxbus.exceptions import MessageAlreadySettled, MessageLockLostError, PartitionUnavailableError, ServiceBusError
 from oxbus.testing import inject_fault
@@ -32,7 +32,7 @@ def deleting(bus: Bus, **options: Any) -> ServiceBusReceiver:
 
 
 def refusal_of(call: Callable[[], object]) -> PartitionUnavailableError:
-    """Make a call that is refused; return its error."""
+    """Make a call that is rejected; return its error."""
     with pytest.raises(PartitionUnavailableError) as refusal:
         call()
     return refusal.value
@@ -46,7 +46,7 @@ def numbers_of(messages: list[ServiceBusReceivedMessage]) -> list[int | None]:
 @FAULTS
 @pytest.mark.parametrize("ending", ["heal", "crash", "close"])
 def test_removal_that_fails_is_an_error_and_the_message_stays(wide_bus: Bus, fault: str, ending: str) -> None:
-    """A receive that deletes raises with the numbers, and what it did not hand out is there again (R-01, R-25)."""
+    """A receive that deletes raises with the numbers, and the messages it did not deliver are back (R-01, R-25)."""
     wide_bus.send("only", partition_key=KEYS[BAD])
     (number,) = numbers_of(wide_bus.peek())
     with deleting(wide_bus) as receiver:
@@ -56,20 +56,20 @@ def test_removal_that_fails_is_an_error_and_the_message_stays(wide_bus: Bus, fau
         assert error.sequence_numbers == [number]
         assert str(number) in str(error)
     if ending == "heal":
-        mend(wide_bus)
+        heal_partition(wide_bus)
     else:
         wide_bus.reopen(ending)
     found = wide_bus.take()
     if ending == "crash":
-        # The process ended before the partition was healed: as the error said, it may be gone.
+        # The process ended before the partition was healed: as the error said, the message may be gone.
         assert bodies(found) in (["only"], [])
     else:
         assert [(str(message), message.delivery_count) for message in found] == [("only", 0)]
 
 
 @FAULTS
-def test_removal_that_fails_beside_others_is_told_by_the_next_receive(wide_bus: Bus, fault: str) -> None:
-    """What other partitions brought is handed out, and the next call says what may be gone (R-24, R-25)."""
+def test_next_receive_reports_a_removal_that_failed_beside_others(wide_bus: Bus, fault: str) -> None:
+    """The messages of other partitions are delivered, and the next call reports which may be gone (R-24, R-25)."""
     for partition_id in ALL:
         wide_bus.send(f"{partition_id}", partition_key=KEYS[partition_id])
     bad = numbers_of(in_bad(wide_bus.peek()))
@@ -80,21 +80,21 @@ def test_removal_that_fails_beside_others_is_told_by_the_next_receive(wide_bus: 
         error = refusal_of(lambda: receiver.receive_messages(100, max_wait_time=0))
         assert (error.effect, error.sequence_numbers) == ("unknown", bad)
         assert receiver.receive_messages(100, max_wait_time=0) == []
-        mend(wide_bus)
+        heal_partition(wide_bus)
         assert bodies(receiver.receive_messages(100, max_wait_time=0)) == [str(BAD)]
     wide_bus.reopen("crash")
     assert wide_bus.take() == []
 
 
 @FAULTS
-def test_healing_decides_what_a_receive_left_open(wide_bus: Bus, fault: str) -> None:
-    """Once the partition is healed there is nothing to tell: the next receive brings the message (R-25)."""
+def test_healing_decides_the_outcome_of_a_receive(wide_bus: Bus, fault: str) -> None:
+    """Once the partition is healed there is nothing to report: the next receive delivers the message (R-25)."""
     for partition_id in ALL:
         wide_bus.send(f"{partition_id}", partition_key=KEYS[partition_id])
     with deleting(wide_bus) as receiver:
         inject_fault(wide_bus.namespace, BAD, fault)
         assert len(receiver.receive_messages(100, max_wait_time=0)) == len(GOOD)
-        mend(wide_bus)
+        heal_partition(wide_bus)
         assert bodies(receiver.receive_messages(100, max_wait_time=0)) == [str(BAD)]
 
 
@@ -103,7 +103,7 @@ def test_healing_decides_what_a_receive_left_open(wide_bus: Bus, fault: str) -> 
     [
         ("eio-write", ServiceBusReceiveMode.PEEK_LOCK),
         ("eio-write", ServiceBusReceiveMode.RECEIVE_AND_DELETE),
-        # A delivery under a lock is written and not synced, so it does not meet a failed sync.
+        # A delivery under a lock is written but not synced, so a failed sync does not affect it.
         ("eio-fsync", ServiceBusReceiveMode.RECEIVE_AND_DELETE),
     ],
 )
@@ -119,12 +119,12 @@ def test_fetch_by_number_that_fails_charges_nothing(wide_bus: Bus, fault: str, m
         error = refusal_of(lambda: receiver.receive_deferred_messages(number))
         assert (error.effect, error.sequence_numbers) == ("unknown", [number])
         assert refusal_of(lambda: receiver.receive_deferred_messages(number)).effect is None
-        mend(wide_bus)
+        heal_partition(wide_bus)
         (fetched,) = receiver.receive_deferred_messages(number)
         assert fetched.delivery_count == (1 if mode == ServiceBusReceiveMode.PEEK_LOCK else 0)
 
 
-def test_fetch_by_number_names_what_it_could_not_fetch(wide_bus: Bus) -> None:
+def test_fetch_by_number_names_the_messages_it_could_not_fetch(wide_bus: Bus) -> None:
     """The error of a fetch whose delivery may be written has the effect unknown and the numbers (B-278, B-281)."""
     wide_bus.send("a", "b", partition_key=KEYS[BAD])
     deferred = wide_bus.take()
@@ -133,15 +133,15 @@ def test_fetch_by_number_names_what_it_could_not_fetch(wide_bus: Bus) -> None:
     inject_fault(wide_bus.namespace, BAD, "eio-write")
     error = refusal_of(lambda: wide_bus.receiver().receive_deferred_messages(numbers))
     assert (error.effect, error.sequence_numbers) == ("unknown", numbers)
-    mend(wide_bus)
+    heal_partition(wide_bus)
     again = wide_bus.receiver().receive_deferred_messages(numbers)
     assert [message.delivery_count for message in again] == [1, 1]
 
 
 @FAULTS
 @pytest.mark.parametrize("verb", ["complete", "defer", "dead_letter"])
-def test_list_is_settled_but_for_the_partition_that_fails_under_it(wide_bus: Bus, fault: str, verb: str) -> None:
-    """All are begun and all are waited for; the error names those that nobody knows about, and no other (B-095)."""
+def test_list_is_settled_except_in_the_failing_partition(wide_bus: Bus, fault: str, verb: str) -> None:
+    """All are started and all are waited for; the error names exactly those whose outcome is unknown (B-095)."""
     for partition_id in ALL:
         wide_bus.send(f"{partition_id}", partition_key=KEYS[partition_id])
     messages = wide_bus.take()
@@ -155,7 +155,7 @@ def test_list_is_settled_but_for_the_partition_that_fails_under_it(wide_bus: Bus
         with pytest.raises(MessageAlreadySettled):
             receiver.complete_message(message)
     assert all(message.partition_id == BAD for message in wide_bus.take())
-    mend(wide_bus)
+    heal_partition(wide_bus)
     wide_bus.reopen("crash")
     left = {message.partition_id for message in wide_bus.take()}
     assert left <= {BAD}
@@ -166,24 +166,24 @@ def test_list_is_settled_but_for_the_partition_that_fails_under_it(wide_bus: Bus
         assert runtime.dead_letter_message_count >= len(GOOD)
 
 
-def test_list_in_an_arrow_table_is_settled_but_for_a_partition(wide_bus: Bus) -> None:
-    """The same for `settle_arrow`, and what is lost is named with it (B-095, B-155)."""
+def test_arrow_table_is_settled_except_in_the_failing_partition(wide_bus: Bus) -> None:
+    """The same for `settle_arrow`, whose error also names the lost locks (B-095, B-155)."""
     pytest.importorskip("pyarrow")
     for partition_id in ALL:
         wide_bus.send(f"{partition_id}", partition_key=KEYS[partition_id])
     bad = numbers_of(in_bad(wide_bus.peek()))
     receiver = wide_bus.receiver()
     table = receiver.receive_arrow(100, max_wait_time=0)
-    trip(wide_bus, "eio-write")
+    fail_partition(wide_bus, "eio-write")
     error = refusal_of(lambda: receiver.settle_arrow(table, "complete"))
     assert (error.effect, error.sequence_numbers) == ("partial", bad)
-    mend(wide_bus)
+    heal_partition(wide_bus)
     assert [message.partition_id for message in wide_bus.peek()] == [BAD]
 
 
 @FAULTS
-def test_send_and_settlement_say_what_they_did(wide_bus: Bus, fault: str) -> None:
-    """Unknown for the call that met the failure, None for those that were refused before they began (R-05, R-25)."""
+def test_send_and_settlement_report_their_effect(wide_bus: Bus, fault: str) -> None:
+    """Unknown for the call that met the failure, None for calls that were rejected before they began (R-05, R-25)."""
     wide_bus.send("held", partition_key=KEYS[BAD])
     held = wide_bus.take_one()
     receiver = wide_bus.receiver()
@@ -194,14 +194,14 @@ def test_send_and_settlement_say_what_they_did(wide_bus: Bus, fault: str) -> Non
         assert status(wide_bus) == "faulted"
         assert refusal_of(lambda: sender.send_messages(message)).effect is None
         assert refusal_of(lambda: receiver.complete_message(held)).effect is None
-        mend(wide_bus)
+        heal_partition(wide_bus)
         inject_fault(wide_bus.namespace, BAD, fault)
         error = refusal_of(lambda: receiver.complete_message(held))
         assert (error.effect, error.sequence_numbers) == ("unknown", [held.sequence_number])
 
 
-def test_lock_that_is_lost_settled_nothing(wide_bus: Bus, clock: ManualClock) -> None:
-    """None of one message or of a list without any lock, a part of a list with some (B-155, B-160)."""
+def test_lost_lock_settles_nothing(wide_bus: Bus, clock: ManualClock) -> None:
+    """None for one message or a list without any lock, partial for a list with some locks (B-155, B-160)."""
     wide_bus.send("a", "b", partition_key=KEYS[BAD])
     lost = wide_bus.take()
     clock.advance(3600)
@@ -222,7 +222,7 @@ def test_lock_that_is_lost_settled_nothing(wide_bus: Bus, clock: ManualClock) ->
 
 
 def test_error_that_began_nothing_has_no_effect(wide_bus: Bus) -> None:
-    """A wrong call, a missing queue and a closed handle did nothing, and say nothing of it (B-437)."""
+    """A wrong call, a missing queue and a closed handle did nothing, and report no effect (B-437)."""
     with pytest.raises(ServiceBusError) as missing:
         wide_bus.client.get_queue_sender("none").send_messages(ServiceBusMessage("x"))
     assert missing.value.effect is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A write or sync that failed: what was acknowledged stays, what was not does not appear, and no retry counts."""
+"""After a failed write or sync, acknowledged messages stay, others do not appear, and no retry counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from durable_bus import Bus, bodies
-from faulty_bus import ALL, BAD, KEYS, LIVENESS_SECONDS, UNACKNOWLEDGED, in_bad, mend, trip
+from faulty_bus import ALL, BAD, KEYS, LIVENESS_SECONDS, UNACKNOWLEDGED, fail_partition, heal_partition, in_bad
 from oxbus import ServiceBusMessage
 from oxbus.exceptions import MessageLockLostError, PartitionUnavailableError
 from oxbus.testing import inject_fault
@@ -18,9 +18,9 @@ ENDINGS = ("heal", "heal and close", "heal and crash", "close")
 
 
 def end_fault(wide_bus: Bus, ending: str) -> None:
-    """End the fault in one of the ways."""
+    """End the fault in the given way."""
     if ending.startswith("heal"):
-        mend(wide_bus)
+        heal_partition(wide_bus)
     if ending.endswith(("close", "crash")):
         wide_bus.reopen(ending.rsplit(maxsplit=1)[-1])
 
@@ -29,7 +29,7 @@ def end_fault(wide_bus: Bus, ending: str) -> None:
 def test_acknowledged_stays_and_the_rest_does_not_appear(wide_bus: Bus, fault: str, ending: str) -> None:
     """After a failed write or sync exactly the acknowledged messages are there, in order (B-074, B-174)."""
     wide_bus.send(*"abc", partition_key=KEYS[BAD])
-    trip(wide_bus, fault)
+    fail_partition(wide_bus, fault)
     for _ in range(3):
         with pytest.raises(PartitionUnavailableError):
             wide_bus.send(UNACKNOWLEDGED, partition_key=KEYS[BAD])
@@ -44,9 +44,9 @@ def test_acknowledged_stays_and_the_rest_does_not_appear(wide_bus: Bus, fault: s
 
 
 def test_crash_before_healing_loses_nothing(wide_bus: Bus, fault: str) -> None:
-    """When the process dies with the fault, what was acknowledged is there and what was not is so at most once."""
+    """If the process dies during the fault, acknowledged messages are there and others are there at most once."""
     wide_bus.send(*"abc", partition_key=KEYS[BAD])
-    trip(wide_bus, fault)
+    fail_partition(wide_bus, fault)
     wide_bus.reopen("crash")
     found = bodies(wide_bus.peek())
     assert found in (list("abc"), [*"abc", UNACKNOWLEDGED])
@@ -56,7 +56,7 @@ def test_crash_before_healing_loses_nothing(wide_bus: Bus, fault: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_batch_that_failed_does_not_appear_in_part(wide_bus: Bus, fault: str, ending: str) -> None:
-    """Of a batch that was not acknowledged there is nothing (B-079)."""
+    """Nothing of a batch that was not acknowledged is there (B-079)."""
     inject_fault(wide_bus.namespace, BAD, fault)
     with wide_bus.sender() as sender, pytest.raises(PartitionUnavailableError):
         sender.send_messages([ServiceBusMessage(str(number), partition_key=KEYS[BAD]) for number in range(50)])
@@ -68,7 +68,7 @@ def test_batch_that_failed_does_not_appear_in_part(wide_bus: Bus, fault: str, en
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("after", [0, 7, 40])
 def test_many_senders_at_once(wide_bus: Bus, fault: str, ending: str, after: int) -> None:
-    """Of eight threads that send together each finds exactly what was acknowledged to it, in its order (B-076)."""
+    """Each of eight threads that send together finds exactly its acknowledged messages, in order (B-076)."""
     acknowledged: dict[int, list[str]] = {thread: [] for thread in range(8)}
     unexpected: list[BaseException] = []
 
@@ -102,7 +102,7 @@ def test_many_senders_at_once(wide_bus: Bus, fault: str, ending: str, after: int
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_failed_complete_is_decided_once(wide_bus: Bus, fault: str, ending: str) -> None:
-    """A complete that failed happened or did not: the message is gone for good, or comes again unchanged (B-162)."""
+    """A complete that failed either happened or did not: the message is gone for good, or returns unchanged (B-162)."""
     wide_bus.send("unknown", "untouched", partition_key=KEYS[BAD])
     messages = wide_bus.take()
     receiver = wide_bus.receiver()
@@ -121,18 +121,18 @@ def test_failed_complete_is_decided_once(wide_bus: Bus, fault: str, ending: str)
 
 
 def test_acknowledged_settlements_outlive_the_healing(wide_bus: Bus, fault: str) -> None:
-    """What was completed, deferred and dead-lettered before the fault is so after it (B-162, B-164, B-165)."""
+    """Messages completed, deferred or dead-lettered before the fault stay so after it (B-162, B-164, B-165)."""
     wide_bus.send("completed", "deferred", "dead", "held", partition_key=KEYS[BAD])
     completed, deferred, dead, held = wide_bus.take()
     receiver = wide_bus.receiver()
     receiver.complete_message(completed)
     receiver.defer_message(deferred)
     receiver.dead_letter_message(dead, "why")
-    trip(wide_bus, fault)
-    mend(wide_bus)
+    fail_partition(wide_bus, fault)
+    heal_partition(wide_bus)
     assert bodies(wide_bus.peek()) == ["deferred", "held"]
-    (buried,) = wide_bus.peek(sub_queue="deadletter")
-    assert (str(buried), buried.dead_letter_reason) == ("dead", "why")
+    (dead_letter,) = wide_bus.peek(sub_queue="deadletter")
+    assert (str(dead_letter), dead_letter.dead_letter_reason) == ("dead", "why")
     (fetched,) = receiver.receive_deferred_messages(deferred.sequence_number)
     receiver.complete_message(fetched)
     try:
@@ -144,8 +144,8 @@ def test_acknowledged_settlements_outlive_the_healing(wide_bus: Bus, fault: str)
     assert bodies(wide_bus.peek(sub_queue="deadletter")) == ["dead"]
 
 
-def test_receive_that_cannot_be_recorded_gives_nothing_away(wide_bus: Bus, fault: str) -> None:
-    """A receive skips a partition that fails under it, and its messages come when it is healed (B-093)."""
+def test_receive_that_cannot_be_recorded_delivers_nothing(wide_bus: Bus, fault: str) -> None:
+    """A receive skips a partition that fails during it; its messages are delivered once it is healed (B-093)."""
     for partition_id in ALL:
         wide_bus.send("x", partition_key=KEYS[partition_id])
     inject_fault(wide_bus.namespace, BAD, fault)
@@ -154,7 +154,7 @@ def test_receive_that_cannot_be_recorded_gives_nothing_away(wide_bus: Bus, fault
     with pytest.raises(PartitionUnavailableError):
         wide_bus.send(UNACKNOWLEDGED, partition_key=KEYS[BAD])
     assert wide_bus.take() == []
-    mend(wide_bus)
+    heal_partition(wide_bus)
     wide_bus.reopen("crash")
     second = wide_bus.take()
     assert len(in_bad(second)) == 1
@@ -162,25 +162,25 @@ def test_receive_that_cannot_be_recorded_gives_nothing_away(wide_bus: Bus, fault
 
 
 def test_keyless_message_is_stored_once(wide_bus: Bus, fault: str) -> None:
-    """A keyless send that meets the failing partition is stored in another one, and in that one only (B-073)."""
+    """A keyless send that meets the failing partition is stored in exactly one other partition (B-073)."""
     inject_fault(wide_bus.namespace, BAD, fault)
     sent = [str(number) for number in range(48)]
     wide_bus.send(*sent)
     assert in_bad(wide_bus.peek()) == []
-    mend(wide_bus)
+    heal_partition(wide_bus)
     assert sorted(bodies(wide_bus.peek())) == sorted(sent)
     wide_bus.reopen("crash")
     assert sorted(bodies(wide_bus.take())) == sorted(sent)
 
 
 def test_partition_may_fail_again(wide_bus: Bus, fault: str) -> None:
-    """Healing works as often as the fault comes back, and each time nothing acknowledged is lost (B-093)."""
+    """Healing works each time the fault returns, and never loses an acknowledged message (B-093)."""
     expected: list[str] = []
     for step in range(4):
         wide_bus.send(f"{step}", partition_key=KEYS[BAD])
         expected.append(f"{step}")
-        trip(wide_bus, fault)
-        mend(wide_bus)
+        fail_partition(wide_bus, fault)
+        heal_partition(wide_bus)
         assert bodies(wide_bus.peek()) == expected
     wide_bus.reopen("crash")
     assert bodies(wide_bus.take()) == expected

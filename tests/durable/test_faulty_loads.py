@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk fails under a bulk load: an error that says so, and rows that are there once when it is tried again."""
+"""The disk fails during a bulk load: the task gets an error, and a retry stores each row once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BODY_BYTES = 60_000
 """Large enough for several writes of one file."""
 
 CALLS_MAX = 60
-"""More calls of a disk than a load makes."""
+"""More disk calls than a load makes."""
 
 NUMBERS = list(range(ROWS))
 
@@ -45,12 +45,12 @@ def begin(path: Path) -> _BulkLoad:
 
 
 def begin_fault(loading: _BulkLoad, fault: str, *, after: int = 0) -> None:
-    """Make the disk of a load fail, which it has like a namespace."""
+    """Make the disk of a load fail, as for a namespace."""
     inject_fault(cast("Namespace", loading), None, fault, after=after)
 
 
 def run(loading: _BulkLoad) -> list[tuple[int, int, bool]]:
-    """Put all rows in, and attach them."""
+    """Add all rows and attach them."""
     for first in range(0, ROWS, 10):
         numbers = range(first, first + 10)
         bodies = [f"{it:04}".encode() + bytes(BODY_BYTES) for it in numbers]
@@ -59,7 +59,7 @@ def run(loading: _BulkLoad) -> list[tuple[int, int, bool]]:
 
 
 def numbers(path: Path) -> list[int]:
-    """What is in the queue, sorted."""
+    """The numbers of all messages in the queue, sorted."""
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         assert namespace.recovery
         assert namespace.recovery.waiting_loads == []
@@ -69,22 +69,22 @@ def numbers(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
 def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
-    """At whichever call of the disk: the task is told, and the next attempt of that name brings each row in once."""
+    """If any disk call fails, the task gets an error, and the next attempt of that name stores each row once."""
     for after in range(CALLS_MAX):
         loading = begin(path)
         begin_fault(loading, fault, after=after)
         try:
             loaded = run(loading)
         except (ServiceBusError, OSError) as error:
-            told = str(error)
+            reported = str(error)
         else:
             break
-        assert "check the disk" in told
-        assert str(path) in told
-        assert [*path.glob("shard-*/attached/*.tmp")] == [], "what was not attached is gone"
+        assert "check the disk" in reported
+        assert str(path) in reported
+        assert [*path.glob("shard-*/attached/*.tmp")] == [], "unattached files are gone"
     else:
-        pytest.fail("the load never came to its end")
-    assert after > 0, "the fault was met"
+        pytest.fail("the load never finished")
+    assert after > 0, "the fault occurred"
     assert {partition for partition, _, _ in loaded} == PARTITIONS
     assert numbers(path) == NUMBERS
     assert [attached for _, _, attached in run(begin(path))] == [False] * len(PARTITIONS)
@@ -92,8 +92,8 @@ def test_load_that_cannot_be_written(path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
-def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
-    """Whoever opens the namespace between two attempts finds whole partitions of the task or nothing."""
+def test_failed_load_has_no_effect(path: Path, fault: str) -> None:
+    """An open between two attempts finds complete partitions of the task or nothing."""
     after = 0
     while True:
         loading = begin(path)
@@ -112,27 +112,27 @@ def test_load_that_failed_is_not_there(path: Path, fault: str) -> None:
 
 
 def test_bit_that_flips_on_its_way_to_a_load(path: Path) -> None:
-    """Whoever takes the rows over finds it, says which file it is, and shows none of its rows."""
+    """The process that takes the rows over detects it, names the file, and shows none of its rows."""
     loading = begin(path)
     begin_fault(loading, "bit-flip")
     run(loading)
     with Namespace(path) as namespace:
         assert namespace.recovery
-        (told,) = namespace.recovery.waiting_loads
+        (reported,) = namespace.recovery.waiting_loads
         counts = ServiceBusAdministrationClient(namespace).get_queue_runtime_properties("q")
-    assert "damaged" in told
+    assert "damaged" in reported
     assert counts.total_message_count in {ROWS - ROWS // len(KEYS), ROWS - 2 * ROWS // len(KEYS)}
 
 
-def test_no_room_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
-    """The namespace opens without them and says so; with room, another open has each once."""
+def test_full_disk_while_rows_are_taken_over(path: Path, run_python: Callable[..., str]) -> None:
+    """The namespace opens without the rows and reports it; with enough space, another open has each once."""
     assert all(attached for _, _, attached in run(begin(path)))
     taking = """
         import logging, resource, signal
-        # Lines of the log would stand between what is printed.
+        # Log lines would mix with the output.
         logging.disable()
         limit = int(sys.argv[2])
-        # As on a full disk, what needs a longer file fails.
+        # As on a full disk, a write that extends a file fails.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         namespace = Namespace(sys.argv[1])

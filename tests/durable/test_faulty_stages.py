@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk fails under the files of staged sends: an error that says so, nothing half sent, nothing lost."""
+"""The disk fails under the files of staged sends: an error reports it, nothing is half sent and nothing is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BODY_BYTES = 100_000
 
 FAULTS = ("eio-write", "eio-fsync", "eio-rename", "enospc")
 CALLS_MAX = 40
-"""More calls of a disk than writing one stage makes."""
+"""More disk calls than writing one stage makes."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def wide(make_bus: Callable[..., Bus]) -> Bus:
 
 
 def rows(first: int = 0) -> Any:
-    """Messages all over the partitions, each with its number in front."""
+    """Numbered messages, spread over all partitions."""
     numbers = range(first, first + ROWS)
     return pa.table({"body": [f"{it:04}".encode() + bytes(BODY_BYTES) for it in numbers]})
 
@@ -62,16 +62,16 @@ def in_process(namespace: Namespace, stage_id: str, table: Any) -> int:
     return namespace._stages().stage("q", stage_id, table)
 
 
-def through_the_bulk_plane(namespace: Namespace, stage_id: str, table: Any) -> int:
-    """Stage as an executor does."""
+def through_bulk_client(namespace: Namespace, stage_id: str, table: Any) -> int:
+    """Stage as a Spark executor does."""
     with serve(namespace) as server, BulkClient(server.connection_string) as client:
         return client.stage("q", stage_id, table)
 
 
-@pytest.mark.parametrize("stage", [in_process, through_the_bulk_plane])
+@pytest.mark.parametrize("stage", [in_process, through_bulk_client])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_stage_that_cannot_be_written(wide: Bus, fault: str, stage: Callable[[Namespace, str, Any], int]) -> None:
-    """At whichever call of the disk: the task is told, no file stays, and the id can be used again."""
+    """If any disk call fails, the task gets an error, no file stays, and the id can be used again."""
     stages = wide.namespace._stages()
     stages.stage("q", "other", rows(0))
     failures = 0
@@ -91,7 +91,7 @@ def test_stage_that_cannot_be_written(wide: Bus, fault: str, stage: Callable[[Na
         assert [it.stage_id for it in wide.admin.list_stages()] == ["other"]
         assert len(stage_files(wide)) == 1
         assert numbers(wide) == []
-    assert 0 < failures < CALLS_MAX, "the fault was met, and no call was left in the end"
+    assert 0 < failures < CALLS_MAX, "the fault occurred, and finally no call was left to fail"
     assert stages.commit_stages("sink", "query", 0, ["other", "broken"])
     wide.reopen("crash")
     assert numbers(wide) == list(range(2 * ROWS))
@@ -99,7 +99,7 @@ def test_stage_that_cannot_be_written(wide: Bus, fault: str, stage: Callable[[Na
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_commit_beside_a_disk_that_fails(wide: Bus, fault: str) -> None:
-    """Files of stages are only read and removed by a commit, so the batch is there once, also after a crash."""
+    """A commit only reads and removes files of stages, so the batch is there once, also after a crash."""
     stages = wide.namespace._stages()
     stages.stage("q", "one", rows())
     inject_fault(wide.namespace, None, fault)
@@ -112,7 +112,7 @@ def test_commit_beside_a_disk_that_fails(wide: Bus, fault: str) -> None:
 
 
 def test_bit_that_flips_on_its_way_to_a_stage(wide: Bus) -> None:
-    """The commit finds it: the stage is named, nothing of the batch shows, and without that stage it goes through."""
+    """The commit detects it: it names the stage, and nothing of the batch shows; without that stage it succeeds."""
     stages = wide.namespace._stages()
     stages.stage("q", "whole", rows(0))
     inject_fault(wide.namespace, None, "bit-flip")
@@ -125,7 +125,7 @@ def test_bit_that_flips_on_its_way_to_a_stage(wide: Bus) -> None:
 
 
 def test_disk_that_hangs_under_a_stage(wide: Bus) -> None:
-    """Other work of the namespace goes on; the stage is whole once the disk answers."""
+    """Other work of the namespace continues; the stage is complete once the disk answers."""
     inject_fault(wide.namespace, None, "stall")
     staged: list[int] = []
     staging = threading.Thread(target=lambda: staged.append(in_process(wide.namespace, "one", rows())))
@@ -140,7 +140,7 @@ def test_disk_that_hangs_under_a_stage(wide: Bus) -> None:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "eio-rename", "enospc"])
 def test_catalog_that_cannot_be_written(wide: Bus, fault: str) -> None:
-    """A queue is made or not: who asks is told, and what was told holds after a crash."""
+    """A queue is created or not: the caller learns which, and the answer holds after a crash."""
     inject_fault(wide.namespace, None, fault)
     with pytest.raises((ServiceBusError, OSError), match="check its disk and try again"):
         wide.admin.create_queue("other")
@@ -154,7 +154,7 @@ def test_catalog_that_cannot_be_written(wide: Bus, fault: str) -> None:
 
 
 def test_only_faults_of_a_disk(wide: Bus) -> None:
-    """Files of no partition cannot be out of service, and a namespace in memory has none."""
+    """Files of stages belong to no partition and cannot be out of service; a namespace in memory has no files."""
     for fault in ("unavailable", "busy"):
         with pytest.raises(ValueError, match="this fault needs a partition"):
             inject_fault(wide.namespace, None, fault)

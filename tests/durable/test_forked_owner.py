@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forked child neither keeps the directory of its parent in use nor may use the parent's handles.
+"""A forked child neither keeps its parent's directory in use nor can use the parent's handles.
 
-Each test runs a script in a process of its own, because forking a process with threads upsets pytest.
+Each test runs a script in its own process, because forking a process with threads disturbs pytest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 OPEN = """
 import select, subprocess
@@ -123,7 +123,7 @@ def test_child_that_ends_does_not_free_the_directory(run_forking: Callable[[str]
 
 
 def test_child_cannot_use_the_handles(run_forking: Callable[[str], None]) -> None:
-    """Every verb of the child on inherited handles is refused, and nothing of it reaches the journal (B-162)."""
+    """Every call of the child on inherited handles fails, and nothing of it reaches the journal (B-162)."""
     run_forking("""
         (message,) = receiver.receive_messages(max_wait_time=5)
         def work():
@@ -146,7 +146,7 @@ def test_child_cannot_use_the_handles(run_forking: Callable[[str], None]) -> Non
 
 
 def test_child_cannot_open_what_its_parent_has_open(run_forking: Callable[[str], None]) -> None:
-    """The child is another process: it is refused while the parent owns, and may open afterwards (one writer)."""
+    """The child is another process: its open fails while the parent is the owner, and works afterwards (one writer)."""
     run_forking("""
         Child(lambda: refused(lambda: Namespace(path), NamespaceInUseError)).end()
         namespace.close()
@@ -162,7 +162,7 @@ def test_child_cannot_open_what_its_parent_has_open(run_forking: Callable[[str],
 
 
 def test_fork_in_the_middle_of_traffic(run_forking: Callable[[str], None]) -> None:
-    """Children made while threads send harm neither the parent nor what it stores (B-103)."""
+    """Children forked while threads send harm neither the parent nor its stored messages (B-103)."""
     run_forking("""
         stop = threading.Event()
         acknowledged = []
@@ -193,7 +193,7 @@ def test_fork_in_the_middle_of_traffic(run_forking: Callable[[str], None]) -> No
 
 
 def test_multiprocessing_by_fork(run_forking: Callable[[str], None]) -> None:
-    """Workers of a forked pool hold nothing of the parent's namespace and may not use it (one writer)."""
+    """Workers of a forked pool hold nothing of the parent's namespace and cannot use it (one writer)."""
     run_forking("""
         import multiprocessing
         def work(number):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A full disk refuses what needs room and lets through what makes room (B-036, B-037)."""
+"""A full disk rejects calls that need space and accepts calls that free space (B-036, B-037)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from durable_bus import Bus, bodies
-from faulty_bus import BAD, GOOD, KEYS, in_bad, mend
+from faulty_bus import BAD, GOOD, KEYS, heal_partition, in_bad
 from oxbus import ServiceBusMessage, ServiceBusReceiveMode
 from oxbus.exceptions import ServiceBusQuotaExceededError
 from oxbus.testing import inject_fault
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_sends_are_refused_as_over_quota(wide_bus: Bus, clock: ManualClock) -> None:
-    """Keyed sends, batches and schedules get a quota error that is transient, and store nothing (B-036)."""
+    """Keyed sends, batches and schedules get a transient quota error and store nothing (B-036)."""
     inject_fault(wide_bus.namespace, BAD, "enospc")
     with wide_bus.sender() as sender:
         calls: list[Callable[[], Any]] = [
@@ -50,7 +50,7 @@ def test_other_partitions_take_messages(wide_bus: Bus) -> None:
     assert len(wide_bus.take()) == 15 + 48
 
 
-def test_receiving_and_settling_go_on(wide_bus: Bus) -> None:
+def test_receiving_and_settling_keep_working(wide_bus: Bus) -> None:
     """While the disk is full every settlement works and lasts (B-037, B-162 to B-165)."""
     names = ["completed", "abandoned", "deferred", "dead", "renewed", "taken"]
     wide_bus.send(*names, partition_key=KEYS[BAD])
@@ -78,7 +78,7 @@ def test_receiving_and_settling_go_on(wide_bus: Bus) -> None:
 
 
 def test_a_full_partition_can_be_drained(wide_bus: Bus) -> None:
-    """Hundreds of completes in a row work while the disk is full, so that it can become less full (B-037)."""
+    """Hundreds of completes in a row work while the disk is full, so that it can be drained (B-037)."""
     with wide_bus.sender() as sender:
         for _ in range(5):
             sender.send_messages([ServiceBusMessage(b"x" * 500, partition_key=KEYS[BAD]) for _ in range(100)])
@@ -92,14 +92,14 @@ def test_a_full_partition_can_be_drained(wide_bus: Bus) -> None:
     assert wide_bus.runtime().total_message_count == 0
 
 
-def test_sends_work_again_when_there_is_room(wide_bus: Bus) -> None:
-    """When the disk has room again sends are accepted, after those from before and under new numbers (B-105)."""
+def test_sends_work_again_when_there_is_space(wide_bus: Bus) -> None:
+    """Once the disk has space again, sends are accepted, after earlier messages and under new numbers (B-105)."""
     wide_bus.send("before", partition_key=KEYS[BAD])
     for step in range(3):
         inject_fault(wide_bus.namespace, BAD, "enospc")
         with pytest.raises(ServiceBusQuotaExceededError):
             wide_bus.send("refused", partition_key=KEYS[BAD])
-        mend(wide_bus)
+        heal_partition(wide_bus)
         wide_bus.send(f"after {step}", partition_key=KEYS[BAD])
     wide_bus.reopen("crash")
     messages = in_bad(wide_bus.take())
@@ -109,7 +109,7 @@ def test_sends_work_again_when_there_is_room(wide_bus: Bus) -> None:
 
 
 def test_reopening_while_full_loses_nothing(wide_bus: Bus) -> None:
-    """A namespace that was full when it was closed opens with all it had (B-037)."""
+    """A namespace that was full when it was closed opens with all its messages (B-037)."""
     wide_bus.send("kept", "completed", partition_key=KEYS[BAD])
     inject_fault(wide_bus.namespace, BAD, "enospc")
     messages = wide_bus.take()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that take several guards of the core do not wait for each other for ever (docs/concurrency.md, R-21)."""
+"""Calls that take several guards of the core do not deadlock (docs/concurrency.md, R-21)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sessions(make_bus: Callable[..., Bus]) -> Bus:
 def test_management_beside_session_states_and_checkpoints(
     sessions: Bus, clock: Any, in_background: Callable[..., Any]
 ) -> None:
-    """An update woke the holders of sessions under the guard that a checkpoint waits for, and waited for a state."""
+    """An update notified session holders under the guard that a checkpoint waits for, and waited for a state."""
     options = sessions.admin.get_queue("q")
     receiver = sessions.client.get_queue_receiver("q", session_id="s", max_wait_time=0)
     session = receiver.session

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that is killed at any moment has lost nothing that it acknowledged, and brought nothing back.
+"""A process that is killed at any moment loses nothing that it acknowledged, and nothing that it settled returns.
 
-`OXBUS_KILL_CYCLES` says how often to kill, `OXBUS_KILL_SECONDS` after how many seconds each test here stops killing,
-`OXBUS_KILL_SEED` repeats the choices of a run (not its moments).
+`OXBUS_KILL_CYCLES` is the number of kills, `OXBUS_KILL_SECONDS` the time after which each test stops killing, and
+`OXBUS_KILL_SEED` repeats the choices of a run (not its timing).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ LIVENESS_SECONDS = 120
 LONGEST_START_SECONDS = 1.0
 LONGEST_WORK_SECONDS = 0.8
 KILLS_PER_NAMESPACE = 20
-"""After so many kills a new namespace begins, so that a history stays short."""
+"""Number of kills after which a new namespace begins, to limit the length of a history."""
 
 SMALL_MEMORY_BYTES = 4 << 20
-"""Most bodies stay on disk."""
+"""With this limit most bodies stay on disk."""
 
 SHOWN = 20
-"""Violations that a failure shows."""
+"""Number of violations that a failure shows."""
 
 pytestmark = pytest.mark.timeout(300 + 60 * CYCLES)
 
@@ -60,13 +60,13 @@ class Victim:
             )
 
     def wait_until_it_works(self, in_background: Callable[..., Any]) -> None:
-        """Wait until its threads work, or fail with what it said."""
+        """Wait until its threads work, or fail with its error output."""
         assert self.process.stdout is not None
         line = in_background(self.process.stdout.readline).result(LIVENESS_SECONDS)
         assert line == "working\n", self.errors.read_text()
 
     def kill(self) -> None:
-        """Kill it; that it ended before, by itself, is a failure."""
+        """Kill the process; fail if it ended before by itself."""
         ended = self.process.poll()
         self.process.kill()
         self.process.communicate(timeout=LIVENESS_SECONDS)
@@ -74,7 +74,7 @@ class Victim:
 
 
 def records(log: Path) -> list[Record]:
-    """The records of a log; of a last line that the kill cut off it cannot be said what it was."""
+    """The records of a log; a last line that the kill cut off is dropped."""
     if not log.exists():
         return []
     whole, _, _ = log.read_text().rpartition("\n")
@@ -91,7 +91,7 @@ def peek_all(client: ServiceBusClient, queue: str, sub_queue: str | None = None)
 
 
 def audit(namespace: Namespace) -> list[Record]:
-    """What the queues show now."""
+    """The current content of the queues."""
     found: list[Record] = []
     with ServiceBusClient(namespace) as client:
         for queue in QUEUES:
@@ -136,12 +136,12 @@ def drain(namespace: Namespace) -> list[Record]:
             by_partition = groupby(sorted(numbers, key=lambda number: number >> 48), key=lambda number: number >> 48)
             for partition, own in by_partition:
                 in_turn = list(own)
-                assert in_turn == sorted(in_turn), f"partition {partition} of {queue} came out of order"
+                assert in_turn == sorted(in_turn), f"partition {partition} of {queue} was delivered out of order"
     return found
 
 
 def judge(history: list[Record], file: Path, seed: str) -> None:
-    """Fail with the violations, the seed and the file of the history when there are any."""
+    """Fail with the seed and the file of the history if it has violations."""
     violations = [
         f"{queue}: {violation}"
         for queue in QUEUES
@@ -154,7 +154,7 @@ def judge(history: list[Record], file: Path, seed: str) -> None:
 
 
 def until_time_is_over(cycles: int) -> Iterator[int]:
-    """Count the cycles to run: the first two in any case, the others while there is time."""
+    """Count the cycles to run: the first two always, the others while there is time."""
     end = time.monotonic() + SECONDS
     for cycle in range(cycles):
         if cycle > 1 and time.monotonic() > end:
@@ -171,14 +171,14 @@ def run_and_kill(
     cycles: Iterator[int],
     in_background: Callable[..., Any],
 ) -> list[Record]:
-    """Let one process after the other work on a namespace and be killed; what they and audits between them saw."""
+    """Let one process after the other work and kill each; return their records and the audits in between."""
     chance = random.Random(seed)
     level, memory_limit_bytes = options
     history: list[Record] = []
     for count, cycle in enumerate(cycles):
         log = directory / f"run{cycle}.log"
         victim = Victim(directory / "bus", log, f"{seed} {cycle}", level, memory_limit_bytes)
-        # The first one must make the queues; of the others some are killed while they open.
+        # The first process must create the queues; some of the others are killed while they open.
         if count == 0 or chance.random() < 0.8:
             victim.wait_until_it_works(in_background)
             time.sleep(chance.uniform(0, LONGEST_WORK_SECONDS))
@@ -200,7 +200,7 @@ def run_and_kill(
 def test_killed_process_keeps_its_promises(
     tmp_path: Path, in_background: Callable[..., Any], level: str, memory_limit_bytes: int | None
 ) -> None:
-    """Over many kills: no loss, nothing settled redelivered, order, counts, numbers, contents (B-103 to B-180)."""
+    """Over many kills: no loss, no settled message again, order, counts, numbers, contents (B-103 to B-180)."""
     cycles = until_time_is_over(max(2, CYCLES // 3))
     options = level, memory_limit_bytes
     for first in cycles:
@@ -220,7 +220,7 @@ def test_killed_process_keeps_its_promises(
 
 
 def test_process_killed_while_it_makes_the_namespace(tmp_path: Path, in_background: Callable[..., Any]) -> None:
-    """A kill at any moment of the first open leaves a directory that the next open takes (docs/format.md)."""
+    """A kill at any moment of the first open leaves a directory that the next open accepts (docs/format.md)."""
     chance = random.Random(SEED)
     for cycle in until_time_is_over(max(3, CYCLES // 3)):
         path = tmp_path / f"bus{cycle}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checker of the kill test finds what it is there to find: each kind of wrong history, and no right one."""
+"""The checker of the kill test rejects each kind of wrong history and accepts each right one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def receive(*messages: Record, verb: str = "receive", **more: Any) -> list[Recor
 
 
 def audit(*messages: Record, dead: tuple[Record, ...] = (), **counts: int) -> list[Record]:
-    """The record of an audit that saw these messages, with right counts unless told otherwise."""
+    """The record of an audit that saw these messages, with right counts unless given."""
     right = {
         "total": len(messages) + len(dead),
         "active": len(messages),
@@ -164,18 +164,18 @@ WRONG: dict[str, tuple[str, list[Record]]] = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_history_passes(name: str) -> None:
-    """What may happen is not blamed."""
+    """A possible history has no violations."""
     assert check(RIGHT[name]) == []
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_history_is_found(name: str) -> None:
-    """What must not happen is blamed by its kind, and nothing else is."""
+    """An impossible history has exactly one violation, of its kind."""
     kind, history = WRONG[name]
     assert {violation.partition(":")[0] for violation in check(history)} == {kind}
 
 
-def test_record_of_no_kind_is_an_error() -> None:
-    """A history that the checker does not understand is not taken for a right one."""
+def test_unknown_record_is_an_error() -> None:
+    """The checker does not accept a history with an unknown record."""
     with pytest.raises(ValueError, match="nothing"):
         check([{"do": "nothing"}])

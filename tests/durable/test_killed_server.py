@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that is killed: what it had answered holds (R-33)."""
+"""Answers of a server that is then killed hold (R-33)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oxbus.management import ServiceBusAdministrationClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-# In a process of its own, since the SDK leaves the socket of a dead server open. It tells what returned.
+# In its own process, since the SDK leaves the socket of a dead server open. It prints what returned.
 CLIENT = """
 import sys
 from itertools import count
@@ -45,12 +45,12 @@ SENT_BEFORE_THE_KILL = 60
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])
-def test_what_a_killed_server_answered_holds(tmp_path: Path, partitioned: bool) -> None:
-    """Each send that returned in the SDK is there, no completion that returned is undone, nothing is doubled."""
+def test_answers_of_a_killed_server_hold(tmp_path: Path, partitioned: bool) -> None:
+    """Each send that returned in the SDK is there, no completion that returned is undone, and nothing is duplicated."""
     directory = tmp_path / "bus"
     with Namespace(directory) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=partitioned)
-    told: dict[str, list[str]] = {"sent": [], "completed": [], "refused": []}
+    returned: dict[str, list[str]] = {"sent": [], "completed": [], "refused": []}
     command = [sys.executable, "-m", "oxbus.cli", "serve", "--data", str(directory), "--amqp-port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -60,18 +60,18 @@ def test_what_a_killed_server_answered_holds(tmp_path: Path, partitioned: bool) 
                 assert client.stdout is not None
                 for line in client.stdout:
                     what, number = line.split()
-                    told[what].append(number)
-                    if len(told["sent"]) == SENT_BEFORE_THE_KILL:
+                    returned[what].append(number)
+                    if len(returned["sent"]) == SENT_BEFORE_THE_KILL:
                         server.kill()
-                    if told["refused"]:
+                    if returned["refused"]:
                         client.kill()
         finally:
             server.kill()
-    assert (len(told["completed"]), len(told["refused"])) == (20, 1)
+    assert (len(returned["completed"]), len(returned["refused"])) == (20, 1)
     with Namespace(directory) as namespace, ServiceBusClient(namespace) as oxbus_client:
         receiver = oxbus_client.get_queue_receiver("q")
-        there = [str(it.message_id) for it in receiver.receive_messages(len(told["sent"]) + 1, max_wait_time=0)]
+        there = [str(it.message_id) for it in receiver.receive_messages(len(returned["sent"]) + 1, max_wait_time=0)]
     assert len(there) == len({*there})
-    # The message that was under way may be there, too.
-    under_way = str(len(told["sent"]))
-    assert {*there} - {under_way} == {*told["sent"]} - {*told["completed"]}
+    # The message in flight may be there, too.
+    under_way = str(len(returned["sent"]))
+    assert {*there} - {under_way} == {*returned["sent"]} - {*returned["completed"]}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace without a readable catalog is damaged, never "not a namespace": its messages can be had still (R-22).
+"""A namespace without a readable catalog is damaged, never "not a namespace": its messages can still be saved (R-22).
 
-It was called no namespace, with the advice to give an empty directory, which invites deleting it with its messages.
+The error said "not a namespace" and advised an empty directory, which invites deleting it with its messages.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 TEXTS = [str(number) for number in range(20)]
 BITS = [0, 7, 8, 9, 12, 20, 33, 41, 46, 60]
-"""Bytes of the catalog of which one bit is turned: magic, version, and the rest (docs/format.md)."""
+"""Bytes of the catalog in which one bit is flipped: magic, version, and the rest (docs/format.md)."""
 
 
 def cut(catalog: Path) -> None:
-    """Its last bytes are gone."""
+    """Remove its last bytes."""
     catalog.write_bytes(catalog.read_bytes()[:-9])
 
 
 def garble(catalog: Path) -> None:
-    """Somebody else's bytes."""
+    """Overwrite it with foreign bytes."""
     catalog.write_bytes(b"a shopping list, nothing else, with more than forty-eight bytes in it")
 
 
 def zero(catalog: Path) -> None:
-    """Zeros, as a lost page reads."""
+    """Overwrite it with zeros, as a lost page reads."""
     catalog.write_bytes(bytes(catalog.stat().st_size))
 
 
 def turn_bit(position: int) -> Callable[[Path], None]:
-    """Turn one bit of a byte."""
+    """Flip one bit of a byte."""
 
     def turn(catalog: Path) -> None:
         flip_bit(catalog, position)
@@ -53,12 +53,12 @@ def turn_bit(position: int) -> Callable[[Path], None]:
 
 
 def empty(catalog: Path) -> None:
-    """Zero length."""
+    """Truncate it to zero bytes."""
     catalog.write_bytes(b"")
 
 
 def remove(catalog: Path) -> None:
-    """No catalog."""
+    """Remove it."""
     catalog.unlink()
 
 
@@ -67,17 +67,17 @@ DAMAGE = [empty, cut, garble, zero, remove, *map(turn_bit, BITS)]
 
 @pytest.fixture
 def filled(bus: Bus) -> Bus:
-    """A namespace with twenty messages, all over its partitions."""
+    """A namespace with twenty messages, spread over its partitions."""
     bus.admin.create_queue("q", enable_partitioning=True)
     bus.send(*TEXTS)
     return bus
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_it_is_damaged_and_can_be_salvaged(
+def test_namespace_without_catalog_is_damaged_and_can_be_salvaged(
     filled: Bus, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error says so and names the command, which copies every message; the directory stays as it is."""
+    """The error names the damage and the command, which copies every message; the directory stays as it is."""
     filled.close()
     path = filled.path
     damage(path / "catalog")
@@ -105,8 +105,8 @@ def test_it_is_damaged_and_can_be_salvaged(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_it_is_missed_however_the_process_ended(filled: Bus, way: str) -> None:
-    """Snapshots or journals, partitions with messages are no empty directory."""
+def test_missing_catalog_is_found_after_each_kind_of_end(filled: Bus, way: str) -> None:
+    """With snapshots or journals, a directory with messages does not count as empty."""
     filled.stop(way)
     (filled.path / "catalog").unlink()
     with pytest.raises(StoreCorruptError, match="missing"):
@@ -125,8 +125,8 @@ def test_a_restored_catalog_brings_all_back(filled: Bus) -> None:
     assert sorted(bodies(filled.peek())) == sorted(TEXTS)
 
 
-def test_a_file_of_that_name_makes_no_namespace(tmp_path: Path) -> None:
-    """Without partitions beside it, a catalog of something else is somebody else's."""
+def test_a_file_named_catalog_is_no_namespace(tmp_path: Path) -> None:
+    """Without partitions beside it, a file of that name belongs to another program."""
     home = tmp_path / "home"
     home.mkdir()
     garble(home / "catalog")
@@ -136,8 +136,8 @@ def test_a_file_of_that_name_makes_no_namespace(tmp_path: Path) -> None:
     assert tree(home) == before
 
 
-def test_tasks_of_spark_say_it_too(filled: Bus) -> None:
-    """The driver looks before any task opens a partition."""
+def test_spark_reports_it_too(filled: Bus) -> None:
+    """The driver checks before any task opens a partition."""
     pytest.importorskip("pyspark")
     from oxbus.spark.owned import check_namespace  # noqa: PLC0415 -- needs pyspark
 

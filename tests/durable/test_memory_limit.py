@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace larger than its memory: bodies stay on disk and come back whole."""
+"""A namespace larger than its memory: bodies stay on disk and are delivered complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGES = 300
 
 
 def text(number: int) -> str:
-    """A kibibyte that no other message has."""
+    """A unique text of one KiB."""
     return f"<{number:06}>" * 128
 
 
@@ -39,7 +39,7 @@ def full(make_bus: Callable[..., Bus]) -> Bus:
 
 @pytest.fixture
 def crowded(full: Bus, partitioned: bool) -> Bus:
-    """The same with an empty queue `q`, partitioned or not."""
+    """The same bus with an empty queue `q`, partitioned or not."""
     full.admin.create_queue("q", enable_partitioning=partitioned)
     return full
 
@@ -53,27 +53,27 @@ def send(bus: Bus, numbers: range, queue_name: str = "q") -> None:
 
 
 def send_lists(sender: ServiceBusSender, messages: list[ServiceBusMessage], count: int) -> None:
-    """Send a list again and again until so many messages were sent."""
+    """Send a list repeatedly until `count` messages were sent."""
     for _ in range(count // len(messages)):
         sender.send_messages(messages)
 
 
 def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
-    """Give the bodies, sorted."""
+    """The bodies, sorted."""
     return sorted(str(message) for message in messages)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_backlog_beyond_the_limit_comes_back_whole(crowded: Bus, way: str) -> None:
-    """Ten times the limit is sent, looked at, kept over the end of the process, and received (R-27)."""
+def test_backlog_beyond_the_limit_survives_completely(crowded: Bus, way: str) -> None:
+    """Ten times the limit is sent, peeked, kept over the end of the process, and received (R-27)."""
     expected = [text(number) for number in range(MESSAGES)]
     for start in range(0, 10 * MESSAGES, MESSAGES):
         send(crowded, range(start, start + MESSAGES), "other")
     send(crowded, range(MESSAGES))
     assert texts(crowded.peek()) == expected
-    before = crowded.picture()
+    before = crowded.observed_state()
     crowded.reopen(way)
-    assert crowded.picture() == before
+    assert crowded.observed_state() == before
     messages = crowded.take()
     assert texts(messages) == expected
     crowded.receiver().complete_messages(messages)
@@ -83,7 +83,7 @@ def test_backlog_beyond_the_limit_comes_back_whole(crowded: Bus, way: str) -> No
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_stage_of_a_message_on_disk(crowded: Bus, clock: ManualClock, way: str) -> None:
-    """Abandoned, deferred, dead-lettered and scheduled messages keep their bodies and what was set on them."""
+    """Abandoned, deferred, dead-lettered and scheduled messages keep their bodies and changed properties."""
     receiver = crowded.receiver()
     crowded.send(text(1), partition_key="k")
     receiver.abandon_message(crowded.take_one(), properties_to_modify={"tries": 1})
@@ -109,8 +109,8 @@ def test_every_stage_of_a_message_on_disk(crowded: Bus, clock: ManualClock, way:
     assert (dead.application_properties or {})["tries"] == 1
 
 
-def test_checkpoints_take_messages_over(crowded: Bus) -> None:
-    """Messages that stay while others come and go keep their bodies, and old files go (R-28)."""
+def test_checkpoints_keep_messages_on_disk(crowded: Bus) -> None:
+    """Messages that stay while others come and go keep their bodies, and old files are removed (R-28)."""
     send(crowded, range(MESSAGES))
     kept = {str(message) for message in crowded.take()}
     assert len(kept) == MESSAGES
@@ -133,7 +133,7 @@ def test_checkpoints_take_messages_over(crowded: Bus) -> None:
 
 
 def test_damage_is_an_error_and_never_a_wrong_body(full: Bus, key_of: Callable[..., str]) -> None:
-    """A body that changed on disk is not handed out; its partition stops and says so, the others go on."""
+    """A body that changed on disk is not delivered; its partition stops and says why, the others work."""
     full.admin.create_queue("q", enable_partitioning=True)
     for partition_id in range(4):
         full.send(text(partition_id), partition_key=key_of(partition_id))
@@ -150,7 +150,7 @@ def test_damage_is_an_error_and_never_a_wrong_body(full: Bus, key_of: Callable[.
 
 
 def test_slots_alone_fill_the_memory(make_bus: Callable[..., Bus]) -> None:
-    """When even the slots of the messages take the limit, sends are refused and receiving makes room again."""
+    """Once message metadata alone exceeds the limit, sends are rejected and receiving frees memory."""
     bus = make_bus(memory_limit_bytes=LIMIT, durability="os")
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True)
@@ -174,7 +174,7 @@ def test_resident_memory_stays_within_the_limit(
 ) -> None:
     """A queue ten times the limit fills and drains with resident memory within 1.5 x the limit (R-27).
 
-    Dead letters are fewer: one takes some 150 bytes besides its body, in an ordered map.
+    There are fewer dead letters: one takes some 150 bytes besides its body, in an ordered map.
     """
     bus.close()
     printed = run_python(
@@ -215,7 +215,7 @@ def test_resident_memory_stays_within_the_limit(
         grown = [filled - base]
         sub_queue = None
         if sys.argv[2] == "dead-lettered first":
-            # By somebody who sent nothing. Opening reads whole segments, which the allocator gives back after a while.
+            # By a process that sent nothing. Opening reads whole segments, which the allocator frees after a while.
             namespace.close()
             namespace, client = opened()
             base = resident()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A directory that cannot be opened is refused with an error that names it, and not one byte of it changes."""
+"""Opening an unusable directory raises an error that names it, and does not change a byte of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REFUSALS = (ServiceBusError, OSError)
-"""What a failure of the system may become; the text must name the path."""
+"""Possible errors for a failure of the system; the text must name the path."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def closed(bus: Bus) -> Bus:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
-    """Open a path, expect an error that names it and an unchanged directory of the test; return the error's text."""
+    """Open a path, expect an error that names it and an unchanged directory; return the text of the error."""
 
     def refused(path: Path, expected: Any, **options: Any) -> str:
         before = tree(tmp_path)
@@ -54,8 +54,8 @@ def whole(bus: Bus) -> bool:
     return found
 
 
-def test_directory_of_somebody_else(tmp_path: Path, refused: Callable[..., str]) -> None:
-    """A directory that has files and no catalog is not taken over (docs/format.md)."""
+def test_directory_with_foreign_files(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """A directory that has files but no catalog is not taken over (docs/format.md)."""
     home = tmp_path / "home"
     (home / "deep").mkdir(parents=True)
     (home / "notes.txt").write_text("mine")
@@ -65,18 +65,18 @@ def test_directory_of_somebody_else(tmp_path: Path, refused: Callable[..., str])
 
 
 def test_namespace_without_its_catalog(closed: Bus, refused: Callable[..., str]) -> None:
-    """Shards without a catalog are not taken for an empty namespace (docs/format.md)."""
+    """Shards without a catalog do not count as an empty namespace (docs/format.md)."""
     catalog = closed.path / "catalog"
-    aside = closed.path.parent / "aside"
-    catalog.rename(aside)
+    moved = closed.path.parent / "moved"
+    catalog.rename(moved)
     refused(closed.path, StoreCorruptError)
-    aside.rename(catalog)
+    moved.rename(catalog)
     assert whole(closed)
 
 
 @pytest.mark.parametrize("part", ["store id", "change", "length", "checksum", "content", "end", "reserved"])
 def test_damaged_catalog(closed: Bus, refused: Callable[..., str], part: str) -> None:
-    """One changed bit of the catalog is found; changed back, all is as before (docs/format.md)."""
+    """One changed bit of the catalog is detected; once it is restored, the namespace opens (docs/format.md)."""
     catalog = closed.path / "catalog"
     size = catalog.stat().st_size
     assert size > 60
@@ -97,7 +97,7 @@ def test_damaged_catalog(closed: Bus, refused: Callable[..., str], part: str) ->
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
 def test_short_catalog(closed: Bus, refused: Callable[..., str], share: float) -> None:
-    """A catalog that lost its end, or everything, is damaged, not empty (docs/format.md)."""
+    """A truncated or empty catalog is damaged, not empty (docs/format.md)."""
     catalog = closed.path / "catalog"
     data = catalog.read_bytes()
     catalog.write_bytes(data[: int(len(data) * share)])
@@ -109,7 +109,7 @@ def test_short_catalog(closed: Bus, refused: Callable[..., str], share: float) -
 
 
 def test_catalog_of_another_program(closed: Bus, refused: Callable[..., str]) -> None:
-    """A file that is named like a catalog and is none is refused (docs/format.md)."""
+    """A file that is named like a catalog but has another format is rejected (docs/format.md)."""
     catalog = closed.path / "catalog"
     data = catalog.read_bytes()
     catalog.write_bytes(b"a shopping list, nothing else, with more than forty-eight bytes in it")
@@ -119,7 +119,7 @@ def test_catalog_of_another_program(closed: Bus, refused: Callable[..., str]) ->
 
 
 def test_catalog_of_a_newer_version(closed: Bus, refused: Callable[..., str]) -> None:
-    """A catalog that a newer version wrote is refused as that, not as damage (docs/format.md)."""
+    """A catalog of a newer version is rejected as such, not as damage (docs/format.md)."""
     catalog = closed.path / "catalog"
     data = catalog.read_bytes()
     assert struct.unpack_from("<H", data, 8) == (1,)
@@ -133,7 +133,7 @@ def test_catalog_of_a_newer_version(closed: Bus, refused: Callable[..., str]) ->
 
 @pytest.mark.parametrize("partitions", [1, 3, 5, 16])
 def test_other_number_of_partitions(closed: Bus, refused: Callable[..., str], partitions: int) -> None:
-    """The number of partitions is fixed when the namespace is made; another one is an invalid operation (B-008)."""
+    """The number of partitions is fixed at creation; another number is an invalid operation (B-008)."""
     text = refused(closed.path, InvalidOperationError, partitions=partitions)
     assert "4" in text.replace(str(closed.path), "")
     assert whole(closed)
@@ -141,32 +141,32 @@ def test_other_number_of_partitions(closed: Bus, refused: Callable[..., str], pa
 
 @pytest.mark.parametrize("options", [{"partitions": 0}, {"partitions": 65}, {"durability": "memory"}])
 def test_bad_option_makes_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
-    """An option that is refused is refused before anything is written (docs/format.md)."""
+    """A rejected option is rejected before anything is written (docs/format.md)."""
     with pytest.raises((InvalidOperationError, ValueError)):
         Namespace(str(tmp_path / "new" / "bus"), **options)
     assert tree(tmp_path) == {}
 
 
 def test_path_of_a_file(tmp_path: Path, refused: Callable[..., str]) -> None:
-    """A file is no directory and stays what it is (docs/format.md)."""
+    """A path that is a file is rejected, and the file does not change (docs/format.md)."""
     file = tmp_path / "file"
     file.write_text("mine")
     refused(file, REFUSALS)
 
 
 def test_path_below_a_file(tmp_path: Path, refused: Callable[..., str]) -> None:
-    """A directory that cannot be made is an error that names it, for every user (docs/format.md)."""
+    """A directory that cannot be created is an error that names it, for every user (docs/format.md)."""
     (tmp_path / "file").write_text("mine")
     refused(tmp_path / "file" / "bus", REFUSALS)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere; a path below a file stands in for it")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere; see the test of a path below a file")
 @pytest.mark.parametrize("exists", [True, False])
 def test_read_only_directory(closed: Bus, tmp_path: Path, refused: Callable[..., str], exists: bool) -> None:
     """A directory without the right to write is an error that names it (docs/format.md)."""
     locked = closed.path if exists else tmp_path / "locked"
     locked.mkdir(exist_ok=True)
-    # A namespace that exists needs a right that a new one needs in its parent.
+    # An existing namespace needs the right in its directory, a new one in the parent.
     places = [locked, *sorted(path for path in locked.rglob("*") if path.is_dir())]
     files = [path for path in locked.rglob("*") if path.is_file()]
     for path in files:
@@ -184,15 +184,15 @@ def test_read_only_directory(closed: Bus, tmp_path: Path, refused: Callable[...,
 
 
 def test_empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty path is refused; it does not mean the working directory (docs/format.md)."""
+    """An empty path is rejected; it does not mean the working directory (docs/format.md)."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises((*REFUSALS, ValueError)):
         Namespace("")
     assert tree(tmp_path) == {}
 
 
-def test_directory_that_goes_away(closed: Bus) -> None:
-    """A namespace whose directory was deleted is a new, empty one: nothing is remembered beside it (docs/format.md)."""
+def test_directory_that_was_deleted(closed: Bus) -> None:
+    """A namespace whose directory was deleted is new and empty: no state is kept elsewhere (docs/format.md)."""
     shutil.rmtree(closed.path)
     closed.open()
     assert list(closed.admin.list_queues()) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`partitions_owned`: several processes share a namespace, each with partitions of its own."""
+"""`partitions_owned`: several processes share a namespace, and each owns some partitions."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def shared(bus: Bus) -> Bus:
 
 @pytest.fixture
 def other_half(shared: Bus, make_bus: Callable[..., Bus]) -> Bus:
-    """The directory of `shared` once more, for another owner in this process; closed."""
+    """The directory of `shared`, for a second owner in this process; closed."""
     return make_bus(shared.path.name)
 
 
 def test_owner_of_some_partitions_works_on_those(shared: Bus, key_of: Callable[..., str]) -> None:
-    """Keys of owned partitions work, others are unavailable, messages without a key go to owned ones (B-073, B-074)."""
+    """Keys of owned partitions work, others are unavailable, keyless messages go to owned partitions (B-073, B-074)."""
     shared.open(partitions_owned={1, 3})
     for partition_id in range(PARTITIONS):
         if partition_id in {1, 3}:
@@ -77,8 +77,8 @@ def test_owner_of_some_partitions_works_on_those(shared: Bus, key_of: Callable[.
     assert {message.partition_id for message in shared.take()} == {0, 2}
 
 
-def test_health_and_counts_tell_what_is_not_owned(shared: Bus) -> None:
-    """Partitions of others read offline with a reason, the queue Limited, and the sums lack them (B-097)."""
+def test_health_and_counts_show_partitions_that_are_not_owned(shared: Bus) -> None:
+    """Partitions of other owners read offline with a reason, the queue Limited, and the sums lack them (B-097)."""
     namespace = shared.open(partitions_owned=[0])
     health = namespace.partition_health()
     assert [entry.partition_id for entry in health] == list(range(PARTITIONS))
@@ -93,7 +93,7 @@ def test_health_and_counts_tell_what_is_not_owned(shared: Bus) -> None:
 
 
 def test_entities_are_seen_and_not_changed(shared: Bus) -> None:
-    """Only an owner of all partitions creates, updates and deletes; the others see what there is (B-096)."""
+    """Only an owner of all partitions creates, updates and deletes entities; the others can read them (B-096)."""
     shared.open(partitions_owned={0, 1, 2})
     queue = shared.admin.get_queue("q")
     queue.max_delivery_count = 3
@@ -116,7 +116,7 @@ def test_entities_are_seen_and_not_changed(shared: Bus) -> None:
 
 
 def test_disjoint_owners_work_side_by_side(shared: Bus, other_half: Bus) -> None:
-    """Two owners of different partitions in one process do not meet (B-057)."""
+    """Two owners of different partitions in one process do not affect each other (B-057)."""
     shared.open(partitions_owned={0, 1})
     other_half.open(partitions_owned={2, 3})
     for bus, places in ((shared, {0, 1}), (other_half, {2, 3})):
@@ -135,7 +135,7 @@ def test_disjoint_owners_work_side_by_side(shared: Bus, other_half: Bus) -> None
 def test_overlapping_owners_are_refused(
     shared: Bus, other_half: Bus, first: set[int] | None, second: set[int] | None
 ) -> None:
-    """A partition has one owner; the second one learns path and pid, and owns nothing of what it asked for (B-057)."""
+    """A partition has one owner; the error of a second open names path and pid, and it owns no partition (B-057)."""
     shared.open(partitions_owned=first)
     with pytest.raises(NamespaceInUseError, match=re.escape(str(shared.path))) as refusal:
         other_half.open(partitions_owned=second)
@@ -154,7 +154,7 @@ def test_two_processes_at_once(
     until_printed: Callable[..., None],
     key_of: Callable[..., str],
 ) -> None:
-    """Owners in two processes store side by side, and an owner of all finds both (B-057, B-062)."""
+    """Owners in two processes store concurrently, and a later owner of all partitions finds both (B-057, B-062)."""
     other = start_python(OWN_SOME, shared.path, "1,2")
     until_printed(other, "owned")
     for overlapping in (None, {0, 1}, {2}):
@@ -177,7 +177,7 @@ def test_two_processes_at_once(
 def test_partitions_of_a_killed_owner_are_free(
     shared: Bus, start_python: Callable[..., subprocess.Popen[str]], until_printed: Callable[..., None]
 ) -> None:
-    """When one of two owners is killed another one takes over its partitions with all they hold (B-057)."""
+    """When one of two owners is killed, another one takes over its partitions with all their messages (B-057)."""
     other = start_python(OWN_SOME, shared.path, "1,2")
     until_printed(other, "owned")
     shared.open(partitions_owned={0, 3})
@@ -195,13 +195,13 @@ def test_partitions_of_a_killed_owner_are_free(
 
 @pytest.mark.parametrize("owned", [{4}, {-1}, {0, 99}, set(), [1.5], ["a"], 3])
 def test_bad_partitions_are_refused(shared: Bus, owned: Any) -> None:
-    """Partitions that are none are an error, and the directory stays free (argument checks)."""
+    """Invalid partition numbers are an error, and the directory stays free (argument checks)."""
     with pytest.raises((ValueError, TypeError, InvalidOperationError)):
         shared.open(partitions_owned=owned)
     shared.open()
 
 
-def test_memory_has_no_partitions_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_has_no_owned_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`partitions_owned` needs a directory that can be shared (argument checks)."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises((InvalidOperationError, ValueError)):

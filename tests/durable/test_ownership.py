@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One owner at a time: the second open is refused by name, and an owner that ends, however it ends, is none."""
+"""A directory has one owner at a time: a second open fails and names the owner; ownership ends with the process."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ sys.stdin.readline()
 
 
 def names_owner(text: str, path: Path, pid: int) -> bool:
-    """Whether an error text names the directory and the process that owns it."""
+    """Whether the text of an error names the directory and the process that owns it."""
     return str(path) in text and re.search(rf"\b{pid}\b", text.replace(str(path), "")) is not None
 
 
 def test_second_open_in_one_process_is_refused(bus: Bus) -> None:
-    """The directory of an open namespace cannot be opened again, and the first one goes on (one writer)."""
+    """The directory of an open namespace cannot be opened again, and the first owner keeps working (one writer)."""
     bus.admin.create_queue("q")
     with pytest.raises(NamespaceInUseError) as refusal:
         Namespace(str(bus.path))
@@ -70,7 +70,7 @@ def test_the_same_directory_under_another_name_is_refused(bus: Bus, tmp_path: Pa
 
 
 def test_refused_open_leaves_no_lock(bus: Bus) -> None:
-    """Refusals leave nothing behind that would keep the directory in use after its owner closed (one writer)."""
+    """Rejected opens do not keep the directory in use after its owner closed (one writer)."""
     for _ in range(3):
         with pytest.raises(NamespaceInUseError):
             Namespace(str(bus.path))
@@ -82,10 +82,10 @@ def test_refused_open_leaves_no_lock(bus: Bus) -> None:
 
 
 def test_refused_open_changes_nothing(bus: Bus, tmp_path: Path) -> None:
-    """A second open that is refused writes nothing into the directory (one writer)."""
+    """A rejected second open writes nothing into the directory (one writer)."""
 
     def written() -> dict[str, str]:
-        # The owner may be making its next segment at this moment.
+        # The owner may be creating its next segment.
         return {name: digest for name, digest in tree(tmp_path).items() if not name.endswith(".tmp")}
 
     before = written()
@@ -95,7 +95,7 @@ def test_refused_open_changes_nothing(bus: Bus, tmp_path: Path) -> None:
 
 
 def test_another_process_is_refused(bus: Bus, run_python: Callable[..., str]) -> None:
-    """A second process learns the path and the pid of the owner; after the close it is the owner (one writer)."""
+    """The error of a second process names the path and pid of the owner; after the close it may own (one writer)."""
     printed = run_python(OPEN_OR_TELL, bus.path)
     assert printed.startswith("in use:")
     assert names_owner(printed, bus.path, os.getpid())
@@ -111,7 +111,7 @@ def test_owner_that_ends_owns_nothing(
     until_printed: Callable[..., None],
     end: str,
 ) -> None:
-    """The lock ends with the process, also by SIGKILL and without a close, and its messages are there (one writer)."""
+    """The lock ends with the process, also by SIGKILL and without a close; the messages are there (one writer)."""
     bus = make_bus()
     owner = start_python(OWN, bus.path)
     until_printed(owner, "owned")
@@ -131,7 +131,7 @@ def test_owner_that_ends_owns_nothing(
 def test_stopped_owner_still_owns(
     make_bus: Callable[..., Bus], start_python: Callable[..., subprocess.Popen[str]], until_printed: Callable[..., None]
 ) -> None:
-    """A process that is stopped and does not answer is the owner all the same (one writer)."""
+    """A stopped process that does not answer is still the owner (one writer)."""
     bus = make_bus()
     owner = start_python(OWN, bus.path)
     until_printed(owner, "owned")
@@ -146,8 +146,8 @@ def test_stopped_owner_still_owns(
     bus.open()
 
 
-def test_text_in_the_owner_file_means_nothing_without_the_lock(bus: Bus) -> None:
-    """The pid of a process that runs, left in the files, does not keep anybody out (docs/format.md, owner)."""
+def test_owner_file_without_a_lock_means_nothing(bus: Bus) -> None:
+    """The pid of a running process in the owner file does not prevent an open (docs/format.md, owner)."""
     bus.close()
     owners = sorted(bus.path.rglob("owner"))
     assert owners
@@ -174,7 +174,7 @@ def test_close_frees_the_directory_while_handles_live(bus: Bus) -> None:
 
 
 def test_context_manager_frees_the_directory(tmp_path: Path) -> None:
-    """Leaving the block closes, also by an error (one writer)."""
+    """Leaving the block closes the namespace, also by an error (one writer)."""
     path = str(tmp_path / "bus")
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), Namespace(path, partitions=1):
@@ -191,8 +191,8 @@ def test_started_program_does_not_inherit_the_lock(bus: Bus) -> None:
             program.kill()
 
 
-def test_two_directories_know_nothing_of_each_other(make_bus: Callable[..., Bus]) -> None:
-    """One process may have several namespaces, each with queues of its own (one writer per directory)."""
+def test_two_directories_are_independent(make_bus: Callable[..., Bus]) -> None:
+    """One process may have several namespaces, each with separate queues (one writer per directory)."""
     first, second = make_bus("first"), make_bus("second")
     for bus in (first, second):
         bus.open()

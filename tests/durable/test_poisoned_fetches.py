@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A deferred message that ends its process at every fetch: the bound of deliveries holds over the restart (R-14).
+"""A deferred message that ends its process at every fetch: the maximum delivery count holds over restarts (R-14).
 
-It did not: a message that was out when the process ended came back deferred, whatever its count, and was handed out
-once more after each reopen.
+It did not: a message locked when the process ended returned as deferred, whatever its count, and was delivered
+again after each reopen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def deferred(bus: Bus, partitioned: bool) -> ServiceBusReceivedMessage:
-    """A message that was deferred in a queue with two deliveries."""
+    """A deferred message in a queue with a maximum of two deliveries."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, max_delivery_count=2)
     bus.send("poison", "after", partition_key="k")
     message = bus.take_one()
@@ -38,8 +38,8 @@ def fetch(bus: Bus, message: ServiceBusReceivedMessage) -> ServiceBusReceivedMes
     return fetched
 
 
-def assert_buried(bus: Bus, message: ServiceBusReceivedMessage) -> None:
-    """It is a dead letter, as if the lock had lapsed in a process that goes on."""
+def assert_dead_lettered(bus: Bus, message: ServiceBusReceivedMessage) -> None:
+    """The message is a dead letter, as if its lock had expired in a running process."""
     with pytest.raises(MessageNotFoundError):
         fetch(bus, message)
     dead = bus.take_one(sub_queue="deadletter")
@@ -52,19 +52,19 @@ def assert_buried(bus: Bus, message: ServiceBusReceivedMessage) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_last_fetch_is_the_last(bus: Bus, deferred: ServiceBusReceivedMessage, way: str) -> None:
-    """After the last delivery it is dead-lettered at the open, and stays so over more of them (B-178, B-281, R-14)."""
+    """After the last delivery the open dead-letters it, and it stays so over further opens (B-178, B-281, R-14)."""
     for count in (1, 2):
         assert fetch(bus, deferred).delivery_count == count
         bus.reopen(way)
     bus.reopen(way)
-    assert_buried(bus, deferred)
+    assert_dead_lettered(bus, deferred)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_message_that_rests_at_its_bound_stays_deferred(
+def test_exhausted_message_that_was_deferred_again_stays_deferred(
     bus: Bus, deferred: ServiceBusReceivedMessage, way: str
 ) -> None:
-    """Deferring it again ends the delivery well: nobody had it when the process ended (B-283, R-14)."""
+    """Deferring it again settles the delivery: no lock existed when the process ended (B-283, R-14)."""
     for _ in range(2):
         bus.receiver().defer_message(fetch(bus, deferred))
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_message_that_rests_at_its_bound_stays_deferred(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_dead_letter_that_was_fetched_stays(bus: Bus, deferred: ServiceBusReceivedMessage, way: str) -> None:
-    """In the dead-letter queue a count buries nothing, however often a fetch ends the process (B-179, B-287)."""
+    """In the dead-letter queue the count has no limit, however often a fetch ends the process (B-179, B-287)."""
     bus.receiver().dead_letter_message(fetch(bus, deferred))
     bus.receiver(sub_queue="deadletter").defer_message(bus.take_one(sub_queue="deadletter"))
     for count in range(2, 6):
@@ -105,7 +105,7 @@ def test_fetch_in_a_session_counts_too(bus: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_fetch_from_a_subscription_counts_too(bus: Bus, way: str) -> None:
-    """A subscription has the bound of a queue (R-14)."""
+    """A subscription has the maximum delivery count of a queue (R-14)."""
     bus.admin.create_topic("t", enable_partitioning=True)
     bus.admin.create_subscription("t", "s", max_delivery_count=2)
     with bus.client.get_topic_sender("t") as sender:
@@ -127,7 +127,7 @@ def test_fetch_of_a_killed_process_counts(
     start_python: Callable[..., subprocess.Popen[str]],
     until_printed: Callable[[subprocess.Popen[str], str], None],
 ) -> None:
-    """Two processes fetch it and are killed with it; the third open finds it dead-lettered (R-13, R-14)."""
+    """Two processes fetch it and are killed; the third open finds it dead-lettered (R-13, R-14)."""
     bus.close()
     for _ in range(2):
         process = start_python(
@@ -145,4 +145,4 @@ def test_fetch_of_a_killed_process_counts(
         process.kill()
         process.wait()
     bus.open()
-    assert_buried(bus, deferred)
+    assert_dead_lettered(bus, deferred)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was acknowledged is there after the namespace is closed, or its process died, and opened again.
+"""Acknowledged messages are there after the namespace was closed, or its process died, and opened again.
 
-An acknowledged message is neither lost nor changed nor doubled, and a settled one does not come back.
+An acknowledged message is neither lost nor changed nor duplicated, and a settled one does not return.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KEYS = [f"key-{number}" for number in range(12)]
 
 
 def fill(bus: Bus, clock: ManualClock) -> None:
-    """Put messages into every stage of their lives into the queue, a second apart."""
+    """Put messages in every state into the queue, one second apart."""
     with bus.sender() as sender:
         for body in BODIES:
             sender.send_messages(ServiceBusMessage(body, partition_key="k"))
@@ -75,21 +75,21 @@ def fill(bus: Bus, clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_everything_looks_as_before(queue: Bus, clock: ManualClock, way: str) -> None:
-    """Peek, counts and options show after the reopen what they showed before it (B-103 to B-119, B-290, B-389)."""
+def test_queue_is_unchanged_after_a_reopen(queue: Bus, clock: ManualClock, way: str) -> None:
+    """Peek, counts and options show the same after the reopen as before (B-103 to B-119, B-290, B-389)."""
     fill(queue, clock)
-    before = queue.picture()
+    before = queue.observed_state()
     assert before["counts"]["total_message_count"] == len(BODIES) + 5 + 2 + 3
     clock.advance(60)
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_received_message_has_everything_it_was_sent_with(queue: Bus, way: str) -> None:
-    """Body and properties of a received message equal those sent, whatever their types (B-047, B-428)."""
+    """Body and properties of a received message equal those sent, for all types (B-047, B-428)."""
     with queue.sender() as sender:
         sender.send_messages(ServiceBusMessage("x", application_properties=PROPERTIES, **TEXTS))
     (peeked,) = queue.peek()
@@ -105,7 +105,7 @@ def test_received_message_has_everything_it_was_sent_with(queue: Bus, way: str) 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_order_of_a_key_stays(queue: Bus, way: str) -> None:
-    """Messages of one key come out in the order they were sent, over several reopens (B-076, B-120)."""
+    """Messages of one key are delivered in send order, over several reopens (B-076, B-120)."""
     for step in range(3):
         with queue.sender() as sender:
             for number in range(4):
@@ -120,7 +120,7 @@ def test_order_of_a_key_stays(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_order_survives_a_partial_drain(queue: Bus, way: str) -> None:
-    """What is left of a key after some were completed and one was abandoned keeps its places (B-120, B-163)."""
+    """The rest of a key keeps its order after some messages were completed and one was abandoned (B-120, B-163)."""
     queue.send(*"abcdef", partition_key="k")
     receiver = queue.receiver()
     first, second, third = (queue.take_one() for _ in range(3))
@@ -135,7 +135,7 @@ def test_order_survives_a_partial_drain(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("settled", ["complete", "receive and delete", "plural"])
-def test_settled_message_never_comes_back(queue: Bus, settled: str, way: str) -> None:
+def test_settled_message_never_returns(queue: Bus, settled: str, way: str) -> None:
     """After an acknowledged complete or receive-and-delete a message is neither delivered nor seen (B-146, B-162)."""
     for number in range(20):
         queue.send(str(number), partition_key=f"key-{number}")
@@ -158,8 +158,8 @@ def test_settled_message_never_comes_back(queue: Bus, settled: str, way: str) ->
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_cancelled_schedule_never_comes_back(queue: Bus, clock: ManualClock, way: str) -> None:
-    """An acknowledged cancel is final: the message is not there, nor comes when its time does (B-238)."""
+def test_cancelled_schedule_never_returns(queue: Bus, clock: ManualClock, way: str) -> None:
+    """An acknowledged cancel is final: the message is not there, and does not appear when it is due (B-238)."""
     with queue.sender() as sender:
         (number,) = sender.schedule_messages(ServiceBusMessage("x"), clock.now() + timedelta(minutes=5))
         sender.cancel_scheduled_messages(number)
@@ -172,8 +172,8 @@ def test_cancelled_schedule_never_comes_back(queue: Bus, clock: ManualClock, way
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_batch_comes_back_whole(queue: Bus, way: str) -> None:
-    """A list of messages that was accepted is there with all its messages, next to each other (B-079)."""
+def test_batch_survives_completely(queue: Bus, way: str) -> None:
+    """An accepted list of messages is there with all its messages, consecutively (B-079)."""
     batch = [ServiceBusMessage(str(number), partition_key="k") for number in range(100)]
     with queue.sender() as sender:
         sender.send_messages(batch)
@@ -185,7 +185,7 @@ def test_batch_comes_back_whole(queue: Bus, way: str) -> None:
 
 
 def test_many_reopens(queue: Bus) -> None:
-    """Twelve rounds of work, each ended in another way, leave exactly what was not completed (B-103, B-162)."""
+    """Twelve rounds of work, each ended in another way, leave exactly the messages not completed (B-103, B-162)."""
     expected: list[str] = []
     for step in range(12):
         queue.send(*(f"{step}.{number}" for number in range(6)), partition_key="k")
@@ -203,11 +203,11 @@ def test_many_reopens(queue: Bus) -> None:
 
 
 def test_checkpoint_in_the_middle_of_work_changes_nothing(queue: Bus, clock: ManualClock) -> None:
-    """A checkpoint shows nothing to the outside, and what happens after it comes back too (B-103)."""
+    """A checkpoint is not visible to clients, and later changes are also there after a reopen (B-103)."""
     fill(queue, clock)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.namespace.checkpoint()
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     queue.send("after", partition_key="k")
     queue.namespace.checkpoint()
     queue.namespace.checkpoint()
@@ -232,7 +232,7 @@ def test_files_do_not_pile_up(queue: Bus) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_recovery_tells_what_opening_read(queue: Bus, way: str) -> None:
+def test_recovery_reports_what_opening_read(queue: Bus, way: str) -> None:
     """After a crash there are frames to read; nothing was cut, nothing is damaged (docs/format.md, torn or damaged)."""
     queue.send("x")
     namespace = queue.reopen(way)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A configuration and a directory that has entities: what is there stays, what the file says holds, or nothing changes.
+"""A configuration applied to a directory with entities: they stay, and the file applies completely or not at all.
 
 docs/guide/configuration-files.md is the contract.
 """
@@ -52,9 +52,9 @@ GOOD_RULE = rule("s", FilterType="Sql", SqlFilter={"SqlExpression": "a = 1"})
     ids=["range", "forward", "name"],
 )
 def test_all_of_it_or_nothing(tmp_path: Path, second: dict[str, Any], error: Any) -> None:
-    """When one entity is refused, what was made, changed or forwarded before is undone, and the directory is free."""
-    place = tmp_path / "bus"
-    with Namespace(place) as namespace:
+    """If one entity is rejected, all earlier changes are undone, and the directory is free."""
+    path = tmp_path / "bus"
+    with Namespace(path) as namespace:
         admin = ServiceBusAdministrationClient(namespace)
         admin.create_queue("there", lock_duration=timedelta(seconds=10))
         admin.create_topic("news")
@@ -65,8 +65,8 @@ def test_all_of_it_or_nothing(tmp_path: Path, second: dict[str, Any], error: Any
     wrong["UserConfig"]["Namespaces"][0]["Topics"].append({"Name": "late", "Subscriptions": [{"Name": "b" * 60}]})
     for refused in (config(queues=queues), wrong):
         with pytest.raises(ServiceBusError if refused is not wrong and error is ServiceBusError else ValueError):
-            Namespace(place, config=refused)
-        with Namespace(place) as namespace:
+            Namespace(path, config=refused)
+        with Namespace(path) as namespace:
             admin = ServiceBusAdministrationClient(namespace)
             (queue,) = admin.list_queues()
             assert (queue.lock_duration, queue.forward_to) == (timedelta(seconds=10), None)
@@ -77,10 +77,10 @@ def test_all_of_it_or_nothing(tmp_path: Path, second: dict[str, Any], error: Any
 
 
 def test_reopened_namespace_keeps_its_messages_and_more(tmp_path: Path) -> None:
-    """What is there stays: messages, entities and rules that the file does not name, options that it does not give."""
-    place = tmp_path / "bus"
+    """Messages, entities and rules that the file does not name stay, and so do options that it does not give."""
+    path = tmp_path / "bus"
     declared = config(queues=[{"Name": "orders"}], topics=[topic({"Name": "all", "Rules": [GOOD_RULE]})])
-    with Namespace(place, config=declared) as namespace, ServiceBusClient(namespace) as client:
+    with Namespace(path, config=declared) as namespace, ServiceBusClient(namespace) as client:
         admin = ServiceBusAdministrationClient(namespace)
         client.get_queue_sender("orders").send_messages(ServiceBusMessage("kept"))
         admin.create_queue("mine")
@@ -89,7 +89,7 @@ def test_reopened_namespace_keeps_its_messages_and_more(tmp_path: Path) -> None:
         queue.max_delivery_count = 7
         admin.update_queue(queue)
         updated = admin.get_queue_runtime_properties("orders").updated_at_utc
-    with Namespace(place, config=declared) as namespace, ServiceBusClient(namespace) as client:
+    with Namespace(path, config=declared) as namespace, ServiceBusClient(namespace) as client:
         admin = ServiceBusAdministrationClient(namespace)
         assert [str(message) for message in client.get_queue_receiver("orders").peek_messages(5)] == ["kept"]
         assert [found.name for found in admin.list_queues()] == ["mine", "orders"]
@@ -100,16 +100,16 @@ def test_reopened_namespace_keeps_its_messages_and_more(tmp_path: Path) -> None:
 
 
 def test_reopened_namespace_follows_the_file(tmp_path: Path) -> None:
-    """Options that the file gives are set, an empty text clears a forward, and a rule is replaced by its namesake."""
-    place = tmp_path / "bus"
+    """Options in the file are set, an empty string clears a forward, and a rule replaces the one of the same name."""
+    path = tmp_path / "bus"
     queues = [{"Name": "a", "Properties": {"LockDuration": "PT10S", "ForwardTo": "b"}}, {"Name": "b"}]
-    Namespace(place, config=config(queues=queues, topics=[topic({"Name": "all", "Rules": [GOOD_RULE]})])).close()
+    Namespace(path, config=config(queues=queues, topics=[topic({"Name": "all", "Rules": [GOOD_RULE]})])).close()
     queues = [{"Name": "A", "Properties": {"LockDuration": "PT20S", "ForwardTo": ""}}]
     rules = [
         rule("s", FilterType="Correlation", CorrelationFilter={"Label": "x"}),
         rule("t", **GOOD_RULE["Properties"]),
     ]
-    with Namespace(place, config=config(queues=queues, topics=[topic({"Name": "all", "Rules": rules})])) as namespace:
+    with Namespace(path, config=config(queues=queues, topics=[topic({"Name": "all", "Rules": rules})])) as namespace:
         admin = ServiceBusAdministrationClient(namespace)
         queue = admin.get_queue("a")
         assert (queue.name, queue.lock_duration, queue.forward_to) == ("a", timedelta(seconds=20), None)
@@ -120,14 +120,14 @@ def test_reopened_namespace_follows_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["EnablePartitioning", "RequiresDuplicateDetection", "RequiresSession"])
-def test_what_is_fixed_at_creation_is_not_changed(tmp_path: Path, key: str) -> None:
-    """A file that says otherwise is refused before anything is made, with its place and what to do (B-008)."""
-    place = tmp_path / "bus"
-    Namespace(place, config=config(queues=[{"Name": "orders"}])).close()
+def test_options_fixed_at_creation_cannot_be_changed(tmp_path: Path, key: str) -> None:
+    """A file with another value is rejected before any change; the error names the key and the remedy (B-008)."""
+    path = tmp_path / "bus"
+    Namespace(path, config=config(queues=[{"Name": "orders"}])).close()
     queues = [{"Name": "new"}, {"Name": "orders", "Properties": {key: True}}]
     with pytest.raises(InvalidOperationError, match=r"Queues\[1\].*orders exists with .*=False.*change the file"):
-        Namespace(place, config=config(queues=queues))
-    with Namespace(place) as namespace:
+        Namespace(path, config=config(queues=queues))
+    with Namespace(path) as namespace:
         admin = ServiceBusAdministrationClient(namespace)
         with pytest.raises(MessagingEntityNotFoundError):
             admin.get_queue("new")
@@ -136,7 +136,7 @@ def test_what_is_fixed_at_creation_is_not_changed(tmp_path: Path, key: str) -> N
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_premium_namespace_decides_about_partitions(tmp_path: Path, partitions: int, asked: bool) -> None:
-    """What the file asks for has no effect there, the first time and when it is opened again (B-005, B-010)."""
+    """The file's setting has no effect in a premium namespace, at creation and at later opens (B-005, B-010)."""
     declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": asked}}])
     for _ in range(2):
         with Namespace(tmp_path / "bus", tier="premium", partitions=partitions, config=declared) as namespace:
@@ -144,22 +144,22 @@ def test_premium_namespace_decides_about_partitions(tmp_path: Path, partitions: 
             assert queue.enable_partitioning is (partitions > 1)
 
 
-def test_owner_of_some_partitions_opens_what_is_there(tmp_path: Path) -> None:
-    """A file that asks for nothing new opens; one that does is refused, and the partitions are free again."""
-    place = tmp_path / "bus"
+def test_owner_of_some_partitions_opens_existing_entities(tmp_path: Path) -> None:
+    """A file that adds nothing opens; one that adds an entity is rejected, and the partitions are free again."""
+    path = tmp_path / "bus"
     declared = config(queues=[{"Name": "orders", "Properties": {"EnablePartitioning": True}}])
-    Namespace(place, config=declared).close()
-    with Namespace(place, config=declared, partitions_owned=[1]) as namespace:
+    Namespace(path, config=declared).close()
+    with Namespace(path, config=declared, partitions_owned=[1]) as namespace:
         assert len(list(ServiceBusAdministrationClient(namespace).list_queues())) == 1
     with pytest.raises(PartitionUnavailableError, match=r"Queues\[0\]: "):
-        Namespace(place, config=config(queues=[{"Name": "new"}]), partitions_owned=[1])
-    with Namespace(place) as namespace:
+        Namespace(path, config=config(queues=[{"Name": "new"}]), partitions_owned=[1])
+    with Namespace(path) as namespace:
         assert [queue.name for queue in ServiceBusAdministrationClient(namespace).list_queues()] == ["orders"]
 
 
 def test_topic_of_the_name_of_a_queue(tmp_path: Path) -> None:
-    """An entity of another kind has the name (B-016)."""
-    place = tmp_path / "bus"
-    Namespace(place, config=config(queues=[{"Name": "news"}])).close()
+    """An entity of another kind has the name already (B-016)."""
+    path = tmp_path / "bus"
+    Namespace(path, config=config(queues=[{"Name": "news"}])).close()
     with pytest.raises(ServiceBusError, match=r"Topics\[0\]: "):
-        Namespace(place, config=config(topics=[topic()]))
+        Namespace(path, config=config(topics=[topic()]))

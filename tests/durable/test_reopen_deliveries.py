@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks end with the process that held them, and a delivery that was handed out counts."""
+"""Locks end with the process that held them, and an unsettled delivery counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("way", WAYS)
 
 
 def test_unsettled_messages_are_free_at_once(queue: Bus, way: str) -> None:
-    """What was locked is delivered again without waiting for the lock to end, one delivery later (B-102, B-177)."""
+    """Locked messages are delivered again at once, without waiting for lock expiry, and counted (B-102, B-177)."""
     queue.send(*"abc", partition_key="k")
     messages = queue.take()
     queue.receiver().complete_message(messages[1])
@@ -30,7 +30,7 @@ def test_unsettled_messages_are_free_at_once(queue: Bus, way: str) -> None:
     assert [message.sequence_number for message in again] == [messages[i].sequence_number for i in (0, 2)]
 
 
-def test_lock_of_before_settles_nothing(queue: Bus, way: str) -> None:
+def test_lock_from_before_the_reopen_settles_nothing(queue: Bus, way: str) -> None:
     """A lock from before the reopen is lost, even while a new receiver holds the message (B-155, B-160)."""
     queue.send("x")
     before = queue.take_one()
@@ -48,7 +48,7 @@ def test_lock_of_before_settles_nothing(queue: Bus, way: str) -> None:
 
 
 def test_each_end_counts_once(queue: Bus, way: str) -> None:
-    """Abandoning and the end of the process raise the count by one each, and no reopen without a delivery (B-177)."""
+    """An abandon adds one to the count and the end of the process another; an idle reopen adds none (B-177)."""
     queue.send("x")
     for count in range(0, 8, 2):
         message = queue.take_one()
@@ -62,7 +62,7 @@ def test_each_end_counts_once(queue: Bus, way: str) -> None:
 
 
 def test_messages_that_were_only_fetched_ahead_do_not_count(queue: Bus, way: str) -> None:
-    """Messages in a receiver's cache go back uncharged; the one that was handed out is charged (B-177)."""
+    """Messages in a receiver's cache return without a count; the delivered one counts (B-177)."""
     queue.send(*"abcdef", partition_key="k")
     with queue.client.get_queue_receiver("q", prefetch_count=6) as receiver:
         assert bodies(receiver.receive_messages(max_message_count=1, max_wait_time=5)) == ["a"]
@@ -71,7 +71,7 @@ def test_messages_that_were_only_fetched_ahead_do_not_count(queue: Bus, way: str
 
 
 def test_peek_and_renewal_do_not_count(queue: Bus, way: str) -> None:
-    """Browsing and renewing leave the count alone, and a reopen adds what the one delivery is worth (B-177, B-180)."""
+    """Browsing and renewing do not change the count; the reopen adds one for the one delivery (B-177, B-180)."""
     queue.send("x")
     message = queue.take_one()
     for _ in range(3):
@@ -82,7 +82,7 @@ def test_peek_and_renewal_do_not_count(queue: Bus, way: str) -> None:
 
 
 def test_message_that_ends_its_process_is_dead_lettered(bus: Bus, way: str, partitioned: bool) -> None:
-    """Deliveries that ended with the process count toward the limit, and no further one is made (B-178)."""
+    """Deliveries that ended with the process count toward the maximum, and no further one happens (B-178)."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, max_delivery_count=2)
     bus.send("poison", "after", partition_key="k")
     for count in range(2):
@@ -97,7 +97,7 @@ def test_message_that_ends_its_process_is_dead_lettered(bus: Bus, way: str, part
 
 
 def test_dead_letters_count_on(bus: Bus, way: str) -> None:
-    """A dead letter that was locked at the end is free again with a higher count, beyond any limit (B-179)."""
+    """A dead letter that was locked at the end is free again with a higher count, beyond any maximum (B-179)."""
     bus.admin.create_queue("q", max_delivery_count=1)
     bus.send("x")
     bus.receiver().abandon_message(bus.take_one())
@@ -109,7 +109,7 @@ def test_dead_letters_count_on(bus: Bus, way: str) -> None:
 
 
 def test_fetched_deferred_message_stays_deferred(queue: Bus, way: str) -> None:
-    """A fetch by number counts when it is made, and the end of the process adds nothing (B-281, B-282)."""
+    """A fetch by number counts at once, and the end of the process adds nothing (B-281, B-282)."""
     queue.send("x")
     message = queue.take_one()
     queue.receiver().defer_message(message)
@@ -122,7 +122,7 @@ def test_fetched_deferred_message_stays_deferred(queue: Bus, way: str) -> None:
     assert queue.take() == []
 
 
-def test_high_counts_come_back(make_bus: Callable[..., Bus], way: str) -> None:
+def test_high_counts_survive(make_bus: Callable[..., Bus], way: str) -> None:
     """A count of several thousand deliveries is kept (B-029)."""
     bus = make_bus(durability="os")
     bus.open()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ids that were seen stay known when a namespace is closed, or its process dies, and is opened again (B-226)."""
+"""The duplicate history survives when a namespace is closed, or its process dies, and is opened again (B-226)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ IDS = [f"id {number}" for number in range(30)]
 
 @pytest.fixture
 def detecting(bus: Bus, partitioned: bool) -> Bus:
-    """The bus with an empty queue `q` that drops duplicates, partitioned or not as the axis says."""
+    """The bus with an empty queue `q` with duplicate detection, partitioned or not as the fixture says."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, requires_duplicate_detection=True)
     return bus
 
 
 def send(bus: Bus, text: str, ids: list[str] | None = None) -> None:
-    """Send a message for each id, which its body tells behind the text."""
+    """Send a message for each id; its body is the text followed by the id."""
     with bus.sender() as sender:
         for message_id in IDS if ids is None else ids:
             sender.send_messages(ServiceBusMessage(f"{text} {message_id}", message_id=message_id))
@@ -39,7 +39,7 @@ def send(bus: Bus, text: str, ids: list[str] | None = None) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ids_are_known_after_reopening(detecting: Bus, clock: ManualClock, way: str) -> None:
-    """Those of messages that are there, those of completed ones, and until their window ends (B-219, B-226)."""
+    """The ids of stored and of completed messages are known until their window ends (B-219, B-226)."""
     send(detecting, "first")
     messages = detecting.take()
     detecting.receiver().complete_messages(messages[:20])
@@ -58,7 +58,7 @@ def test_ids_are_known_after_reopening(detecting: Bus, clock: ManualClock, way: 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_scheduled_and_batched_ids_are_known_after_reopening(detecting: Bus, clock: ManualClock, way: str) -> None:
-    """Whichever way a message came in (B-225)."""
+    """The way in which a message was sent does not matter (B-225)."""
     due = clock.now() + timedelta(minutes=1)
     with detecting.sender() as sender:
         sender.schedule_messages([ServiceBusMessage("s", message_id="s")], due)
@@ -72,7 +72,7 @@ def test_scheduled_and_batched_ids_are_known_after_reopening(detecting: Bus, clo
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_changed_window_survives(detecting: Bus, clock: ManualClock, way: str) -> None:
-    """The catalog keeps it (B-224)."""
+    """The catalog keeps the window (B-224)."""
     queue = detecting.admin.get_queue("q")
     queue.duplicate_detection_history_time_window = timedelta(seconds=30)
     detecting.admin.update_queue(queue)
@@ -88,8 +88,8 @@ def test_a_changed_window_survives(detecting: Bus, clock: ManualClock, way: str)
     assert bodies(detecting.peek()) == ["first 1", "second 1"]
 
 
-def test_a_copy_is_as_safe_as_it_asks(tmp_path: Path) -> None:
-    """What a dropped copy acknowledges is the earlier message, at the level of the copy (B-219)."""
+def test_a_dropped_copy_has_the_durability_it_requests(tmp_path: Path) -> None:
+    """A dropped copy acknowledges the earlier message at the durability level of the copy (B-219)."""
     with Namespace(str(tmp_path / "bus"), durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", requires_duplicate_detection=True)
         with ServiceBusClient(namespace).get_queue_sender("q") as sender:
@@ -105,8 +105,8 @@ def test_a_copy_is_as_safe_as_it_asks(tmp_path: Path) -> None:
                 sender.send_messages(ServiceBusMessage("copy", message_id="n"), durability="fsync")
 
 
-def test_a_salvaged_namespace_knows_what_was_seen(detecting: Bus, tmp_path: Path) -> None:
-    """Its store has another id; the ids of messages mean the same (B-226)."""
+def test_a_salvaged_namespace_keeps_the_duplicate_history(detecting: Bus, tmp_path: Path) -> None:
+    """Its store has another id; the identities of messages stay the same (B-226)."""
     send(detecting, "first")
     detecting.receiver().complete_messages(detecting.take()[:10])
     left = sorted(bodies(detecting.peek()))
@@ -118,7 +118,7 @@ def test_a_salvaged_namespace_knows_what_was_seen(detecting: Bus, tmp_path: Path
     assert sorted(bodies(detecting.peek())) == left
 
 
-def test_a_message_whose_store_failed_was_never_seen(detecting: Bus) -> None:
+def test_a_message_that_failed_to_be_stored_has_no_identity_in_the_history(detecting: Bus) -> None:
     """After the partitions are healed its id is free; those before it are known (B-219, B-074)."""
     send(detecting, "first", IDS[:10])
     for partition in range(4):

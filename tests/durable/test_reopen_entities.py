@@ -48,7 +48,7 @@ def numbers(bus: Bus) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_queues_and_their_options_come_back(bus: Bus, clock: ManualClock, way: str) -> None:
+def test_queues_and_their_options_survive(bus: Bus, clock: ManualClock, way: str) -> None:
     """Names with their casing, every option and the times of creation and change are kept (B-018, B-022)."""
     bus.admin.create_queue("Defaults")
     bus.admin.create_queue("a/b-c.d_e", enable_partitioning=True, **OPTIONS)
@@ -73,7 +73,7 @@ def test_queues_and_their_options_come_back(bus: Bus, clock: ManualClock, way: s
 
 @pytest.mark.parametrize("way", WAYS)
 def test_options_are_in_force(bus: Bus, clock: ManualClock, way: str) -> None:
-    """The options do after the reopen what they did before, they are not only shown (B-151, B-178, B-247)."""
+    """The options still take effect after the reopen; they are not only displayed (B-151, B-178, B-247)."""
     bus.admin.create_queue("q", **OPTIONS)
     bus.reopen(way)
     bus.send("x")
@@ -88,7 +88,7 @@ def test_options_are_in_force(bus: Bus, clock: ManualClock, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_disabled_queue_stays_disabled(queue: Bus, way: str) -> None:
-    """A queue that refuses sends goes on refusing them and keeps its messages (B-396, B-397)."""
+    """A queue that rejects sends keeps rejecting them and keeps its messages (B-396, B-397)."""
     queue.send("x")
     properties = queue.admin.get_queue("q")
     properties.status = EntityStatus.DISABLED
@@ -134,7 +134,7 @@ def test_deleted_queue_stays_deleted(queue: Bus, recreated: str, way: str, parti
 
 @pytest.mark.parametrize("way", WAYS)
 def test_queue_may_change_its_kind(bus: Bus, way: str) -> None:
-    """A queue deleted and made again partitioned keeps nothing of the plain one, nor the other way round (B-008)."""
+    """A queue that is deleted and recreated with or without partitioning keeps nothing of the old one (B-008)."""
     for flag in (False, True, False):
         bus.admin.create_queue("q", enable_partitioning=flag)
         assert bus.peek() == []
@@ -147,7 +147,7 @@ def test_queue_may_change_its_kind(bus: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", CLEAN_WAYS)
-def test_numbers_go_on_without_a_gap(queue: Bus, way: str) -> None:
+def test_numbers_continue_without_a_gap(queue: Bus, way: str) -> None:
     """After a clean close each partition counts on by one, whether its messages are still there or not (B-105)."""
     keys = [f"key-{number}" for number in range(12)]
     sent = 0
@@ -157,16 +157,16 @@ def test_numbers_go_on_without_a_gap(queue: Bus, way: str) -> None:
             sent += 1
         partitions = {partition for partition, _ in numbers(queue)}
         for partition in partitions:
-            counters = [counter for place, counter in numbers(queue) if place == partition]
+            counters = [counter for p, counter in numbers(queue) if p == partition]
             assert counters == list(range(counters[0], counters[0] + len(counters)))
-        assert sum(max(c for place, c in numbers(queue) if place == partition) for partition in partitions) == sent
+        assert sum(max(c for p, c in numbers(queue) if p == partition) for partition in partitions) == sent
         queue.receiver().complete_messages(queue.take())
         queue.reopen(way)
         queue.reopen(way)
 
 
 def test_numbers_are_never_used_again(queue: Bus, clock: ManualClock) -> None:
-    """Whatever became of a message, and however the process ended, its number is not given again (B-103, B-105)."""
+    """The number of a message is never reused, in whatever way the message and the process ended (B-103, B-105)."""
     used: set[int] = set()
     for step in range(8):
         with queue.sender() as sender:
@@ -185,7 +185,7 @@ def test_numbers_are_never_used_again(queue: Bus, clock: ManualClock) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_partitions_are_fixed_at_creation(make_bus: Callable[..., Bus], way: str) -> None:
-    """A namespace keeps its number of partitions, and its keys their places, when no number is given (B-062)."""
+    """A namespace keeps its number of partitions, and its keys their partitions, when no number is given (B-062)."""
     bus = make_bus(partitions=7)
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True)
@@ -201,7 +201,7 @@ def test_partitions_are_fixed_at_creation(make_bus: Callable[..., Bus], way: str
 
 
 def test_sixteen_partitions_by_default(make_bus: Callable[..., Bus]) -> None:
-    """A new namespace has 16 partitions, and so has it when it is opened again (B-004)."""
+    """A new namespace has 16 partitions, also when it is opened again (B-004)."""
     bus = make_bus(partitions=None)
     assert bus.open().partitions == 16
     assert bus.reopen().partitions == 16
@@ -209,7 +209,7 @@ def test_sixteen_partitions_by_default(make_bus: Callable[..., Bus]) -> None:
 
 
 def test_parent_directories_are_made(make_bus: Callable[..., Bus]) -> None:
-    """Opening makes the directory and the ones above it, and takes one that is there and empty (docs/format.md)."""
+    """Opening creates the directory and its parents, and accepts an existing empty one (docs/format.md)."""
     bus = make_bus("some/where/bus")
     bus.open()
     empty = make_bus("empty")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwarding outlives the process: settings, what waits, and what was on its way across partitions (B-330, B-331)."""
+"""Forwarding survives the process: settings, blocked messages, and moves between partitions (B-330, B-331)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 from durable_bus import WAYS, bodies
-from faulty_bus import mend
+from faulty_bus import heal_partition
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import ServiceBusError
 from oxbus.management import ServiceBusAdministrationClient
@@ -35,7 +35,7 @@ DISK_FAULTS = ("eio-write", "eio-fsync")
 
 @pytest.fixture
 def pair(bus: Bus) -> Bus:
-    """A plain queue `from`, not in the bad partition, that forwards to the partitioned queue `to`."""
+    """An unpartitioned queue `from`, not in the bad partition, that forwards to the partitioned queue `to`."""
     bus.admin.create_queue("to", enable_partitioning=True)
     bus.admin.create_queue("from", forward_to="to")
     assert home("from") != BAD
@@ -43,13 +43,13 @@ def pair(bus: Bus) -> Bus:
 
 
 def home(name: str, partitions: int = 4) -> int:
-    """The partition of a plain queue."""
+    """The home partition of a queue without partitioning."""
     return oxbus.partition_id(name, partitions)
 
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_settings_last(bus: Bus, partitioned: bool, way: str) -> None:
-    """Queues and subscriptions go on where they forward to, and can be told otherwise (B-331)."""
+    """Queues and subscriptions keep their forwarding targets, which can be changed (B-331)."""
     for name in ("to", "graves"):
         bus.admin.create_queue(name, enable_partitioning=partitioned)
     bus.admin.create_queue(
@@ -74,8 +74,8 @@ def test_settings_last(bus: Bus, partitioned: bool, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", EVERY_WAY)
-def test_what_moved_stays_moved(pair: Bus, key_of: Callable[..., str], way: str) -> None:
-    """Within a partition and across: each message is at the destination, once, after every reopen (B-330)."""
+def test_forwarded_messages_stay_forwarded(pair: Bus, key_of: Callable[..., str], way: str) -> None:
+    """Within a partition and across: each message is at the destination exactly once, after every reopen (B-330)."""
     for number in range(40):
         pair.send(str(number), queue_name="from", partition_key=key_of(number % 4))
     for _ in range(2):
@@ -89,7 +89,7 @@ def test_what_moved_stays_moved(pair: Bus, key_of: Callable[..., str], way: str)
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_hops_and_numbers_last(bus: Bus, partitioned: bool, way: str) -> None:
-    """A message that was forwarded before the reopen has the hops that it had, and its first number (B-113, B-334)."""
+    """A message that was forwarded before the reopen keeps its hops and its first number (B-113, B-334)."""
     names = [f"q{number}" for number in range(6)]
     for name in names:
         bus.admin.create_queue(name, enable_partitioning=partitioned)
@@ -110,8 +110,8 @@ def test_hops_and_numbers_last(bus: Bus, partitioned: bool, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", EVERY_WAY)
-def test_what_waits_for_a_partition_arrives(pair: Bus, key_of: Callable[..., str], way: str) -> None:
-    """Held messages last with their partition out of service, and arrive once, in order, after it is healed (B-093)."""
+def test_messages_blocked_by_a_partition_arrive(pair: Bus, key_of: Callable[..., str], way: str) -> None:
+    """Blocked messages survive while their partition is out of service; they arrive once, in order, later (B-093)."""
     inject_fault(pair.namespace, BAD, "unavailable")
     numbers = [str(number) for number in range(50)]
     pair.send(*numbers[:25], queue_name="from", partition_key=key_of(BAD))
@@ -120,7 +120,7 @@ def test_what_waits_for_a_partition_arrives(pair: Bus, key_of: Callable[..., str
     inject_fault(pair.namespace, BAD, "unavailable")
     assert bodies(pair.peek("to")) == []
     pair.send(*numbers[25:], queue_name="from", partition_key=key_of(BAD))
-    mend(pair, BAD)
+    heal_partition(pair, BAD)
     assert bodies(pair.peek("to")) == numbers
     assert pair.peek("from") == []
     pair.reopen(way)
@@ -129,8 +129,8 @@ def test_what_waits_for_a_partition_arrives(pair: Bus, key_of: Callable[..., str
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize("fault", ["unavailable", *DISK_FAULTS])
-def test_what_waits_was_not_delivered(pair: Bus, key_of: Callable[..., str], fault: str, way: str) -> None:
-    """A message that is held to be moved while the namespace ends is not charged, and goes on (B-177, B-330)."""
+def test_blocked_messages_were_not_delivered(pair: Bus, key_of: Callable[..., str], fault: str, way: str) -> None:
+    """A blocked message is not charged when the namespace ends, and is forwarded later (B-177, B-330)."""
     source = pair.admin.get_queue("from")
     source.max_delivery_count = 1
     pair.admin.update_queue(source)
@@ -140,15 +140,15 @@ def test_what_waits_was_not_delivered(pair: Bus, key_of: Callable[..., str], fau
         pair.reopen(way)
         inject_fault(pair.namespace, BAD, "unavailable")
         assert pair.peek("from", "deadletter") == []
-    mend(pair, BAD)
+    heal_partition(pair, BAD)
     assert [(str(each), each.delivery_count) for each in pair.take("to")] == [("1", 0), ("2", 0)]
 
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_a_last_delivery_is_not_forwarded(pair: Bus, way: str) -> None:
-    """What somebody had when forwarding was set is delivered: at its last delivery it is buried (B-178, B-331).
+    """A message locked when forwarding was set is delivered; its last delivery dead-letters it (B-178, B-331).
 
-    The model found it: an open took every delivery of an entity that forwards for a move.
+    The model found it: an open mistook every delivery of an entity that forwards for a move.
     """
     source = pair.admin.get_queue("from")
     source.max_delivery_count, source.forward_to = 1, None
@@ -166,13 +166,13 @@ def test_a_last_delivery_is_not_forwarded(pair: Bus, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("fault", DISK_FAULTS)
 def test_the_destination_fails_at_the_first_step(pair: Bus, key_of: Callable[..., str], fault: str, way: str) -> None:
-    """The message is not stored there: it stays at the source and arrives when the disk is well again (B-330)."""
+    """The message is not stored there: it stays at the source and arrives when the disk works again (B-330)."""
     inject_fault(pair.namespace, BAD, fault)
     pair.send("1", "2", queue_name="from", partition_key=key_of(BAD))
     pair.reopen(way)
     found = bodies(pair.peek("from") + pair.peek("to"))
     assert sorted(found) == ["1", "2"]
-    mend(pair, BAD)
+    heal_partition(pair, BAD)
     assert bodies(pair.take("to")) == ["1", "2"]
     assert pair.peek("from") == []
 
@@ -183,7 +183,7 @@ def test_the_destination_fails_at_the_first_step(pair: Bus, key_of: Callable[...
 def test_the_source_fails_at_the_second_step(
     pair: Bus, key_of: Callable[..., str], fault: str, after: int, way: str
 ) -> None:
-    """Stored there and not removed here: after the next open it is there once, and gone here (B-330)."""
+    """Stored at the destination, not removed at the source: after the next open only the destination has it (B-330)."""
     inject_fault(pair.namespace, home("from"), fault, after=after)
     sent = []
     for number in range(3):
@@ -196,7 +196,7 @@ def test_the_source_fails_at_the_second_step(
     assert pair.peek("from") == []
     found = bodies(pair.peek("to"))
     assert found[: len(sent)] == sent
-    # The one that was not acknowledged is there or not.
+    # The message that was not acknowledged is there or not.
     assert found in (sent, [*sent, str(len(sent))])
     pair.send("after", queue_name="from", partition_key=key_of(BAD))
     pair.reopen(way)
@@ -205,12 +205,12 @@ def test_the_source_fails_at_the_second_step(
 
 @pytest.mark.parametrize("fault", DISK_FAULTS)
 def test_the_source_is_healed_after_the_second_step(pair: Bus, key_of: Callable[..., str], fault: str) -> None:
-    """A source that is written anew without the message does not bring it back (B-330)."""
+    """A source that is rewritten without the message does not bring it back (B-330)."""
     for after in range(6):
         inject_fault(pair.namespace, home("from"), fault, after=after)
         with contextlib.suppress(ServiceBusError):
             pair.send(f"{after}", queue_name="from", partition_key=key_of(BAD))
-        mend(pair, home("from"))
+        heal_partition(pair, home("from"))
     found = bodies(pair.peek("to"))
     assert len(found) == len(set(found))
     assert pair.peek("from") == []
@@ -224,11 +224,11 @@ def test_the_source_is_healed_after_the_second_step(pair: Bus, key_of: Callable[
 def test_the_destination_fails_at_the_third_step(
     pair: Bus, key_of: Callable[..., str], fault: str, after: int, way: str
 ) -> None:
-    """That the origin is forgotten may be lost: the next open forgets it, and nothing comes twice (B-330)."""
+    """The forget of the origin may be lost: the next open repeats it, and no message appears twice (B-330)."""
     inject_fault(pair.namespace, BAD, fault, after=after)
     numbers = [str(number) for number in range(4)]
     pair.send(*numbers, queue_name="from", partition_key=key_of(BAD))
-    mend(pair, BAD)
+    heal_partition(pair, BAD)
     pair.reopen(way)
     assert bodies(pair.peek("to")) == numbers
     assert pair.peek("from") == []
@@ -238,7 +238,7 @@ def test_the_destination_fails_at_the_third_step(
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_dead_letters_that_moved(bus: Bus, way: str) -> None:
-    """Dead letters that cross partitions are there once, with reason and source (B-264, B-269, B-330)."""
+    """Dead letters forwarded across partitions are there once, with reason and source (B-264, B-269, B-330)."""
     bus.admin.create_queue("graves")
     bus.admin.create_queue("from", enable_partitioning=True, forward_dead_lettered_messages_to="graves")
     bus.send(*map(str, range(20)), queue_name="from")
@@ -253,7 +253,7 @@ def test_dead_letters_that_moved(bus: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", EVERY_WAY)
-def test_ids_that_arrived_are_remembered(bus: Bus, partitioned: bool, way: str) -> None:
+def test_ids_that_were_forwarded_are_remembered(bus: Bus, partitioned: bool, way: str) -> None:
     """A copy that is forwarded after the reopen is dropped (B-228, B-230)."""
     bus.admin.create_queue("to", enable_partitioning=partitioned, requires_duplicate_detection=True)
     bus.admin.create_queue("from", forward_to="to")
@@ -305,13 +305,13 @@ def browse(client: ServiceBusClient, path: str, sub_queue: str | None = None) ->
 
 @pytest.mark.timeout(300 + 60 * KILL_CYCLES)
 @pytest.mark.parametrize("level", ["fsync", "os"])
-def test_a_kill_neither_loses_nor_doubles(
+def test_a_kill_neither_loses_nor_duplicates(
     tmp_path: Any,
     start_python: Callable[..., subprocess.Popen[str]],
     until_printed: Callable[[subprocess.Popen[str], str], None],
     level: str,
 ) -> None:
-    """Plain → partitioned → topic → plain: all that was acknowledged is at the end, once, after each kill (B-330)."""
+    """Plain → partitioned → topic → plain: all acknowledged messages arrive exactly once, after each kill (B-330)."""
     path = tmp_path / "bus"
     chance = random.Random(level)
     with Namespace(path, partitions=4, durability=level) as namespace:
@@ -342,4 +342,4 @@ def test_a_kill_neither_loses_nor_doubles(
     assert found
 
 
-"""Messages that were sent and not acknowledged may be there."""
+"""Messages that were sent but not acknowledged may be there."""

@@ -28,8 +28,8 @@ def names(bus: Bus) -> list[str]:
 
 
 @pytest.mark.parametrize("way", [*CLEAN_WAYS, "checkpoint and crash"])
-def test_idle_time_goes_on(bus: Bus, clock: ManualClock, partitioned: bool, way: str) -> None:
-    """What was a use before counts after, and so does the time in between, open or not (B-382, B-388)."""
+def test_idle_time_continues(bus: Bus, clock: ManualClock, partitioned: bool, way: str) -> None:
+    """Uses before the reopen count after it, and so does the time in between, open or not (B-382, B-388)."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, auto_delete_on_idle=IDLE)
     clock.advance(NEARLY)
     bus.peek()
@@ -46,7 +46,7 @@ def test_idle_time_goes_on(bus: Bus, clock: ManualClock, partitioned: bool, way:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_send_is_a_use_even_if_the_process_dies(bus: Bus, clock: ManualClock, way: str) -> None:
-    """Whatever was written down, the newest message shows when its queue was used (B-383)."""
+    """The newest stored message shows when its queue was last used, whatever else was written (B-383)."""
     bus.admin.create_queue("q", auto_delete_on_idle=IDLE)
     clock.advance(NEARLY)
     bus.send("x")
@@ -56,8 +56,8 @@ def test_a_send_is_a_use_even_if_the_process_dies(bus: Bus, clock: ManualClock, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_deleted_stays_deleted(bus: Bus, clock: ManualClock, partitioned: bool, way: str) -> None:
-    """A queue that was idle is gone with its messages; one of its name begins anew (B-382)."""
+def test_deleted_idle_queue_stays_deleted(bus: Bus, clock: ManualClock, partitioned: bool, way: str) -> None:
+    """An idle queue is gone with its messages; a new one of its name starts empty (B-382)."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, auto_delete_on_idle=IDLE)
     bus.send("x", "y")
     clock.advance(IDLE.total_seconds())
@@ -70,8 +70,8 @@ def test_what_was_deleted_stays_deleted(bus: Bus, clock: ManualClock, partitione
     assert bus.peek() == []
 
 
-def test_it_becomes_idle_while_nobody_has_it_open(bus: Bus, clock: ManualClock) -> None:
-    """Time passes for a directory that is closed: what was idle too long is gone at the next open (B-382)."""
+def test_queue_becomes_idle_while_the_directory_is_closed(bus: Bus, clock: ManualClock) -> None:
+    """Time passes for a closed directory: a queue that was idle too long is gone at the next open (B-382)."""
     bus.admin.create_queue("q", auto_delete_on_idle=IDLE)
     bus.admin.create_queue("stays")
     bus.admin.create_topic("t", auto_delete_on_idle=IDLE)
@@ -86,8 +86,8 @@ def test_it_becomes_idle_while_nobody_has_it_open(bus: Bus, clock: ManualClock) 
     assert list(bus.admin.list_subscriptions("kept")) == []
 
 
-def test_scheduled_messages_keep_it(bus: Bus, clock: ManualClock) -> None:
-    """A message that waits for its time keeps its queue over a reopen (B-245)."""
+def test_scheduled_messages_keep_the_queue(bus: Bus, clock: ManualClock) -> None:
+    """A scheduled message keeps its queue over a reopen (B-245)."""
     bus.admin.create_queue("q", auto_delete_on_idle=IDLE)
     with bus.sender() as sender:
         sender.schedule_messages(ServiceBusMessage("later"), clock.now() + timedelta(hours=1))
@@ -99,10 +99,10 @@ def test_scheduled_messages_keep_it(bus: Bus, clock: ManualClock) -> None:
     assert bus.runtime().active_message_count == 1
 
 
-def test_who_owns_some_partitions_deletes_nothing(
+def test_owner_of_some_partitions_deletes_no_idle_queue(
     make_bus: Callable[..., Bus], clock: ManualClock, tmp_path: Path
 ) -> None:
-    """Others may use an entity that this process does not: it is not idle for it (B-383)."""
+    """Other owners may use an entity that this process does not: it does not count as idle here (B-383)."""
     bus: Any = make_bus("shared")
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True, auto_delete_on_idle=IDLE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A durable queue against a naive model of it: random work, ended and opened again at random moments.
+"""A durable queue against a simple model: random work, ended and reopened at random moments.
 
 The model is a dict of sequence number to record. Locks do not expire here: they end with their process.
 """
@@ -40,7 +40,7 @@ STATES = {
 
 @dataclass
 class Record:
-    """What the model knows of one message."""
+    """The model's state of one message."""
 
     body: str
     key: str | None
@@ -52,7 +52,7 @@ class Record:
 
 
 class DurableQueueMachine(RuleBasedStateMachine):
-    """Drives a durable queue and the model side by side."""
+    """Applies the same calls to a durable queue and to the model."""
 
     partitioned = True
 
@@ -79,7 +79,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
     def numbers(self, *places: Place, held: bool) -> list[int]:
-        """Numbers of the messages in one of the places, held by a receiver or not."""
+        """Numbers of the messages in one of the places, locked by a receiver or not."""
         return [
             number
             for number, record in sorted(self.records.items())
@@ -87,7 +87,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
         ]
 
     def pick(self, data: st.DataObject, *places: Place, held: bool) -> int | None:
-        """One of these numbers, or none when there is none."""
+        """One of these numbers, or None if there is none."""
         numbers = self.numbers(*places, held=held)
         return data.draw(st.sampled_from(numbers)) if numbers else None
 
@@ -111,7 +111,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
             self.note(number, by_body[str(message)])
 
     def release(self, record: Record, *, charged: bool) -> None:
-        """End a delivery without settling for good; too many of them move the message on (B-178)."""
+        """End a delivery without settlement; the message moves to the dead letters at the maximum count (B-178)."""
         record.held = None
         record.count += charged
         if record.count >= MAX_DELIVERY_COUNT:
@@ -149,7 +149,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 4), delete=st.booleans())
     def receive(self, count: int, delete: bool) -> None:
-        """Receive under locks or for good (B-146)."""
+        """Receive under locks, or receive and delete (B-146)."""
         mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE if delete else ServiceBusReceiveMode.PEEK_LOCK
         with self.bus.client.get_queue_receiver("q", receive_mode=mode) as receiver:
             messages = receiver.receive_messages(max_message_count=count, max_wait_time=0)
@@ -164,7 +164,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), verb=st.sampled_from(["complete", "abandon", "defer", "dead_letter"]))
     def settle(self, data: st.DataObject, verb: str) -> None:
-        """Settle a message that is held (B-162 to B-165)."""
+        """Settle a locked message (B-162 to B-165)."""
         number = self.pick(data, "ready", "deferred", held=True)
         if number is None:
             return
@@ -183,7 +183,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def fetch_deferred(self, data: st.DataObject) -> None:
-        """Fetch by number: a deferred message, charged, or none (B-276, B-281)."""
+        """Fetch by number: a deferred message, with a charged delivery, or none (B-276, B-281)."""
         number = self.pick(data, "ready", "deferred", "gone", held=False)
         if number is None:
             return
@@ -215,12 +215,12 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        """Write a checkpoint; nothing may change."""
+        """Write a checkpoint; it must not change anything."""
         self.bus.namespace.checkpoint()
 
     @rule(way=st.sampled_from(WAYS), seconds=st.sampled_from([0, 0, 50]))
     def reopen(self, way: str, seconds: int) -> None:
-        """End the process, let time pass, open again: locks are free and their deliveries counted (B-102, B-177)."""
+        """End the process, let time pass, reopen: locks are free and their deliveries counted (B-102, B-177)."""
         self.bus.stop(way)
         self.clock.advance(seconds)
         self.bus.open()
@@ -234,7 +234,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.numbers("ready", held=False))
     @rule()
     def take_everything(self) -> None:
-        """All that is ready can be received, in order within each partition (B-120)."""
+        """All ready messages can be received, in order within each partition (B-120)."""
         messages = self.bus.take()
         numbers = [message.sequence_number for message in messages]
         assert sorted(numbers) == self.numbers("ready", held=False)
@@ -246,7 +246,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def contents_are_the_model(self) -> None:
-        """Peek shows what the model has, with state, count and body; the counts agree (B-291, B-389)."""
+        """Peek shows the messages of the model, with state, count and body; the counts agree (B-291, B-389)."""
         shown = {m.sequence_number: (str(m), m.state, m.delivery_count) for m in self.bus.peek()}
         alive = {number: record for number, record in self.records.items() if record.place in STATES}
         assert shown == {n: (r.body, STATES[r.place], r.count) for n, r in alive.items()}
@@ -264,7 +264,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
 
 class PlainDurableQueueMachine(DurableQueueMachine):
-    """The same on a queue that is not partitioned."""
+    """The same on a queue without partitioning."""
 
     partitioned = False
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MESSAGES = 10
-"""In each partition."""
+"""Messages in each partition."""
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def filled(bus: Bus, key_of: Callable[..., str]) -> Bus:
 
 
 @pytest.fixture
-def buried(filled: Bus) -> Bus:
-    """The same with all messages in the dead-letter queue."""
+def dead_lettered(filled: Bus) -> Bus:
+    """The same bus with all messages in the dead-letter queue."""
     receiver = filled.receiver()
     receiver.dead_letter_messages(filled.take(), reason="bad")
     return filled
@@ -44,52 +44,54 @@ def buried(filled: Bus) -> Bus:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sub_queue", [None, "deadletter"])
-def test_what_was_purged_stays_away(buried: Bus, way: str, sub_queue: str | None) -> None:
-    """Removed messages do not come back, the others are as they were (B-401)."""
+def test_purged_messages_do_not_return(dead_lettered: Bus, way: str, sub_queue: str | None) -> None:
+    """Removed messages do not return, and the others are unchanged (B-401)."""
     if sub_queue is None:
-        buried.admin.resubmit_dead_letters("q")
-    assert buried.admin.purge_messages("q", sub_queue=sub_queue, where=SqlRuleFilter("n < 7"), limit=25) == 25
-    before = buried.picture()
-    buried.reopen(way)
-    assert buried.picture() == before
-    assert len(buried.peek(sub_queue=sub_queue)) == 15
+        dead_lettered.admin.resubmit_dead_letters("q")
+    assert dead_lettered.admin.purge_messages("q", sub_queue=sub_queue, where=SqlRuleFilter("n < 7"), limit=25) == 25
+    before = dead_lettered.observed_state()
+    dead_lettered.reopen(way)
+    assert dead_lettered.observed_state() == before
+    assert len(dead_lettered.peek(sub_queue=sub_queue)) == 15
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_put_back_is_there_once(buried: Bus, way: str) -> None:
-    """Each is in the queue or in the dead-letter queue, never in both (B-270)."""
-    assert buried.admin.resubmit_dead_letters("q", where=SqlRuleFilter("n >= 3"), limit=20) == 20
-    before = buried.picture()
-    buried.reopen(way)
-    assert buried.picture() == before
-    assert sorted(bodies(buried.peek() + buried.peek(sub_queue="deadletter")), key=int) == [str(it) for it in range(40)]
-    assert {message.dead_letter_reason for message in buried.peek()} == {None}
+def test_resubmitted_messages_are_there_once(dead_lettered: Bus, way: str) -> None:
+    """Each message is in the queue or in the dead-letter queue, never in both (B-270)."""
+    assert dead_lettered.admin.resubmit_dead_letters("q", where=SqlRuleFilter("n >= 3"), limit=20) == 20
+    before = dead_lettered.observed_state()
+    dead_lettered.reopen(way)
+    assert dead_lettered.observed_state() == before
+    assert sorted(bodies(dead_lettered.peek() + dead_lettered.peek(sub_queue="deadletter")), key=int) == [
+        str(it) for it in range(40)
+    ]
+    assert {message.dead_letter_reason for message in dead_lettered.peek()} == {None}
 
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync", "enospc"])
 @pytest.mark.parametrize("way", WAYS)
-def test_failure_between_partitions(buried: Bus, way: str, fault: str) -> None:
-    """A disk that fails in the third partition stops neither what went before nor what comes later (B-270, B-330)."""
-    inject_fault(buried.namespace, 2, fault)
+def test_failure_between_partitions(dead_lettered: Bus, way: str, fault: str) -> None:
+    """A disk that fails in the third partition affects no other partition (B-270, B-330)."""
+    inject_fault(dead_lettered.namespace, 2, fault)
     moved = None
     with contextlib.suppress(ServiceBusError):
-        moved = buried.admin.resubmit_dead_letters("q")
+        moved = dead_lettered.admin.resubmit_dead_letters("q")
     assert moved is None or moved == 30
-    heal(buried.namespace, 2)
-    buried.reopen(way)
-    all_of_them = bodies(buried.peek() + buried.peek(sub_queue="deadletter"))
+    heal(dead_lettered.namespace, 2)
+    dead_lettered.reopen(way)
+    all_of_them = bodies(dead_lettered.peek() + dead_lettered.peek(sub_queue="deadletter"))
     assert Counter(all_of_them) == Counter(str(number) for number in range(40))
     for partition_id in range(4):
         of_partition = {str(partition_id * MESSAGES + number) for number in range(MESSAGES)}
-        here = len(of_partition.intersection(bodies(buried.peek())))
+        here = len(of_partition.intersection(bodies(dead_lettered.peek())))
         assert here in (0, MESSAGES)
-    buried.admin.resubmit_dead_letters("q")
-    assert Counter(bodies(buried.peek())) == Counter(str(number) for number in range(40))
-    assert buried.peek(sub_queue="deadletter") == []
+    dead_lettered.admin.resubmit_dead_letters("q")
+    assert Counter(bodies(dead_lettered.peek())) == Counter(str(number) for number in range(40))
+    assert dead_lettered.peek(sub_queue="deadletter") == []
 
 
 def test_failed_purge_can_be_made_again(filled: Bus) -> None:
-    """After a failure, what is there is there once, and another call removes it (B-402, B-406)."""
+    """After a failure each message is there at most once, and a second call removes the rest (B-402, B-406)."""
     inject_fault(filled.namespace, 1, "eio-fsync")
     try:
         removed = filled.admin.purge_messages("q")

@@ -31,7 +31,7 @@ def filled(queue: Bus) -> Bus:
 
 
 def again(bus: Bus, epoch: int) -> Consumer:
-    """The same program, which goes on after the bus came back: it does not acquire."""
+    """The same program, which continues after the reopen: it does not acquire."""
     consumer = Consumer.__new__(Consumer)
     consumer.handle, consumer.name, consumer.epoch, consumer.done = bus.namespace._reservations("q"), "c", epoch, 0
     return consumer
@@ -39,7 +39,7 @@ def again(bus: Bus, epoch: int) -> Consumer:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_live_reservations_are_live_again(filled: Bus, way: str, clock: ManualClock) -> None:
-    """Nobody gets their messages in between, nothing is charged, and their time begins anew."""
+    """Other receivers do not get their messages in between, no delivery is charged, and their time starts again."""
     consumer = Consumer(filled.namespace, "q")
     first, second = consumer.reserve(1, 10), consumer.reserve(2, 10)
     filled.reopen(way)
@@ -58,8 +58,8 @@ def test_live_reservations_are_live_again(filled: Bus, way: str, clock: ManualCl
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_done_is_known(filled: Bus, way: str) -> None:
-    """So are the epoch and where the consumer began."""
+def test_completed_reservations_are_known(filled: Bus, way: str) -> None:
+    """The epoch and the first number of the consumer are known too."""
     consumer = Consumer(filled.namespace, "q", start="latest")
     filled.send("late", "later")
     plan = consumer.reserve(1)
@@ -79,13 +79,13 @@ def test_what_is_done_is_known(filled: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_lapsed_stays_lapsed(filled: Bus, way: str, clock: ManualClock) -> None:
-    """An open charges nobody again for a consumer that does not come back; the charge itself is kept."""
+def test_expired_reservations_stay_expired(filled: Bus, way: str, clock: ManualClock) -> None:
+    """An open does not charge the messages of an absent consumer again; the first charge is kept."""
     consumer = Consumer(filled.namespace, "q")
     plan = consumer.reserve(1, 10)
     clock.advance(LOCK_SECONDS + 1)
     assert consumer.listed() == [("c", 1, 10, "lapsed")]
-    # Nobody waits for a lapse to be written; a send to its partition waits for all before it.
+    # No call waits until an expiry is written; a send to its partition waits for all earlier entries.
     filled.send(*map(str, range(8)))
     for _ in range(2):
         filled.reopen(way)
@@ -98,8 +98,8 @@ def test_what_lapsed_stays_lapsed(filled: Bus, way: str, clock: ManualClock) -> 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_left_a_reservation_does_not_come_back_to_it(filled: Bus, way: str, clock: ManualClock) -> None:
-    """Neither what was settled singly nor what others took after a lapse, wherever that is now."""
+def test_messages_that_left_a_reservation_do_not_return_to_it(filled: Bus, way: str, clock: ManualClock) -> None:
+    """Neither messages settled singly nor those received elsewhere after an expiry, wherever they are now."""
     consumer = Consumer(filled.namespace, "q")
     plan = consumer.reserve(1, 20)
     abandoned, gone = numbers_of(plan)[:3], numbers_of(plan)[3:5]
@@ -121,8 +121,8 @@ def test_what_left_a_reservation_does_not_come_back_to_it(filled: Bus, way: str,
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_deliveries_of_programs_that_begin_anew_are_counted(filled: Bus, way: str) -> None:
-    """A message that takes the whole process down is not met for ever."""
+def test_deliveries_of_restarted_programs_are_counted(filled: Bus, way: str) -> None:
+    """A message that ends its whole process is not delivered for ever."""
     numbers: list[int] = []
     for count in range(3):
         consumer = Consumer(filled.namespace, "q")
@@ -136,7 +136,7 @@ def test_deliveries_of_programs_that_begin_anew_are_counted(filled: Bus, way: st
 
 @pytest.mark.parametrize("way", WAYS)
 def test_cancelled_reservations_stay_cancelled(filled: Bus, way: str) -> None:
-    """Their messages are anybody's, uncharged."""
+    """Any receiver may get their messages, without a charged delivery."""
     consumer = Consumer(filled.namespace, "q")
     consumer.reserve(1, 10)
     assert consumer.handle.cancel_reservation("c") == 10
@@ -148,7 +148,7 @@ def test_cancelled_reservations_stay_cancelled(filled: Bus, way: str) -> None:
 
 
 def test_reserved_messages_do_not_expire_while_the_namespace_is_closed(queue: Bus, clock: ManualClock) -> None:
-    """Their time may be over when they are taken again."""
+    """Their time to live may be over when they are reserved again."""
     with queue.sender() as sender:
         sender.send_messages([ServiceBusMessage("x", time_to_live=timedelta(seconds=10))])
     consumer = Consumer(queue.namespace, "q")
@@ -174,8 +174,8 @@ def test_reservations_of_a_dead_letter_queue_are_kept_apart(filled: Bus) -> None
 
 
 @pytest.mark.parametrize("failing", range(1, 4))
-def test_completion_that_failed_is_made_again(bus: Bus, key_of: Callable[..., str], failing: int) -> None:
-    """A partition that fails in between: nothing is lost, and the second try does the rest, and waits for all of it."""
+def test_failed_completion_can_be_repeated(bus: Bus, key_of: Callable[..., str], failing: int) -> None:
+    """One partition fails during it: nothing is lost, and the second try completes the rest and waits for all."""
     bus.admin.create_queue("q", enable_partitioning=True)
     for partition in range(4):
         bus.send(*map(str, range(5)), partition_key=key_of(partition))
@@ -195,7 +195,7 @@ def test_completion_that_failed_is_made_again(bus: Bus, key_of: Callable[..., st
 
 
 def test_reservation_that_could_not_be_written_is_written_later(bus: Bus, key_of: Callable[..., str]) -> None:
-    """What the number has is fixed before it is known: a second try has the same messages, also after a crash."""
+    """The plan of the number is fixed before it is returned: a second try has the same messages, also after a crash."""
     bus.admin.create_queue("q", enable_partitioning=True)
     bus.send(*map(str, range(8)), partition_key=key_of(1))
     consumer = Consumer(bus.namespace, "q", key_of(0))
@@ -213,7 +213,7 @@ def test_reservation_that_could_not_be_written_is_written_later(bus: Bus, key_of
 def test_killed_process_has_lost_no_plan(
     tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]], run_python: Callable[..., str]
 ) -> None:
-    """A process prints each plan that it was given and is killed; whoever opens the directory finds the last one."""
+    """A process prints each plan that it gets and is killed; the next open finds the last one."""
     setup = """
         with Namespace(sys.argv[1], partitions=4) as namespace:
             admin = ServiceBusAdministrationClient(namespace)
@@ -250,8 +250,8 @@ def test_killed_process_has_lost_no_plan(
     assert len(set(planned)) == len(planned) == 90
 
 
-def test_snapshot_under_way_knows_what_was_reserved(filled: Bus, clock: ManualClock) -> None:
-    """What changes after a checkpoint is read from the journal, over what the snapshot says."""
+def test_changes_during_a_snapshot_keep_the_reservation(filled: Bus, clock: ManualClock) -> None:
+    """Changes after a checkpoint are read from the journal and override the snapshot."""
     consumer = Consumer(filled.namespace, "q")
     consumer.reserve(1, 10)
     filled.namespace.checkpoint()

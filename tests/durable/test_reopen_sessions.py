@@ -26,7 +26,7 @@ SESSIONS = ["", *(f"s{number}" for number in range(11))]
 
 @pytest.fixture
 def queue(bus: Bus, partitioned: bool) -> Bus:
-    """The bus with an empty queue `q` with sessions, partitioned or not as the axis says."""
+    """The bus with an empty queue `q` with sessions, partitioned or not as the fixture says."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, requires_session=True, max_delivery_count=3)
     return bus
 
@@ -44,7 +44,7 @@ def session_of(receiver: ServiceBusReceiver) -> ServiceBusSession:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_order_of_each_session_stays(queue: Bus, way: str) -> None:
-    """Each session comes out in the order it was sent, over several reopens (B-207, R-07)."""
+    """Each session is delivered in send order, over several reopens (B-207, R-07)."""
     for step in range(3):
         for number in range(3):
             for session_id in SESSIONS:
@@ -63,7 +63,7 @@ def test_order_of_each_session_stays(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_locks_end_with_their_process(queue: Bus, way: str) -> None:
-    """A session is free after the reopen; what was in flight is next, its delivery charged (B-102, B-177, B-206)."""
+    """A session is free after the reopen; the locked message is next, with a charged delivery (B-102, B-177, B-206)."""
     queue.send(*"abcd", session_id="s")
     receiver = accept(queue, "s")
     first, second, _ = receiver.receive_messages(3)
@@ -76,7 +76,7 @@ def test_locks_end_with_their_process(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_closed_session_is_not_charged(queue: Bus, way: str) -> None:
-    """What a receiver gave back before the end is as it was (B-205)."""
+    """Messages that a receiver released before the end are unchanged (B-205)."""
     queue.send(*"ab", session_id="s")
     receiver = accept(queue)
     receiver.receive_messages(2)
@@ -88,7 +88,7 @@ def test_closed_session_is_not_charged(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_states_stay(queue: Bus, clock: ManualClock, way: str) -> None:
-    """States are as they were set last, with the time of that; those that were cleared stay so (B-211, R-15)."""
+    """States have the last value and its time; cleared ones stay cleared (B-211, R-15)."""
     for number, session_id in enumerate(SESSIONS):
         session = session_of(accept(queue, session_id))
         session.set_state(b"before")
@@ -114,7 +114,7 @@ def test_states_stay(queue: Bus, clock: ManualClock, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_stage_of_a_session(queue: Bus, clock: ManualClock, way: str) -> None:
-    """Deferred, scheduled, dead-lettered and deleted messages are where they were (B-103, B-198, B-208)."""
+    """Deferred, scheduled, dead-lettered and deleted messages keep their state (B-103, B-198, B-208)."""
     queue.send("deferred", "dead", "done", session_id="s")
     queue.send("deleted", "left", session_id="t")
     with queue.sender() as sender:
@@ -125,9 +125,9 @@ def test_every_stage_of_a_session(queue: Bus, clock: ManualClock, way: str) -> N
     receiver.dead_letter_message(dead, "reason")
     receiver.complete_message(done)
     accept(queue, "t", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE).receive_messages(1)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     assert before["options"]["requires_session"] is True
     (only,) = accept(queue, "t").receive_messages(10)
     assert str(only) == "left"
@@ -142,7 +142,7 @@ def test_every_stage_of_a_session(queue: Bus, clock: ManualClock, way: str) -> N
 
 @pytest.mark.parametrize("way", WAYS)
 def test_deliveries_end_in_the_dead_letters(queue: Bus, way: str) -> None:
-    """A message that was in flight at each of three ends is a dead letter, and the session goes on (B-178)."""
+    """A message that was in flight at each of three ends is a dead letter, and the session continues (B-178)."""
     queue.send("bad", "good", session_id="s")
     for _ in range(3):
         assert bodies(accept(queue).receive_messages(1)) == ["bad"]
@@ -154,7 +154,7 @@ def test_deliveries_end_in_the_dead_letters(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rules_of_the_queue_stay(queue: Bus, way: str) -> None:
-    """It requires sessions after the reopen too (B-181, B-184, B-187)."""
+    """The queue still requires sessions after the reopen (B-181, B-184, B-187)."""
     queue.reopen(way)
     with pytest.raises(InvalidOperationError):
         queue.send("x")
@@ -162,8 +162,8 @@ def test_rules_of_the_queue_stay(queue: Bus, way: str) -> None:
         queue.receiver().receive_messages(max_wait_time=0)
 
 
-def test_state_that_the_disk_refuses(queue: Bus, partitioned: bool) -> None:
-    """A state that cannot be written is an error, and the one before it is there afterwards (B-095, R-15)."""
+def test_state_that_cannot_be_written(queue: Bus, partitioned: bool) -> None:
+    """A state that cannot be written is an error, and the previous state is kept (B-095, R-15)."""
     session = session_of(accept(queue, "s"))
     session.set_state(b"written")
     partition_id = oxbus.partition_id("s", 4) if partitioned else oxbus.partition_id("q", 4)
@@ -176,7 +176,7 @@ def test_state_that_the_disk_refuses(queue: Bus, partitioned: bool) -> None:
 
 
 def test_messages_on_disk_keep_their_sessions(make_bus: Callable[..., Bus]) -> None:
-    """Bodies that are not in memory come in the order of their session too (B-207)."""
+    """Bodies that are not in memory are delivered in the order of their session too (B-207)."""
     bus = make_bus(memory_limit_bytes=4 << 20)
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True, requires_session=True)
@@ -197,12 +197,12 @@ def test_messages_on_disk_keep_their_sessions(make_bus: Callable[..., Bus]) -> N
 def test_salvage_brings_messages_and_states(
     queue: Bus, partitioned: bool, catalog: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`oxbus salvage` keeps sessions; without a catalog a queue that has states is known to have them (R-15).
+    """`oxbus salvage` keeps sessions; without a catalog a queue that has states is found to have sessions (R-15).
 
-    Such a queue is taken for a partitioned one, so this holds for those only.
+    Without a catalog a queue counts as partitioned, so this holds for partitioned queues only.
     """
     if not (catalog or partitioned):
-        pytest.skip("without a catalog every queue is taken for a partitioned one")
+        pytest.skip("without a catalog every queue counts as partitioned")
     for session_id in ("a", "b"):
         queue.send(*"123", session_id=session_id)
         receiver = accept(queue, session_id)
@@ -228,9 +228,9 @@ def test_salvage_brings_messages_and_states(
 def test_a_namespace_opens_while_dead_letters_are_to_be_forwarded(
     bus: Bus, clock: ManualClock, partitioned: bool
 ) -> None:
-    """What expired in a session, as opening finds out, is forwarded to where dead letters go (B-253, B-269).
+    """Messages found expired in a session at the open are forwarded with the dead letters (B-253, B-269).
 
-    Opening once waited for itself here: it forwarded before the entities could be asked for.
+    The open once deadlocked here: it forwarded before the entities could be looked up.
     """
     bus.admin.create_queue("dead")
     bus.admin.create_queue(

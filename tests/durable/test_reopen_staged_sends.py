@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged sends outlast a reopen: stages wait, what was committed is published once, and what never ended is gone."""
+"""Staged sends survive a reopen: stages wait, committed ones are published once, and unfinished ones are removed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ pa = pytest.importorskip("pyarrow")
 
 TEXTS = [str(number) for number in range(200)]
 HERE = next(name for name in map(str, range(100)) if oxbus.partition_id(name) != BAD)
-"""A sink that is at home in a partition that works."""
+"""A sink whose home is a working partition."""
 
 
 def rows(texts: list[str] = TEXTS, *, keyed: bool = True) -> Any:
-    """A table with a row for each text, all over the partitions."""
+    """A table with a row for each text, spread over the partitions."""
     columns = {"body": [text.encode() for text in texts]}
     return pa.table(columns | ({"partition_key": texts} if keyed else {}))
 
@@ -41,7 +41,7 @@ def stage_files(bus: Bus) -> list[Path]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_stage_waits_for_its_commit(queue: Bus, way: str) -> None:
-    """A finished stage is there after the open, and its id is taken still."""
+    """A finished stage is there after the open, and its id is still in use."""
     queue.namespace._stages().stage("q", "one", rows())
     queue.reopen(way)
     (stage,) = queue.admin.list_stages()
@@ -72,7 +72,7 @@ def test_committed_batch_stays_committed(queue: Bus, way: str) -> None:
 
 
 def test_unfinished_stage_is_removed(queue: Bus) -> None:
-    """What a task wrote before it died."""
+    """The open removes the files of a task that died."""
     queue.namespace._stages().stage("q", "one", rows())
     (file,) = stage_files(queue)
     begun = file.read_bytes()[:100]
@@ -86,7 +86,7 @@ def test_unfinished_stage_is_removed(queue: Bus) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_orphan_expires_by_the_clock_of_the_namespace(queue: Bus, clock: ManualClock, way: str) -> None:
-    """A day after it was begun, however often the namespace was opened since."""
+    """An orphan expires one day after its begin, also if the namespace was opened since."""
     queue.namespace._stages().stage("q", "one", rows())
     clock.advance(86_000)
     queue.reopen(way)
@@ -99,7 +99,7 @@ def test_orphan_expires_by_the_clock_of_the_namespace(queue: Bus, clock: ManualC
 @pytest.mark.parametrize("damage", ["flipped", "torn", "emptied"])
 @pytest.mark.parametrize("when", ["open", "closed"])
 def test_damaged_stage_is_named_and_nothing_is_published(queue: Bus, damage: str, when: str) -> None:
-    """The batch can be committed with other stages, and the damaged one be discarded."""
+    """The batch can be committed with other stages, and the damaged one can be discarded."""
     stages = queue.namespace._stages()
     stages.stage("q", "whole", rows(["a"]))
     (whole,) = stage_files(queue)
@@ -128,7 +128,7 @@ def test_damaged_stage_is_named_and_nothing_is_published(queue: Bus, damage: str
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync"])
 @pytest.mark.parametrize("after", range(4))
 def test_partition_that_fails_during_a_commit(wide_bus: Bus, fault: str, after: int) -> None:
-    """The others have their rows, and the rest follows once it is healed: nothing is lost and nothing doubled."""
+    """The others have their rows, and the rest follows once it is healed: nothing is lost or duplicated."""
     stages = wide_bus.namespace._stages()
     stages.stage("q", "one", rows())
     inject_fault(wide_bus.namespace, BAD, fault, after=after)
@@ -143,7 +143,7 @@ def test_partition_that_fails_during_a_commit(wide_bus: Bus, fault: str, after: 
 
 @pytest.mark.parametrize("way", ["close", "crash"])
 def test_partition_that_failed_during_a_commit_gets_its_rows_at_the_next_open(wide_bus: Bus, way: str) -> None:
-    """Nobody needs to commit again."""
+    """A second commit is not needed."""
     stages = wide_bus.namespace._stages()
     stages.stage("q", "one", rows())
     inject_fault(wide_bus.namespace, BAD, "eio-write")
@@ -165,7 +165,7 @@ def test_partition_that_failed_during_a_commit_gets_its_rows_at_the_next_open(wi
 @pytest.mark.parametrize("way", ["close", "crash"])
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync"])
 def test_home_of_the_sink_that_fails_decides_for_all(wide_bus: Bus, fault: str, way: str) -> None:
-    """The batch is there as a whole or not at all, and committing it again makes it whole."""
+    """The batch is there as a whole or not at all, and a second commit completes it."""
     sink = next(name for name in map(str, range(100)) if oxbus.partition_id(name) == BAD)
     stages = wide_bus.namespace._stages()
     stages.stage("q", "one", rows())
@@ -173,7 +173,7 @@ def test_home_of_the_sink_that_fails_decides_for_all(wide_bus: Bus, fault: str, 
     with pytest.raises(ServiceBusError):
         stages.commit_stages(sink, "query", 0, ["one"])
     assert bodies(wide_bus.peek()) == []
-    # Whether it was decided is not known: its stages must not go.
+    # It is unknown whether the batch was decided, so its stages must stay.
     stages.abort_stages(sink, "query", 0, ["one"])
     wide_bus.reopen(way)
     there = sorted(bodies(wide_bus.peek()))
@@ -184,8 +184,8 @@ def test_home_of_the_sink_that_fails_decides_for_all(wide_bus: Bus, fault: str, 
     assert sorted(bodies(wide_bus.peek())) == sorted(TEXTS)
 
 
-def test_who_owns_some_partitions_has_no_stages(wide_bus: Bus) -> None:
-    """Nor does it remove those of others."""
+def test_owner_of_some_partitions_has_no_stages(wide_bus: Bus) -> None:
+    """An owner of some partitions has no stages, and does not remove those of other owners."""
     wide_bus.namespace._stages().stage("q", "one", rows())
     wide_bus.close()
     wide_bus.open(partitions_owned={BAD})
@@ -203,8 +203,8 @@ def test_who_owns_some_partitions_has_no_stages(wide_bus: Bus) -> None:
     assert [stage.stage_id for stage in wide_bus.admin.list_stages()] == ["one"]
 
 
-def test_salvage_says_what_was_not_published(wide_bus: Bus, tmp_path: Path, clock: ManualClock) -> None:
-    """The copy knows what was committed, and says that rows of an unfinished commit stayed behind."""
+def test_salvage_reports_rows_that_were_not_published(wide_bus: Bus, tmp_path: Path, clock: ManualClock) -> None:
+    """The copy knows the committed batches, and reports that rows of an unfinished commit were not copied."""
     stages = wide_bus.namespace._stages()
     stages.stage("q", "one", rows())
     inject_fault(wide_bus.namespace, BAD, "eio-write")
@@ -218,10 +218,10 @@ def test_salvage_says_what_was_not_published(wide_bus: Bus, tmp_path: Path, cloc
         assert not namespace._stages().commit_stages(HERE, "query", 4, [])
 
 
-def test_killed_process_leaves_whole_batches(
+def test_killed_process_leaves_complete_batches(
     start_python: Callable[..., Any], until_printed: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Wherever it was, each batch is there as a whole or not at all, and who tries all again adds what is missing."""
+    """At any moment of the kill each batch is complete or absent, and a repeat of all commits adds the missing ones."""
     path = tmp_path / "bus"
     with oxbus.Namespace(path, partitions=4, durability="os") as namespace:
         oxbus.management.ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)

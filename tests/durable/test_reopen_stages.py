@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deferred, scheduled, dead-lettered and expiring messages go on with their lives after a reopen."""
+"""The states of messages after a reopen: deferred, scheduled, dead-lettered and expiring."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.parametrize("way", WAYS)
 
 
-def test_deferred_message_is_to_be_had_by_its_number_only(queue: Bus, way: str) -> None:
-    """A deferred message keeps its number and its changes, is not received, and is fetched once (B-275, B-276)."""
-    queue.send("aside", "ready", partition_key="k")
+def test_deferred_message_is_fetched_by_its_number_only(queue: Bus, way: str) -> None:
+    """A deferred message keeps its number and changes, is not received, and is fetched once (B-275, B-276)."""
+    queue.send("deferred", "ready", partition_key="k")
     message = queue.take_one()
-    queue.receiver().defer_message(message, properties_to_modify={"put": "aside"})
+    queue.receiver().defer_message(message, properties_to_modify={"put": "deferred"})
     queue.reopen(way)
     assert bodies(queue.take()) == ["ready"]
     (fetched,) = queue.receiver().receive_deferred_messages(message.sequence_number)
-    assert (str(fetched), fetched.state, fetched.delivery_count) == ("aside", ServiceBusMessageState.DEFERRED, 1)
-    assert fetched.application_properties == {"put": "aside"}
+    assert (str(fetched), fetched.state, fetched.delivery_count) == ("deferred", ServiceBusMessageState.DEFERRED, 1)
+    assert fetched.application_properties == {"put": "deferred"}
     queue.receiver().complete_message(fetched)
     queue.reopen(way)
     with pytest.raises(MessageNotFoundError):
@@ -36,7 +36,7 @@ def test_deferred_message_is_to_be_had_by_its_number_only(queue: Bus, way: str) 
 
 
 def test_deferred_dead_letter_stays_deferred(queue: Bus, way: str) -> None:
-    """Deferral in the dead-letter queue lasts too (B-287)."""
+    """Deferral in the dead-letter queue survives too (B-287)."""
     queue.send("x")
     queue.receiver().dead_letter_message(queue.take_one(), "why")
     dead = queue.take_one(sub_queue="deadletter")
@@ -47,33 +47,33 @@ def test_deferred_dead_letter_stays_deferred(queue: Bus, way: str) -> None:
     assert (str(fetched), fetched.dead_letter_reason) == ("x", "why")
 
 
-def test_stages_outlast_checkpoints_and_reopens(queue: Bus, clock: ManualClock, way: str) -> None:
-    """What was set aside, scheduled and dead-lettered stays so, told by a snapshot or by the journal (R-16, R-18)."""
-    queue.send("aside", "dead", "dead and aside", "ready", partition_key="k")
-    aside, dead, both = (queue.take_one() for _ in range(3))
-    queue.receiver().defer_message(aside)
+def test_message_states_survive_checkpoints_and_reopens(queue: Bus, clock: ManualClock, way: str) -> None:
+    """Deferred, scheduled and dead-lettered messages stay so, from a snapshot or from the journal (R-16, R-18)."""
+    queue.send("deferred", "dead", "dead and deferred", "ready", partition_key="k")
+    deferred, dead, both = (queue.take_one() for _ in range(3))
+    queue.receiver().defer_message(deferred)
     queue.receiver().dead_letter_messages([dead, both], "why")
     dead, both = queue.take(sub_queue="deadletter")
     queue.receiver(sub_queue="deadletter").abandon_message(dead)
     queue.receiver(sub_queue="deadletter").defer_message(both)
     with queue.sender() as sender:
         sender.schedule_messages(ServiceBusMessage("later"), clock.now() + timedelta(minutes=10))
-    before = queue.picture()
+    before = queue.observed_state()
     for _ in range(3):
         queue.reopen(way)
-        assert queue.picture() == before
+        assert queue.observed_state() == before
         queue.namespace.checkpoint()
-        assert queue.picture() == before
-    (fetched,) = queue.receiver().receive_deferred_messages(aside.sequence_number)
+        assert queue.observed_state() == before
+    (fetched,) = queue.receiver().receive_deferred_messages(deferred.sequence_number)
     (dead_fetched,) = queue.receiver(sub_queue="deadletter").receive_deferred_messages(both.sequence_number)
-    assert (str(fetched), str(dead_fetched)) == ("aside", "dead and aside")
+    assert (str(fetched), str(dead_fetched)) == ("deferred", "dead and deferred")
     clock.advance(600)
     assert sorted(bodies(queue.take())) == ["later", "ready"]
     assert bodies(queue.take(sub_queue="deadletter")) == ["dead"]
 
 
 def test_scheduled_message_keeps_its_time(queue: Bus, clock: ManualClock, way: str) -> None:
-    """A scheduled message comes when it is due, not before, under a new number (B-233, B-235)."""
+    """A scheduled message appears when it is due, not before, under a new number (B-233, B-235)."""
     due = clock.now() + timedelta(minutes=10)
     with queue.sender() as sender:
         (number,) = sender.schedule_messages(ServiceBusMessage("later", partition_key="k"), due)
@@ -96,8 +96,8 @@ def test_scheduled_message_keeps_its_time(queue: Bus, clock: ManualClock, way: s
     assert queue.runtime().total_message_count == 0
 
 
-def test_scheduled_messages_that_came_due_meanwhile(queue: Bus, clock: ManualClock, way: str) -> None:
-    """What came due while nobody had the namespace open is there at the next open, in order of time (B-235, B-236)."""
+def test_scheduled_messages_that_fell_due_while_closed(queue: Bus, clock: ManualClock, way: str) -> None:
+    """Messages that fell due while the directory was closed are there at the next open, in due order (B-235, B-236)."""
     with queue.sender() as sender:
         for minutes in (30, 10, 20, 600):
             sender.schedule_messages(
@@ -111,7 +111,7 @@ def test_scheduled_messages_that_came_due_meanwhile(queue: Bus, clock: ManualClo
 
 
 def test_activated_message_stays_activated(queue: Bus, clock: ManualClock, way: str) -> None:
-    """An activation is done once: the message keeps its new number, the old one is unknown (B-112, B-237)."""
+    """A message is activated once: it keeps its new number, and the old one is unknown (B-112, B-237)."""
     with queue.sender() as sender:
         (number,) = sender.schedule_messages(ServiceBusMessage("x"), clock.now() + timedelta(minutes=1))
     clock.advance(61)
@@ -126,7 +126,7 @@ def test_activated_message_stays_activated(queue: Bus, clock: ManualClock, way: 
 
 
 def test_schedule_can_be_cancelled_after_a_reopen(queue: Bus, clock: ManualClock, way: str) -> None:
-    """The number that scheduling returned still cancels, one message of two (B-238)."""
+    """The number that scheduling returned still cancels one of two messages (B-238)."""
     with queue.sender() as sender:
         first, second = sender.schedule_messages(
             [ServiceBusMessage(text, partition_key="k") for text in ("first", "second")],
@@ -141,7 +141,7 @@ def test_schedule_can_be_cancelled_after_a_reopen(queue: Bus, clock: ManualClock
 
 
 def test_dead_letter_keeps_reason_number_and_count(queue: Bus, way: str) -> None:
-    """A dead letter has the reason, description, number and count it had before (B-111, B-263)."""
+    """A dead letter has the same reason, description, number and count as before (B-111, B-263)."""
     queue.send("x")
     queue.receiver().abandon_message(queue.take_one())
     message = queue.take_one()
@@ -157,7 +157,7 @@ def test_dead_letter_keeps_reason_number_and_count(queue: Bus, way: str) -> None
     assert queue.peek(sub_queue="deadletter") == []
 
 
-def test_time_to_live_runs_on(bus: Bus, clock: ManualClock, way: str, partitioned: bool) -> None:
+def test_time_to_live_continues_while_closed(bus: Bus, clock: ManualClock, way: str, partitioned: bool) -> None:
     """A message expires at the time set when it was stored, open or not, and is dead-lettered (B-246, B-253)."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=True)
     bus.send("short", time_to_live=timedelta(minutes=10), partition_key="k")
@@ -175,8 +175,8 @@ def test_time_to_live_runs_on(bus: Bus, clock: ManualClock, way: str, partitione
     assert bus.runtime().dead_letter_message_count == 1
 
 
-def test_expired_message_that_was_dropped_stays_away(queue: Bus, clock: ManualClock, way: str) -> None:
-    """Without dead-lettering an expired message is gone for good, also when it was locked at the end (B-252, B-253)."""
+def test_expired_message_that_was_dropped_does_not_return(queue: Bus, clock: ManualClock, way: str) -> None:
+    """Without dead-lettering an expired message is gone for good, even if it was locked at the end (B-252, B-253)."""
     queue.send("locked", "ready", time_to_live=timedelta(seconds=50), partition_key="k")
     assert str(queue.take_one()) == "locked"
     queue.stop(way)
@@ -188,8 +188,8 @@ def test_expired_message_that_was_dropped_stays_away(queue: Bus, clock: ManualCl
     assert queue.peek(sub_queue="deadletter") == []
 
 
-def test_deferred_message_does_not_expire_meanwhile(queue: Bus, clock: ManualClock, way: str) -> None:
-    """A deferred message whose time passed while the namespace was closed is still kept and seen (B-255, B-286)."""
+def test_deferred_message_does_not_expire_while_closed(queue: Bus, clock: ManualClock, way: str) -> None:
+    """A deferred message whose time passed while the namespace was closed is still kept and visible (B-255, B-286)."""
     queue.send("x", time_to_live=timedelta(minutes=1))
     queue.receiver().defer_message(queue.take_one())
     queue.stop(way)
@@ -198,12 +198,12 @@ def test_deferred_message_does_not_expire_meanwhile(queue: Bus, clock: ManualClo
     assert [message.state for message in queue.peek()] == [ServiceBusMessageState.DEFERRED]
 
 
-@pytest.mark.parametrize("buried", [True, False], ids=["dead-letter", "drop"])
+@pytest.mark.parametrize("dead_lettering", [True, False], ids=["dead-letter", "drop"])
 def test_deferred_message_that_was_found_expired_stays_gone(
-    bus: Bus, clock: ManualClock, way: str, partitioned: bool, buried: bool
+    bus: Bus, clock: ManualClock, way: str, partitioned: bool, dead_lettering: bool
 ) -> None:
-    """A fetch that misses it drops it or dead-letters it for good (B-253, B-255, R-17, R-20)."""
-    bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=buried)
+    """A fetch that finds it expired drops or dead-letters it for good (B-253, B-255, R-17, R-20)."""
+    bus.admin.create_queue("q", enable_partitioning=partitioned, dead_lettering_on_message_expiration=dead_lettering)
     bus.send("x", time_to_live=timedelta(minutes=1))
     message = bus.take_one()
     bus.receiver().defer_message(message)
@@ -214,6 +214,8 @@ def test_deferred_message_that_was_found_expired_stays_gone(
         with pytest.raises(MessageNotFoundError):
             bus.receiver().receive_deferred_messages(message.sequence_number)
         assert bus.peek() == []
-        assert [dead.dead_letter_reason for dead in bus.peek("q", "deadletter")] == ["TTLExpiredException"] * buried
-        assert bus.runtime().total_message_count == int(buried)
+        assert [dead.dead_letter_reason for dead in bus.peek("q", "deadletter")] == [
+            "TTLExpiredException"
+        ] * dead_lettering
+        assert bus.runtime().total_message_count == int(dead_lettering)
         bus.reopen(way)

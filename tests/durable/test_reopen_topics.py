@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics, subscriptions, rules and copies after a reopen, and out of a damaged directory.
+"""Topics, subscriptions, rules and copies after a reopen, and after salvage of a damaged directory.
 
 Rules: B-009, B-022 to B-024, B-113, B-228, B-241, B-343, B-351, B-353.
 """
@@ -68,11 +68,11 @@ VALUES: dict[str, Any] = {
 ALL = "news/Subscriptions/all"
 SOME = "news/Subscriptions/some"
 CONTENT_AT = 4_096 + 8 + 2
-"""A byte of a snapshot behind its first page and the header of its first chunk (docs/format.md)."""
+"""A byte of a snapshot after its first page and the header of its first chunk (docs/format.md)."""
 
 
 def entities(bus: Bus) -> dict[str, Any]:
-    """All topics with their options, their subscriptions, and the rules of these."""
+    """All topics with their options, subscriptions and rules."""
     admin = bus.admin
     return {
         topic.name: (
@@ -90,7 +90,7 @@ def entities(bus: Bus) -> dict[str, Any]:
 
 
 def times(bus: Bus) -> list[datetime]:
-    """When the topics and subscriptions were created and changed."""
+    """The times of creation and change of the topics and subscriptions."""
     shown: list[Any] = list(bus.admin.list_topics_runtime_properties())
     for topic in bus.admin.list_topics():
         shown += bus.admin.list_subscriptions_runtime_properties(topic.name)
@@ -110,7 +110,7 @@ def news(bus: Bus, partitioned: bool) -> Bus:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_entities_and_rules_come_back(bus: Bus, clock: ManualClock, way: str) -> None:
+def test_entities_and_rules_survive(bus: Bus, clock: ManualClock, way: str) -> None:
     """Names with their casing, options, rules with their values and all times are kept (B-018, B-023, B-024, B-374)."""
     admin = bus.admin
     admin.create_topic("Defaults")
@@ -147,8 +147,8 @@ def test_entities_and_rules_come_back(bus: Bus, clock: ManualClock, way: str) ->
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_copies_come_back(news: Bus, way: str) -> None:
-    """Each subscription has its own copies, numbers and dead letters as they were (B-113, B-343, B-353)."""
+def test_copies_survive(news: Bus, way: str) -> None:
+    """Each subscription keeps its copies, numbers and dead letters (B-113, B-343, B-353)."""
     for number in range(20):
         news.send(
             str(number),
@@ -161,19 +161,19 @@ def test_copies_come_back(news: Bus, way: str) -> None:
     news.receiver(ALL).dead_letter_messages(taken[5:8], "why")
     news.receiver(ALL).defer_message(taken[8])
     news.receiver(ALL).abandon_messages(taken[9:])
-    places = [(ALL, None), (ALL, "deadletter"), (SOME, None), (SOME, "deadletter")]
-    before = {place: [described(copy) for copy in news.peek(*place)] for place in places}
+    sources = [(ALL, None), (ALL, "deadletter"), (SOME, None), (SOME, "deadletter")]
+    before = {source: [described(copy) for copy in news.peek(*source)] for source in sources}
     assert [len(copies) for copies in before.values()] == [12, 3, 10, 0]
     news.reopen(way)
-    assert {place: [described(copy) for copy in news.peek(*place)] for place in places} == before
+    assert {source: [described(copy) for copy in news.peek(*source)] for source in sources} == before
     news.receiver(SOME).complete_messages(news.take(SOME))
     news.reopen(way)
     assert (len(news.peek(ALL)), news.peek(SOME)) == (12, [])
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_rules_go_on_selecting(news: Bus, way: str) -> None:
-    """Rules, actions included, do after the reopen what they did before (B-345, B-348, B-351)."""
+def test_rules_keep_selecting(news: Bus, way: str) -> None:
+    """Rules and their actions have the same effect after the reopen as before (B-345, B-348, B-351)."""
     news.admin.create_rule("news", "some", "acts", action=SqlRuleAction("SET by = @by", {"@by": "rule"}))
     news.send("before", queue_name="news", application_properties={"some": True})
     news.reopen(way)
@@ -185,8 +185,8 @@ def test_rules_go_on_selecting(news: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_numbers_go_on(news: Bus, way: str) -> None:
-    """No number is given twice, neither of the topic nor of a subscription (B-105, B-113)."""
+def test_numbers_continue(news: Bus, way: str) -> None:
+    """No number of the topic or of a subscription is given twice (B-105, B-113)."""
     news.send("1", "2", queue_name="news", partition_key="k")
     before = news.peek(ALL)
     news.reopen(way)
@@ -199,8 +199,8 @@ def test_numbers_go_on(news: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_scheduled_messages_wait_on(news: Bus, clock: ManualClock, way: str) -> None:
-    """They wait at the topic, can be cancelled, and are judged by the rules of the time when they are due (B-241)."""
+def test_scheduled_messages_keep_waiting(news: Bus, clock: ManualClock, way: str) -> None:
+    """Scheduled messages wait at the topic and can be cancelled; the rules at their due time apply (B-241)."""
     with news.sender("news") as sender:
         due = clock.now() + timedelta(hours=1)
         messages = [
@@ -223,8 +223,8 @@ def test_scheduled_messages_wait_on(news: Bus, clock: ManualClock, way: str) -> 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_message_that_fell_due_while_closed_is_handed_out(news: Bus, clock: ManualClock, way: str) -> None:
-    """The first one who looks finds it (B-236, B-241)."""
+def test_message_that_fell_due_while_closed_is_delivered(news: Bus, clock: ManualClock, way: str) -> None:
+    """The first receive finds it (B-236, B-241)."""
     with news.sender("news") as sender:
         sender.schedule_messages(ServiceBusMessage("x"), clock.now() + timedelta(hours=1))
     news.stop(way)
@@ -235,7 +235,7 @@ def test_message_that_fell_due_while_closed_is_handed_out(news: Bus, clock: Manu
 
 @pytest.mark.parametrize("way", WAYS)
 def test_locks_end_with_the_process(news: Bus, way: str) -> None:
-    """A copy that was locked is free again, one delivery later, and the others were not touched (B-102, B-343)."""
+    """A locked copy is free again, one delivery later, and the others are unchanged (B-102, B-343)."""
     news.send("x", queue_name="news", application_properties={"some": True})
     locked = news.take_one(ALL)
     news.reopen(way)
@@ -247,7 +247,7 @@ def test_locks_end_with_the_process(news: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_deleted_entities_stay_deleted(news: Bus, way: str) -> None:
-    """A subscription, a rule and a topic that are gone do not come back, nor do their messages (B-009, B-346)."""
+    """A deleted subscription, rule or topic does not return, nor do its messages (B-009, B-346)."""
     news.admin.create_topic("gone")
     news.admin.create_subscription("gone", "all")
     news.send("x", queue_name="gone")
@@ -269,7 +269,7 @@ def test_deleted_entities_stay_deleted(news: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_statuses_stay(news: Bus, way: str) -> None:
-    """A topic that refuses sends goes on refusing, and a disabled subscription keeps its copies (B-396, B-397)."""
+    """A topic that rejects sends keeps rejecting them, and a disabled subscription keeps its copies (B-396, B-397)."""
     news.send("x", queue_name="news")
     topic, subscription = news.admin.get_topic("news"), news.admin.get_subscription("news", "all")
     topic.status, subscription.status = EntityStatus.SEND_DISABLED, EntityStatus.RECEIVE_DISABLED
@@ -287,7 +287,7 @@ def test_statuses_stay(news: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ids_are_remembered_at_the_topic(bus: Bus, partitioned: bool, way: str) -> None:
-    """A copy of a message that was sent before the reopen is dropped before fan-out (B-218, B-228)."""
+    """A duplicate of a message that was sent before the reopen is dropped before fan-out (B-218, B-228)."""
     bus.admin.create_topic("news", enable_partitioning=partitioned, requires_duplicate_detection=True)
     bus.admin.create_subscription("news", "all")
     bus.send("first", queue_name="news", message_id="m")
@@ -298,7 +298,7 @@ def test_ids_are_remembered_at_the_topic(bus: Bus, partitioned: bool, way: str) 
 
 @pytest.mark.parametrize("cycles", [5])
 def test_many_reopens_add_and_lose_nothing(news: Bus, cycles: int) -> None:
-    """Each way after the other, with work between (B-343)."""
+    """All ways of reopening in turn, with work in between (B-343)."""
     for cycle in range(cycles):
         for way in WAYS:
             news.send(f"{cycle} {way}", queue_name="news", application_properties={"some": cycle % 2 == 0})
@@ -309,7 +309,7 @@ def test_many_reopens_add_and_lose_nothing(news: Bus, cycles: int) -> None:
 
 
 def fill(path: Path) -> list[str]:
-    """A namespace of two partitions with a topic, two subscriptions and twenty messages; their bodies by partition."""
+    """Make a namespace of two partitions, a topic, two subscriptions, twenty messages; return bodies by partition."""
     texts = []
     with Namespace(path, partitions=2) as namespace, ServiceBusClient(namespace) as client:
         admin = ServiceBusAdministrationClient(namespace)
@@ -336,8 +336,8 @@ def copies_in(path: Path) -> dict[str, list[str]]:
         return {name: sorted(texts) for name, texts in found.items()}
 
 
-def test_salvage_brings_out_topics_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without damage the copy has the same entities, rules and copies, and the original is as it was (B-343)."""
+def test_salvage_copies_topics_completely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without damage the copy has the same entities, rules and copies, and the original is unchanged (B-343)."""
     path = tmp_path / "bus"
     texts = fill(path)
     files = tree(path)
@@ -350,7 +350,7 @@ def test_salvage_brings_out_topics_whole(tmp_path: Path, capsys: pytest.CaptureF
 def test_salvage_of_a_damaged_partition_leaves_the_other_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A lost snapshot takes what only it held; copies in the other partition are all there (B-009, B-353)."""
+    """A lost snapshot loses only its messages; the copies in the other partition are all there (B-009, B-353)."""
     path = tmp_path / "bus"
     texts = fill(path)
     for snapshot in (path / "shard-00").glob("*.snapshot"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions after a reopen, a failed disk and a kill: all of one is there, or nothing (B-306, B-315, B-316, B-330).
+"""Transactions after a reopen, a failed disk and a kill are atomic (B-306, B-315, B-316, B-330).
 
-`OXBUS_KILL_CYCLES` says how often to kill, `OXBUS_KILL_SECONDS` after how many seconds the test stops killing.
+`OXBUS_KILL_CYCLES` is the number of kills, `OXBUS_KILL_SECONDS` the time after which the test stops killing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import oxbus
 import pytest
 from durable_bus import WAYS, Bus, bodies
-from faulty_bus import BAD, KEYS, mend
+from faulty_bus import BAD, KEYS, heal_partition
 from oxbus import Namespace, ServiceBusClient, ServiceBusMessage
 from oxbus.exceptions import MessageLockLostError, PartitionUnavailableError
 from oxbus.testing import inject_fault
@@ -34,7 +34,7 @@ SOME = "news/Subscriptions/some"
 KILL_CYCLES = int(os.environ.get("OXBUS_KILL_CYCLES", "12"))
 KILL_SECONDS = float(os.environ.get("OXBUS_KILL_SECONDS", "inf"))
 TOKENS = 12
-"""Messages that the killed processes move about."""
+"""Messages that the killed processes move."""
 
 
 def message(body: str, **options: Any) -> ServiceBusMessage:
@@ -49,7 +49,7 @@ def send_old(bus: Bus, count: int = 5, queue_name: str = "q") -> list[ServiceBus
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_committed_is_there(queue: Bus, clock: ManualClock, way: str) -> None:
+def test_committed_transaction_survives(queue: Bus, clock: ManualClock, way: str) -> None:
     """Sends, schedules and settlements of one transaction are all there after a reopen (B-315)."""
     done, back, aside, dead, kept = send_old(queue)
     receiver = queue.receiver()
@@ -62,23 +62,23 @@ def test_what_was_committed_is_there(queue: Bus, clock: ManualClock, way: str) -
         receiver.defer_message(aside, properties_to_modify={"aside": 2}, transaction=txn)
         receiver.dead_letter_message(dead, reason="why", transaction=txn)
     receiver.abandon_message(kept)
-    before = queue.picture()
+    before = queue.observed_state()
     queue.reopen(way)
-    assert queue.picture() == before
+    assert queue.observed_state() == before
     received = queue.take()
     assert bodies(received) == ["1", "4", "new 0", "new 1"]
     assert (received[0].application_properties, received[0].delivery_count) == ({"again": 1}, 1)
     (deferred,) = queue.receiver().receive_deferred_messages(aside.sequence_number)
     assert deferred.application_properties == {"aside": 2}
-    buried = queue.take_one(sub_queue="deadletter")
-    assert (str(buried), buried.dead_letter_reason) == ("3", "why")
+    dead_letter = queue.take_one(sub_queue="deadletter")
+    assert (str(dead_letter), dead_letter.dead_letter_reason) == ("3", "why")
     with queue.sender() as sender:
         sender.cancel_scheduled_messages(numbers)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_not_committed_is_not(queue: Bus, way: str) -> None:
-    """An open transaction and one that was rolled back leave nothing behind (B-316)."""
+def test_uncommitted_transaction_has_no_effect(queue: Bus, way: str) -> None:
+    """An open transaction and one that was rolled back have no effect (B-316)."""
     old = send_old(queue)
     receiver = queue.receiver()
     with queue.sender() as sender:
@@ -92,8 +92,8 @@ def test_what_was_not_committed_is_not(queue: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_commit_that_failed_leaves_nothing(queue: Bus, clock: ManualClock, way: str) -> None:
-    """A lock that was over took the sends of its transaction with it (B-155, B-316)."""
+def test_a_failed_commit_has_no_effect(queue: Bus, clock: ManualClock, way: str) -> None:
+    """An expired lock fails the commit with all sends of its transaction (B-155, B-316)."""
     old = send_old(queue)
     with queue.sender() as sender:
         txn = queue.client.transaction()
@@ -148,7 +148,7 @@ def test_sessions(bus: Bus, partitioned: bool, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_topics(bus: Bus, partitioned: bool, way: str) -> None:
-    """Copies, numbers and ids of a topic are those that the commit gave (B-113, B-228, B-343)."""
+    """Copies, numbers and ids of a topic are those that the commit assigned (B-113, B-228, B-343)."""
     bus.admin.create_topic("news", enable_partitioning=partitioned, requires_duplicate_detection=True)
     with bus.client.get_topic_sender("news") as sender, bus.client.transaction() as txn:
         sender.send_messages(message("to nobody", message_id="m"), transaction=txn)
@@ -170,7 +170,7 @@ def test_topics(bus: Bus, partitioned: bool, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_other_entity_outlives_the_first(bus: Bus, way: str) -> None:
-    """What one commit brought to two queues stays in one of them when the other is deleted (B-324)."""
+    """One commit sends to two queues; deleting one queue does not affect the other (B-324)."""
     for name in ("a", "b"):
         bus.admin.create_queue(name, enable_partitioning=True)
     (request,) = send_old(bus, 1, "a")
@@ -215,7 +215,7 @@ def test_bodies_on_disk(make_bus: Callable[..., Bus], way: str) -> None:
 @pytest.mark.parametrize("ending", ["heal", "heal and close", "heal and crash", "crash"])
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync"])
 def test_a_disk_that_fails_at_the_commit(wide_bus: Bus, fault: str, ending: str) -> None:
-    """The transaction happened whole or not at all; healed, not at all (B-316, B-330)."""
+    """The transaction is atomic; after healing it did not happen (B-316, B-330)."""
     key = KEYS[BAD]
     wide_bus.send("0", "1", "2", partition_key=key)
     old = wide_bus.take()
@@ -228,7 +228,7 @@ def test_a_disk_that_fails_at_the_commit(wide_bus: Bus, fault: str, ending: str)
     with pytest.raises(PartitionUnavailableError):
         txn.commit()
     if ending.startswith("heal"):
-        mend(wide_bus)
+        heal_partition(wide_bus)
         assert bodies(wide_bus.peek()) == ["0", "1", "2"]
     if ending == "heal":
         wide_bus.receiver().complete_messages(old)
@@ -243,9 +243,9 @@ def test_a_disk_that_fails_at_the_commit(wide_bus: Bus, fault: str, ending: str)
 
 
 def test_one_message_is_settled_by_one_of_two_commits(wide_bus: Bus, in_background: Callable[..., Any]) -> None:
-    """Of two transactions that settle one message, committed at once, one happens (B-316, R-09).
+    """If two concurrent commits settle the same message, exactly one succeeds (B-316, R-09).
 
-    Both checked the lock before either had written, so both happened, and what followed from the message came twice.
+    Both checked the lock before either had written, so both succeeded and their sends were duplicates.
     """
     key = KEYS[BAD]
     for attempt in range(3):
@@ -264,15 +264,15 @@ def test_one_message_is_settled_by_one_of_two_commits(wide_bus: Bus, in_backgrou
                 call.result()
             except MessageLockLostError:
                 lost += 1
-        mend(wide_bus)
+        heal_partition(wide_bus)
         assert lost == 2
         replies = wide_bus.take()
         assert len(replies) == 1, attempt
         wide_bus.receiver().complete_messages(replies)
 
 
-def test_a_send_may_ask_for_more(make_bus: Callable[..., Bus], partitioned: bool) -> None:
-    """`durability` of a send in a transaction counts for all of it, and is checked as ever (R-10)."""
+def test_a_send_may_request_a_higher_level(make_bus: Callable[..., Bus], partitioned: bool) -> None:
+    """`durability` of a send in a transaction applies to all of it, and is validated as usual (R-10)."""
     bus = make_bus(durability="os")
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=partitioned)
@@ -286,7 +286,7 @@ def test_a_send_may_ask_for_more(make_bus: Callable[..., Bus], partitioned: bool
 
 @pytest.mark.parametrize("way", WAYS)
 def test_checkpoints_between_commits(queue: Bus, way: str) -> None:
-    """Commits, checkpoints and reopens in turn lose and double nothing (B-330)."""
+    """Commits, checkpoints and reopens in turn lose and duplicate nothing (B-330)."""
     queue.send(*map(str, range(6)), partition_key=KEY)
     for cycle in range(8):
         for held in queue.take()[: 3 + cycle % 3]:
@@ -356,7 +356,7 @@ def browse(client: ServiceBusClient, queue_name: str, sub_queue: str | None = No
 
 
 def hops(each: ServiceBusReceivedMessage) -> int:
-    """How often a message was moved."""
+    """The number of moves of a message."""
     properties = each.application_properties
     assert properties is not None
     return int(properties["hops"])
@@ -370,7 +370,7 @@ def test_a_kill_splits_no_transaction(
     until_printed: Callable[[subprocess.Popen[str], str], None],
     level: str,
 ) -> None:
-    """After each kill every message is in one place, and was noted once for each move (B-330, R-12)."""
+    """After each kill every message is in one place, and has one note for each move (B-330, R-12)."""
     path = tmp_path / "bus"
     chance = random.Random(level)
     with Namespace(path, partitions=4, durability=level) as namespace, ServiceBusClient(namespace) as client:
@@ -403,4 +403,4 @@ def test_a_kill_splits_no_transaction(
             for name in ("left", "right", "audit"):
                 assert browse(client, name, "deadletter") == []
             moved = len(noted)
-    assert moved > 0, "no run moved anything"
+    assert moved > 0, "no run moved a message"

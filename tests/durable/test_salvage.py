@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus salvage`: what is intact comes out of a damaged namespace, and what is lost is told."""
+"""`oxbus salvage` copies the intact messages of a damaged namespace and reports the lost ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 PARTITIONS = 2
 CONTENT_AT = 4_096 + 8 + 2
-"""A byte of a snapshot behind its first page and the header of its first chunk (docs/format.md)."""
+"""A byte of a snapshot after its first page and the header of its first chunk (docs/format.md)."""
 
 
 def key_in(partition_id: int) -> str:
-    """A partition key that lives in one of the two partitions."""
+    """A partition key that maps to the given one of two partitions."""
     return next(f"k{n}" for n in range(99) if oxbus.partition_id(f"k{n}", PARTITIONS) == partition_id)
 
 
@@ -32,7 +32,7 @@ def bus(tmp_path: Path) -> Path:
     path = tmp_path / "bus"
     with Namespace(path, partitions=PARTITIONS) as namespace, ServiceBusClient(namespace) as client:
         ServiceBusAdministrationClient(namespace).create_queue("orders", enable_partitioning=True)
-        # What is written after this stands in the journal, not in a snapshot.
+        # Later events stay in the journal; no snapshot holds them.
         with client.get_queue_sender("orders") as sender:
             for partition_id in range(PARTITIONS):
                 for number in range(10):
@@ -56,14 +56,14 @@ def bodies(path: Path) -> list[str]:
 
 
 def salvage(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, Any]:
-    """Run the command; its exit code and what it printed."""
+    """Run the command; return its exit code and output."""
     code = main(["salvage", *map(str, arguments), "--json"])
     printed = capsys.readouterr().out
     return code, json.loads(printed) if printed else None
 
 
-def test_whole_namespace_comes_out_whole(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without damage the copy holds the same messages, and the original is as it was."""
+def test_undamaged_namespace_is_copied_completely(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without damage the copy holds the same messages, and the original is unchanged."""
     before = bodies(bus)
     files = tree(bus)
     code, report = salvage(capsys, bus)
@@ -75,8 +75,8 @@ def test_whole_namespace_comes_out_whole(bus: Path, capsys: pytest.CaptureFixtur
     assert len(before) == 19
 
 
-def test_damaged_partition_gives_what_is_intact(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A lost snapshot takes what only it held; the other partition is whole."""
+def test_intact_messages_of_a_damaged_partition_are_copied(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a lost snapshot only its messages are lost; the other partition is complete."""
     for snapshot in (bus / "shard-00").glob("*.snapshot"):
         flip_bit(snapshot, CONTENT_AT)
     code, report = salvage(capsys, bus)
@@ -100,7 +100,7 @@ def test_target_must_be_empty(bus: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_open_namespace_is_refused(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who has it open is named."""
+    """The error names the owner."""
     with Namespace(bus):
         assert main(["salvage", str(bus)]) == 2
     assert "in use" in capsys.readouterr().err

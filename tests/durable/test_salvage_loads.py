@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus salvage` copies the rows of bulk loads that nobody has taken over, and says what is lost of them."""
+"""`oxbus salvage` copies the rows of bulk loads that were not taken over yet, and reports the lost ones."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ pa = pytest.importorskip("pyarrow")
 PARTITIONS = 2
 ROWS = 100
 BODY_BYTES = 10_000
-"""A file of many runs, of some 256 KiB each (docs/format.md)."""
+"""Large enough for a file of many runs of about 256 KiB each (docs/format.md)."""
 
 KEYS = [next(f"k{n}" for n in range(99) if oxbus.partition_id(f"k{n}", PARTITIONS) == it) for it in range(PARTITIONS)]
-"""A key of each partition."""
+"""A key for each partition."""
 
 NUMBERS = list(range(ROWS))
 
 
 def load(path: Path, name: str, first: int = 0) -> list[bool]:
-    """Load a hundred rows into each partition; whether they were attached now."""
+    """Load a hundred rows into each partition; return for each whether they were attached now."""
     loading = _BulkLoad(path, "q", name, durability="os")
     bodies = [f"{number:04}".encode() + bytes(BODY_BYTES) for number in range(first, first + ROWS)]
     for key in KEYS:
@@ -41,7 +41,7 @@ def load(path: Path, name: str, first: int = 0) -> list[bool]:
 
 @pytest.fixture
 def bus(tmp_path: Path) -> Path:
-    """A namespace with a load of each partition that nobody has taken over; closed."""
+    """A closed namespace with a load in each partition that was not taken over yet."""
     path = tmp_path / "bus"
     with Namespace(path, partitions=PARTITIONS, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
@@ -50,20 +50,20 @@ def bus(tmp_path: Path) -> Path:
 
 
 def file_of(path: Path, partition_id: int) -> Path:
-    """The file of the load of a partition."""
+    """The file of the load in a partition."""
     (file,) = (path / f"shard-{partition_id:02}" / "attached").glob("*.stage")
     return file
 
 
 def salvage(bus: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], Path]:
-    """Run the command; its exit code, what it says of each partition, and where the copy is."""
+    """Run the command; return its exit code, its report of each partition, and the path of the copy."""
     code = main(["salvage", str(bus), "--json"])
     report = json.loads(capsys.readouterr().out)
     return code, report["partitions"], bus.with_name("bus.salvaged")
 
 
 def numbers(path: Path, partition_id: int, queue: str = "q") -> list[int]:
-    """The numbers of the messages of a partition, in order; they are gone then."""
+    """Receive and delete the messages of a partition; return their numbers in order."""
     with Namespace(path, durability="os") as namespace, ServiceBusClient(namespace) as client:
         assert namespace.recovery
         assert namespace.recovery.waiting_loads == []
@@ -73,7 +73,7 @@ def numbers(path: Path, partition_id: int, queue: str = "q") -> list[int]:
 
 
 def test_rows_that_wait_are_copied(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They become messages of the copy, and it knows their name; the original is as it was."""
+    """The rows become messages of the copy, which knows the name of the load; the original is unchanged."""
     code, report, copy = salvage(bus, capsys)
     assert code == 0
     assert [(it["messages"], it["loaded_rows"], it["losses"]) for it in report] == [(0, ROWS, [])] * PARTITIONS
@@ -84,8 +84,8 @@ def test_rows_that_wait_are_copied(bus: Path, capsys: pytest.CaptureFixture[str]
         assert load(path, "job/0") == [False, False]
 
 
-def test_rows_that_were_taken_over_already_are_not_doubled(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As after a crash between storing them and removing their file."""
+def test_rows_that_were_taken_over_already_are_not_duplicated(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """This happens after a crash between storing them and removing their file."""
     files = {file_of(bus, it): file_of(bus, it).read_bytes() for it in range(PARTITIONS)}
     with Namespace(bus, durability="os"):
         pass
@@ -96,8 +96,8 @@ def test_rows_that_were_taken_over_already_are_not_doubled(bus: Path, capsys: py
     assert numbers(copy, 0) == numbers(copy, 1) == NUMBERS
 
 
-def test_damaged_runs_are_left_out_and_counted(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A flipped bit takes the rows that are checked with it; the others of the file are copied in their order."""
+def test_damaged_runs_are_skipped_and_counted(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A flipped bit loses the rows under the same checksum; the others of the file are copied in order."""
     file = file_of(bus, 0)
     flip_bit(file, file.stat().st_size // 2)
     code, (damaged, whole), copy = salvage(bus, capsys)
@@ -113,25 +113,25 @@ def test_damaged_runs_are_left_out_and_counted(bus: Path, capsys: pytest.Capture
     assert numbers(copy, 1) == NUMBERS
 
 
-@pytest.mark.parametrize("place", ["head", "end", "newer"])
-def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
+@pytest.mark.parametrize("damage", ["head", "end", "newer"])
+def test_file_that_cannot_be_read_is_named(bus: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
     """Nothing of it is copied; everything else is."""
     file = file_of(bus, 0)
     content = bytearray(file.read_bytes())
-    at = {"head": 20, "end": len(content) - 10, "newer": 8}[place]
+    at = {"head": 20, "end": len(content) - 10, "newer": 8}[damage]
     content[at] ^= 2
     file.write_bytes(bytes(content))
     code, (damaged, _), copy = salvage(bus, capsys)
     assert code == 1
     (loss,) = damaged["losses"]
     assert file.name in loss
-    assert ("newer version" if place == "newer" else "rows of a bulk load are lost") in loss
+    assert ("newer version" if damage == "newer" else "rows of a bulk load are lost") in loss
     assert damaged["loaded_rows"] == 0
     assert (numbers(copy, 0), numbers(copy, 1)) == ([], NUMBERS)
 
 
 def test_rows_without_a_catalog_get_a_queue(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their files say for which entity they are; the name of the load is known still."""
+    """Their files name their entity; the name of the load is still known."""
     (bus / "catalog").write_bytes(b"damaged")
     _, report, copy = salvage(bus, capsys)
     assert [it["loaded_rows"] for it in report] == [ROWS] * PARTITIONS
@@ -143,7 +143,7 @@ def test_rows_without_a_catalog_get_a_queue(bus: Path, capsys: pytest.CaptureFix
 
 
 def test_rows_of_a_deleted_queue_stay_deleted(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They go with it, as they do when the namespace is opened."""
+    """Salvage drops the rows of a deleted queue, as an open does."""
     files = {file_of(bus, it): file_of(bus, it).read_bytes() for it in range(PARTITIONS)}
     with Namespace(bus, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).delete_queue("q")
@@ -154,7 +154,7 @@ def test_rows_of_a_deleted_queue_stay_deleted(bus: Path, capsys: pytest.CaptureF
     assert [it["loaded_rows"] for it in report] == [0] * PARTITIONS
 
 
-def test_what_is_printed(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """For people: how many rows wait in the copy."""
+def test_text_output(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text output says how many rows wait in the copy."""
     assert main(["salvage", str(bus)]) == 0
     assert capsys.readouterr().out.count("100 rows of bulk loads become messages when the copy is opened") == 2

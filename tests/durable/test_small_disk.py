@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system that is really full: what is on it can be drained, also by the next process (R-26).
+"""A file system that is really full can be drained, also by the next process (R-26).
 
-The file system is a small one in memory, mounted in a mount namespace of the test's own. `OXBUS_DISK_MEBIBYTES` chooses
-other sizes.
+The test mounts a small file system in memory, in its own mount namespace. `OXBUS_DISK_MEBIBYTES` selects other sizes.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ pytestmark = pytest.mark.timeout(600)
 
 @functools.cache
 def can_mount() -> bool:
-    """Whether this user may mount in a namespace of his own: some machines forbid it."""
+    """Whether this user may mount in a user namespace: some machines forbid it."""
     probe = [*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 def run(directory: Path, *arguments: object) -> dict[str, Any]:
-    """Fill and drain a file system mounted on a directory; what was found."""
+    """Fill and drain a file system mounted on a directory; return the result."""
     if not can_mount():
-        pytest.skip("this user may not mount a file system, not even in a namespace of his own")
+        pytest.skip("this user may not mount a file system, not even in a user namespace")
     command = [*UNSHARE, sys.executable, str(SCRIPT), str(directory), *map(str, arguments)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
@@ -49,20 +48,20 @@ def run(directory: Path, *arguments: object) -> dict[str, Any]:
 def test_everything_on_a_full_disk_can_be_drained(
     tmp_path: Path, mebibytes: int, body_bytes: int, partitions: int, end: str
 ) -> None:
-    """All is received, then completed, abandoned, deferred or dead-lettered; then sends work again (R-26, R-01)."""
-    for deed in ("complete", "mixed"):
-        found = run(tmp_path, mebibytes, body_bytes, partitions, end, deed)
-        assert found["before"] == found["stored"] == found["completed"], (deed, found)
-        assert (found["left"], found["sends again"]) == (0, True), (deed, found)
+    """All messages are received, then completed, abandoned, deferred or dead-lettered; then sends work (R-26, R-01)."""
+    for settlement in ("complete", "mixed"):
+        found = run(tmp_path, mebibytes, body_bytes, partitions, end, settlement)
+        assert found["before"] == found["stored"] == found["completed"], (settlement, found)
+        assert (found["left"], found["sends again"]) == (0, True), (settlement, found)
 
 
 @pytest.mark.parametrize("mebibytes", SIZES)
 @pytest.mark.parametrize("end", ["close", "kill"])
-@pytest.mark.parametrize("deed", ["dead-letter", "defer"])
-def test_every_message_can_move_on_a_full_disk(tmp_path: Path, mebibytes: int, end: str, deed: str) -> None:
-    """Each message is dead-lettered, or deferred and fetched, although none leaves before the last has moved (R-26)."""
+@pytest.mark.parametrize("settlement", ["dead-letter", "defer"])
+def test_every_message_can_move_on_a_full_disk(tmp_path: Path, mebibytes: int, end: str, settlement: str) -> None:
+    """Each message is dead-lettered, or deferred and fetched; none is removed before the last has moved (R-26)."""
     for body_bytes in (4096, 100_000):
-        found = run(tmp_path, mebibytes, body_bytes, 4, end, deed)
+        found = run(tmp_path, mebibytes, body_bytes, 4, end, settlement)
         assert found["before"] == found["stored"] == found["completed"], found
         assert (found["left"], found["sends again"]) == (0, True), found
 
@@ -70,7 +69,7 @@ def test_every_message_can_move_on_a_full_disk(tmp_path: Path, mebibytes: int, e
 @pytest.mark.parametrize("mebibytes", SIZES)
 @pytest.mark.parametrize("end", ["close", "kill"])
 def test_one_partition_of_small_messages_is_drained_one_by_one(tmp_path: Path, mebibytes: int, end: str) -> None:
-    """What is written for each of many small messages is folded, so it needs no more than the reserve (R-26)."""
+    """The journal folds the entries of many small messages, so they need no more than the drain reserve (R-26)."""
     found = run(tmp_path, mebibytes, 100, 1, end, "single")
     assert found["stored"] > mebibytes * 2000
     assert found["before"] == found["stored"] == found["completed"], found

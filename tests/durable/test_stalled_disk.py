@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that hangs while a send waits for it: what its late write leaves behind never counts."""
+"""A disk that hangs while a send waits for it: its late write never counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from durable_bus import Bus, bodies
-from faulty_bus import BAD, GOOD, KEYS, mend, status
+from faulty_bus import BAD, GOOD, KEYS, heal_partition, status
 from oxbus import ServiceBusMessage
 from oxbus.exceptions import OperationTimeoutError, PartitionUnavailableError
 from oxbus.testing import heal, inject_fault
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 SOON = 0.2
-"""A timeout that is over soon, in seconds."""
+"""A short timeout, in seconds."""
 
 MESSAGES = 16
 
@@ -50,7 +50,7 @@ def publish(bus: Bus, text: str, _clock: ManualClock) -> None:
 
 
 def all_texts(bus: Bus) -> Counter[str]:
-    """How often each text is stored, anywhere."""
+    """The number of stored messages with each text, in all entities."""
     found = Counter(bodies(bus.peek()))
     for subscription in ("all", "some"):
         with bus.client.get_subscription_receiver("news", subscription) as browser:
@@ -81,19 +81,19 @@ def stalling_bus(wide_bus: Bus) -> Bus:
 def test_late_write_never_counts(
     stalling_bus: Bus, clock: ManualClock, send: Callable[[Bus, str, ManualClock], None], copies: int, way: str
 ) -> None:
-    """The write came through and its sync hung: the message is elsewhere, once, after every end (B-091, R-04)."""
+    """The write succeeded and its sync hung: the message is elsewhere, exactly once, after every end (B-091, R-04)."""
     bus = stalling_bus
-    # The first write is let through.
+    # The first write succeeds.
     inject_fault(bus.namespace, BAD, "stall", after=1)
     for number in range(MESSAGES):
         send(bus, f"{number}", clock)
     expected = Counter({f"{number}": copies for number in range(MESSAGES)})
     assert all_texts(bus) == expected
     if way == "crash after the stall":
-        # The late write may have come, and the partition may be healed or not yet.
+        # The late write may have arrived, and the partition may be healed or not yet.
         heal(bus.namespace, BAD)
     elif way != "crash at once":
-        mend(bus)
+        heal_partition(bus)
         assert all_texts(bus) == expected + Counter(["before"])
     shown = {message.sequence_number for message in bus.peek()}
     bus.reopen("close" if way == "close" else "crash")
@@ -108,7 +108,7 @@ def test_late_write_never_counts(
 
 @pytest.mark.parametrize("ends", ["heals", "crashes"])
 def test_repeated_send_under_duplicate_detection(wide_bus: Bus, ends: str) -> None:
-    """A send that timed out is repeated with its message id and is there once, also after an open (R-11)."""
+    """A send that timed out is repeated with its message id; the message is there once, also after an open (R-11)."""
     bus = wide_bus
     bus.admin.create_queue("ids", enable_partitioning=True, requires_duplicate_detection=True)
     bus.send("before", queue_name="ids", partition_key=KEYS[BAD])
@@ -117,7 +117,7 @@ def test_repeated_send_under_duplicate_detection(wide_bus: Bus, ends: str) -> No
     with bus.sender("ids") as sender, pytest.raises(OperationTimeoutError):
         sender.send_messages(message, timeout=SOON)
     if ends == "heals":
-        mend(bus)
+        heal_partition(bus)
     else:
         bus.reopen("crash")
     with bus.sender("ids") as sender:
@@ -127,8 +127,8 @@ def test_repeated_send_under_duplicate_detection(wide_bus: Bus, ends: str) -> No
         assert Counter(bodies(bus.peek("ids"))) == Counter(["before", "once"])
 
 
-def test_failed_transaction_leaves_nothing(wide_bus: Bus) -> None:
-    """A commit that is left behind happened as a whole or not at all, also for the next open (R-12)."""
+def test_failed_transaction_has_no_effect(wide_bus: Bus) -> None:
+    """A commit that timed out is atomic, also for the next open (R-12)."""
     bus = wide_bus
     bus.send("taken", partition_key=KEYS[BAD])
     taken = bus.take_one()
@@ -140,21 +140,21 @@ def test_failed_transaction_leaves_nothing(wide_bus: Bus) -> None:
             sender.send_messages(message, transaction=transaction)
             bus.receiver().complete_message(taken, transaction=transaction)
 
-    # A send without a key leaves the disk after its time, and with it goes the commit.
+    # A send without a key times out on the disk, and so does the commit.
     with pytest.raises(OperationTimeoutError), bus.sender() as sender:
         sender.send_messages(ServiceBusMessage("left", partition_key=KEYS[BAD]), timeout=SOON)
     with pytest.raises(Exception, match="does not answer"):
         move()
     assert bodies(bus.peek()) == []
-    mend(bus)
+    heal_partition(bus)
     assert bodies(bus.peek()) == ["taken"]
     move()
     bus.reopen("crash")
     assert bodies(bus.peek()) == ["made"]
 
 
-def test_other_partitions_sync_on(stalling_bus: Bus) -> None:
-    """While one disk hangs, the others acknowledge, and the namespace saves and closes (B-099, R-24)."""
+def test_other_partitions_keep_syncing(stalling_bus: Bus) -> None:
+    """While one disk hangs, the others acknowledge, and the namespace checkpoints and closes (B-099, R-24)."""
     bus = stalling_bus
     inject_fault(bus.namespace, BAD, "stall")
     with pytest.raises(OperationTimeoutError):
@@ -168,8 +168,8 @@ def test_other_partitions_sync_on(stalling_bus: Bus) -> None:
     assert Counter(bodies(bus.peek())) == Counter(["before", *map(str, GOOD)])
 
 
-def test_disk_that_turns_out_to_hang(stalling_bus: Bus, in_background: Callable[..., Any]) -> None:
-    """Nobody knew: one call is inside the disk; who comes later can leave, and the partition counts as down (R-24)."""
+def test_first_call_detects_a_hung_disk(stalling_bus: Bus, in_background: Callable[..., Any]) -> None:
+    """The hang is not known yet: one call is inside the disk; later calls time out and detect it (R-24)."""
     bus = stalling_bus
     inject_fault(bus.namespace, BAD, "latency:600")
     with bus.sender() as sender:
@@ -182,7 +182,7 @@ def test_disk_that_turns_out_to_hang(stalling_bus: Bus, in_background: Callable[
             sender.send_messages(ServiceBusMessage("refused", partition_key=KEYS[BAD]))
         sender.send_messages(ServiceBusMessage("elsewhere"))
         assert caught.running
-        mend(bus)
+        heal_partition(bus)
         with contextlib.suppress(OperationTimeoutError):
             caught.result()
     found = Counter(bodies(bus.peek()))
@@ -192,10 +192,10 @@ def test_disk_that_turns_out_to_hang(stalling_bus: Bus, in_background: Callable[
     assert Counter(bodies(bus.peek())) == found
 
 
-def test_sender_leaves_what_is_due_behind(
+def test_sender_does_not_wait_for_the_activation_of_due_messages(
     stalling_bus: Bus, clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
-    """What is due is activated on a disk that hangs: a send behind it can leave, or go elsewhere (B-235, R-24)."""
+    """If activating due messages hangs, a send behind it can time out or use another partition (B-235, R-24)."""
     bus = stalling_bus
     with bus.sender() as sender:
         due = ServiceBusMessage("due", partition_key=KEYS[BAD])
@@ -209,7 +209,7 @@ def test_sender_leaves_what_is_due_behind(
                 sender.send_messages(left, timeout=SOON)
         for number in range(MESSAGES):
             bus.send(f"{number}")
-        mend(bus)
+        heal_partition(bus)
         looking.result()
         bus.send("after", partition_key=KEYS[BAD])
     numbers = {str(message): message.sequence_number for message in bus.peek() if message.partition_id == BAD}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a journal that was written and not synced may be lost: it is cut and reported, and nothing else is."""
+"""The unsynced end of a journal may be lost: exactly that is cut and reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST = "the last message"
 
 @pytest.fixture
 def crashed(make_bus: Callable[..., Bus], key_of: Callable[..., str]) -> Bus:
-    """What a process left behind that had sent three messages, the last one alone in the last frame."""
+    """The files of a process that crashed after three messages, the last one alone in the last frame."""
     bus = make_bus(durability="os")
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True)
@@ -34,14 +34,14 @@ def crashed(make_bus: Callable[..., Bus], key_of: Callable[..., str]) -> Bus:
 
 
 def last_frame(path: Path) -> tuple[Path, int, int]:
-    """The segment that holds the last message, and where its frame begins and ends."""
+    """The segment that holds the last message, and the begin and end of its frame."""
     ((segment, position),) = places_of(shard(path, BAD), LAST.encode())
     begin, end = next((begin, end) for begin, end in frames(segment) if begin <= position < end)
     return segment, begin, end
 
 
 def overwrite(segment: Path, begin: int, data: bytes) -> None:
-    """Write bytes at a place and zeros from there to the end of the file, as if nothing more had been written."""
+    """Write bytes at a position and zeros from there to the end of the file, as if nothing more had been written."""
     size = segment.stat().st_size
     with segment.open("r+b") as file:
         file.seek(begin)
@@ -50,7 +50,7 @@ def overwrite(segment: Path, begin: int, data: bytes) -> None:
 
 @pytest.mark.parametrize("kept", [4, 8, 31, 32, 40, -8, -1])
 def test_torn_last_frame_is_cut(crashed: Bus, key_of: Callable[..., str], kept: int) -> None:
-    """A frame of which only a part was written is cut; what came before is whole (docs/format.md, torn or damaged)."""
+    """A partly written frame is cut; everything before it is intact (docs/format.md, torn or damaged)."""
     segment, begin, end = last_frame(crashed.path)
     torn = segment.read_bytes()[begin:end].rstrip(b"\0")[:kept]
     overwrite(segment, begin, torn)
@@ -67,7 +67,7 @@ def test_torn_last_frame_is_cut(crashed: Bus, key_of: Callable[..., str], kept: 
 
 
 def test_cut_is_reported_once(crashed: Bus) -> None:
-    """After the cut the journal is whole: the next open has nothing to cut (docs/format.md, torn or damaged)."""
+    """After the cut the journal is intact: the next open has nothing to cut (docs/format.md, torn or damaged)."""
     segment, begin, _ = last_frame(crashed.path)
     overwrite(segment, begin, segment.read_bytes()[begin : begin + 36])
     recovery = crashed.open().recovery
@@ -81,7 +81,7 @@ def test_cut_is_reported_once(crashed: Bus) -> None:
 
 
 def test_number_of_a_lost_message_is_not_given_again(make_bus: Callable[..., Bus], key_of: Callable[..., str]) -> None:
-    """Somebody may have seen the number of a message that was cut off, so no other message gets it (B-103, B-105)."""
+    """A client may have seen the number of a lost message, so no other message gets it (B-103, B-105)."""
     bus = make_bus(durability="os")
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True)
@@ -99,7 +99,7 @@ def test_number_of_a_lost_message_is_not_given_again(make_bus: Callable[..., Bus
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rubbish_behind_the_last_frame_is_cut(crashed: Bus, key_of: Callable[..., str], seed: int) -> None:
-    """Bytes that are no frame, behind the last one, take nothing that was acknowledged away (docs/format.md)."""
+    """Invalid bytes behind the last frame do not affect acknowledged messages (docs/format.md)."""
     segment, _, end = last_frame(crashed.path)
     rubbish = random.Random(seed).randbytes(500)
     assert rubbish[0] != 0
@@ -115,7 +115,7 @@ def test_rubbish_behind_the_last_frame_is_cut(crashed: Bus, key_of: Callable[...
 
 
 def test_batch_in_a_torn_frame_is_lost_as_a_whole(make_bus: Callable[..., Bus], key_of: Callable[..., str]) -> None:
-    """Of a batch whose frame was torn in the middle nothing shows, not its first messages either (B-079)."""
+    """No message of a batch whose frame was torn shows, not even the first ones (B-079)."""
     bus = make_bus(durability="os")
     bus.open()
     bus.admin.create_queue("q", enable_partitioning=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands between a client and a broker, passes everything on, and notes which performatives went which way."""
+"""A relay between a client and a broker that records the performatives in each direction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Relay:
         self._threads[0].start()
 
     def close(self) -> list[list[Performative]]:
-        """End with the connections that are open, and return what each of them seen, in order."""
+        """Close the relay, and return the performatives of each connection, in order."""
         self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -42,7 +42,7 @@ class Relay:
         return self._connections
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # the end of the listener
+        with contextlib.suppress(OSError):  # the listener was closed
             while True:
                 client, _ = self._listener.accept()
                 broker = socket.create_connection((LOOPBACK, self._broker_port))
@@ -57,7 +57,7 @@ class Relay:
 
 def _pass_on(source: socket.socket, target: socket.socket, way: str, seen: list[Performative]) -> None:
     unread = bytearray()
-    with contextlib.suppress(OSError):  # the other side has gone
+    with contextlib.suppress(OSError):  # the other side closed
         while some := source.recv(1 << 16):
             unread += some
             seen += [(way, code) for code in _performatives(unread)]
@@ -66,7 +66,7 @@ def _pass_on(source: socket.socket, target: socket.socket, way: str, seen: list[
 
 
 def _performatives(unread: bytearray) -> Iterator[int]:
-    """Take whole frames away from the beginning."""
+    """Remove whole frames from the start, and yield their performatives."""
     while len(unread) >= HEADER_BYTES:
         is_header = unread.startswith(b"AMQP")
         size = HEADER_BYTES if is_header else int.from_bytes(unread[:4], "big")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transports of contract tests: which tests run over AMQP as well, and why the others do not.
+"""The transports of contract tests: the tests that are excluded over AMQP, and why.
 
-Over AMQP run all tests of tests/contract that reach their namespace by the fixtures `client` or `admin`, but for those
-listed here. `tests/package/test_amqp_transport.py` fails when a place is none.
+All tests of tests/contract that use the fixtures `client` or `admin` run over AMQP, except those listed here.
+`tests/package/test_amqp_transport.py` fails if an entry does not exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STORES = ("memory", "durable")
 CONTRACT = Path(__file__).parents[1] / "contract"
 
 LEFT_OUT: dict[str, tuple[str, ...]] = {
-    # What the SDK does not have.
+    # Features that the SDK does not have.
     "Arrow tables": (
         "test_arrow",
         "test_arrow_send",
@@ -39,7 +39,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_status::test_operations_that_send",
     ),
     "reservations and stages": ("reservations", "test_staged_sends"),
-    "the asynchronous client, which tests/amqp/test_azure_sdk_aio.py has": (
+    "the asynchronous client, which tests/amqp/test_azure_sdk_aio.py tests": (
         "test_aio",
         "test_aio_sessions",
         "test_aio_topics",
@@ -50,7 +50,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_settle::test_settlement_can_change_properties",
         "sessions/test_session_order::test_abandoned_message_is_the_next_one",
     ),
-    "an option of a receiver: the policy of locks, the partition": (
+    "options of a receiver: lock policy, partition": (
         "test_differences::test_later_receives_of_a_receiver_meet_its_own_cache",
         "test_lock_policy::test_faithful_cache_drops_expired_locks",
         "test_lock_policy::test_faithful_cache_hides_messages_from_others",
@@ -70,7 +70,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "sessions/test_session_outage::test_accept_from_one_partition",
         "sessions/test_sessions::test_options_that_are_refused_lock_nothing",
     ),
-    "an option or a property of an entity that a test changes, pages of what oxbus lists, details of sessions": (
+    "options or properties of entities that only oxbus has, pages of lists, details of sessions": (
         "test_entity::test_list_shows_every_queue",
         "test_entity::test_total_size_is_that_of_all_partitions",
         "test_rules::test_lists_come_by_name_and_in_pages",
@@ -82,21 +82,21 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_topics::test_session_subscription",
         "sessions/test_session_traffic::test_whole_session_expiry_can_be_switched",
     ),
-    "an error for a partition that is out of service alone": (
+    "an error for a partition that is out of service": (
         "test_duplicate_detection::test_a_refused_message_was_never_seen",
         "test_partition_choice::test_keyed_send_to_a_faulted_partition_fails",
         "test_partition_choice::test_plain_queue_lives_in_the_partition_of_its_name",
         "test_partition_choice::test_settling_a_message_of_a_faulted_partition_is_transient",
         "sessions/test_session_outage::test_partition_out_of_service",
     ),
-    "no partition for a message of an entity without partitions": (
+    "a missing partition id for messages of plain entities": (
         "test_partition_choice::test_a_plain_queue_has_one_partition_for_all_keys",
     ),
-    # What the SDK does in another way.
-    "the SDK renews locks by the clock of the machine, see tests/amqp/test_azure_sdk_settlement.py": (
+    # Features where the SDK differs.
+    "the SDK renews locks by the system clock, see tests/amqp/test_azure_sdk_settlement.py": (
         "test_lock_renewal_by_clock",
     ),
-    "the SDK checks arguments later, otherwise or not at all, and its words are others": (
+    "the SDK checks arguments later, differently or not at all, with other texts": (
         "test_bad_input::test_bad_application_properties",
         "test_bad_input::test_settling_a_message_of_another_namespace",
         "test_bad_input::test_settling_a_stale_message",
@@ -122,40 +122,38 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_topic_entity::test_receiver_takes_the_name_of_a_subscription_only",
         "sessions/test_session_locks::test_settled_after_close_is_refused",
     ),
-    "the SDK's classes are its own": (
+    "the SDK has its own classes": (
         "test_batch::test_batch_object_fills_up_to_its_size",
         "test_message::test_everything_at_once",
         "test_message::test_missing_body_is_no_buffer",
         "test_message::test_received_body_is_a_buffer",
         "test_message::test_received_message_is_frozen",
         "test_message::test_repr_shows_what_matters",
-        # Its client for .NET refuses it (B-175), the one for Python sends it anew.
-        "test_settle::test_received_message_cannot_be_sent_as_it_is",
+        # The client for .NET refuses it (B-175), the one for Python sends it again.
+        "test_settle::test_received_message_cannot_be_sent",
         "test_topic_entity::test_default_of_each_option_of_a_subscription",
         "test_topic_entity::test_default_of_each_option_of_a_topic",
     ),
-    "the SDK cannot write a whole number of 64 bits, a UUID in a filter or a life of more than 49 days": (
+    "the SDK cannot encode a 64-bit integer, a UUID in a filter or a time to live of more than 49 days": (
         "test_message::test_application_property_keeps_value_and_type",
         "test_message::test_time_to_live_is_kept",
         "test_rules::test_filter_comes_back_as_it_was_given",
         "test_time_to_live::test_long_time_to_live",
     ),
-    "the SDK cannot read bytes among properties that are no text": (
-        "test_topics::test_body_of_a_copy_is_as_it_was_sent",
-    ),
+    "the SDK cannot decode property bytes that are not text": ("test_topics::test_body_of_a_copy_is_as_it_was_sent",),
     "the SDK gives a scheduled message an id": (
         "test_duplicate_detection::test_without_any_key_a_partitioned_queue_refuses_and_a_plain_one_does_not_check",
     ),
-    "the SDK calls an entity what it was asked for, and does not tell a queue from a topic": (
+    "the SDK shows the requested name of an entity, and does not distinguish queues from topics": (
         "test_entity::test_names_compare_without_case",
         "test_rules::test_subscription_starts_with_the_default_rule",
         "test_topic_entity::test_names_compare_without_case",
         "test_topic_entity::test_queues_and_topics_share_their_names",
     ),
-    "the SDK updates no rule by a filter that is given beside it": (
+    "the SDK cannot update a rule with separate filter and action arguments": (
         "test_rules::test_update_replaces_filter_and_action",
     ),
-    "the SDK goes on behind the last message that it received or peeked, by number": (
+    "the SDK's peek continues after the last received or peeked number": (
         "test_defer::test_deferred_message_is_hidden_from_receive_but_not_from_peek",
         "test_peek::test_merged_peek_goes_by_time",
         "test_peek::test_peek_at_the_end_sees_later_messages",
@@ -163,7 +161,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_settle::test_deferred_message_is_fetched_by_number_only",
         "test_status::test_settling_and_browsing_stay_allowed",
     ),
-    "the SDK closes a receiver after a refusal that it does not know": (
+    "the SDK closes a receiver after an error that it does not know": (
         "test_dead_letter::test_dead_letter_cannot_be_dead_lettered_again",
         "test_dead_letter::test_longer_reason_is_refused",
         "test_settle::test_dead_letter_queue_is_another_queue",
@@ -175,8 +173,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "sessions/test_session_turns::test_threads_that_share_a_session_are_all_woken",
         "sessions/test_sessions::test_closing_ends_an_accept_that_waits",
     ),
-    # What the wire makes of a rule.
-    "an entity that is not there is refused with the token, which the SDK takes for a wrong key (B-419)": (
+    # Rules that differ over AMQP.
+    "an unknown entity is refused at the token request, which the SDK reports as a wrong key (B-419)": (
         "test_bad_input::test_unknown_entity",
         "test_dead_letter::test_it_goes_with_its_queue",
         "test_entity::test_unknown_queue_is_not_found",
@@ -185,7 +183,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "test_session_state::test_list_refusals",
         "test_topic_entity::test_unknown_topics_and_subscriptions_are_not_found",
     ),
-    "whatever a receiver is for, it begins with a link to receive, which sessions, forwarding or a status may forbid": (
+    "every receiver attaches a receiving link first, which sessions, forwarding or a status may forbid": (
         "test_forwarding::test_source_is_not_received_from",
         "test_forwarding_dead_letters::test_dead_letters_move",
         "test_forwarding_topics::test_subscription_to_queue_and_topic",
@@ -201,30 +199,30 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "sessions/test_session_traffic::test_peek",
         "sessions/test_session_traffic::test_whole_session_is_in_one_partition",
     ),
-    "credit is what a client asks for, so what it prefetches is locked": (
+    "a client's credit requests messages, so prefetched ones are locked": (
         "test_prefetch::test_expired_buffered_messages_hide_nothing",
     ),
-    # What would show nothing new.
+    # Tests that would prove nothing more.
     "threads and stores of this process": ("test_store_stall", "test_threads"),
-    "links by the hundred, each of which takes its time": (
+    "hundreds of links, which take too long to attach": (
         "test_forwarding_outage",
         "sessions/test_session_turns::test_chatty_session_does_not_starve_others",
     ),
 }
-"""What tests want that is not to be had, or why it is not worth its time; and which: a folder, a file or a test."""
+"""Reasons for excluding tests over AMQP, with the folders, files or tests."""
 
 
 LEFT_OUT_OPTION = "--left-out"
 
 
 def left_out() -> Iterator[str]:
-    """Go through the places that are left out."""
+    """Iterate over the excluded entries."""
     for places in LEFT_OUT.values():
         yield from places
 
 
 def transports_of(metafunc: pytest.Metafunc) -> tuple[str, ...]:
-    """Return the transports of a test; where those that are left out are tried, theirs is AMQP and others have none."""
+    """Return the transports of a test; with `--left-out`, AMQP for excluded tests and none for others."""
     file = Path(metafunc.module.__file__).with_suffix("")
     reaches = CONTRACT in file.parents and not {"client", "admin"}.isdisjoint(metafunc.fixturenames)
     place = file.relative_to(CONTRACT) if reaches else file
@@ -236,14 +234,14 @@ def transports_of(metafunc: pytest.Metafunc) -> tuple[str, ...]:
 
 
 def own_axes(metafunc: pytest.Metafunc) -> Iterator[str]:
-    """Go through what a test itself is parametrized by."""
+    """Iterate over the parameters of a test's own marks."""
     for mark in metafunc.definition.iter_markers("parametrize"):
         names = mark.args[0]
         yield from map(str.strip, names.split(",")) if isinstance(names, str) else names
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Run a test on each of its transports; over AMQP, where a link takes its time, entities are partitioned."""
+    """Run a test on each of its transports; over AMQP with partitioned entities only, to save time."""
     if "transport" not in metafunc.fixturenames:
         return
     transports = transports_of(metafunc)
@@ -261,9 +259,9 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def try_left_out(items: list[pytest.Item]) -> None:
-    """Keep what is left out over AMQP, and expect it to fail.
+    """Keep the tests that are excluded over AMQP, and expect them to fail.
 
-    Not strictly, since a place may stand for several tests: `may_come_back` judges them together, and fails the run.
+    The marks are not strict, since an entry may cover several tests: `unexpected_passes` evaluates them together.
     """
     callspecs = [(item, getattr(item, "callspec", None)) for item in items]
     items[:] = [item for item, callspec in callspecs if callspec and callspec.params.get("transport") == "amqp"]
@@ -271,8 +269,8 @@ def try_left_out(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xfail(reason="left out over AMQP", strict=False))
 
 
-def may_come_back(reports: dict[str, list[pytest.TestReport]]) -> list[str]:
-    """Return the tests of the list that did not fail."""
+def unexpected_passes(reports: dict[str, list[pytest.TestReport]]) -> list[str]:
+    """Return the entries whose tests all passed."""
 
     def places(outcome: str) -> set[str]:
         ids = [report.nodeid.partition("[")[0] for report in reports.get(outcome, [])]

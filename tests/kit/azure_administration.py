@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The administration client of azure-servicebus, connected to a server, for tests that speak of oxbus.
+"""The administration client of azure-servicebus, connected to a server, with the interface of oxbus.
 
-What only oxbus has, be it a call, an option or an attribute, is asked of a client in this process: tests need it to
-build their scene and to look at it, and no SDK can.
+Calls, options and attributes that only oxbus has go to a client in this process: tests need them for setup and
+checks, and the SDK lacks them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AzureAdministration(Proxy):
 
 
 class AzureProperties(Proxy):
-    """Properties of an entity; those that only oxbus has are the ones of this moment, and cannot be set."""
+    """Properties of an entity; those that only oxbus has show current values and are read-only."""
 
     _ask_inside: Callable[[], Any]
 

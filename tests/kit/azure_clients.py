@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients, senders and receivers of azure-servicebus, connected to a server, for tests that speak of oxbus.
+"""Clients, senders and receivers of azure-servicebus, connected to a server, with the interface of oxbus.
 
-What differs in its use
-- A receive that may not wait, which the SDK refuses, is one that drains its link: the server sends what there is, and
-  says when there is no more. So tests see a settled state here, too, and do not wait for it.
-- Accepting the next session without a wait waits for a moment.
-- The plural verbs, which are ours, settle one message after the other.
+Differences
+- A receive without a wait, which the SDK refuses, drains its link: the server sends the available messages and
+  reports the end. So tests see a settled state without waiting.
+- Accepting the next session without a wait waits briefly.
+- The plural calls, which only oxbus has, settle one message after the other.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 NO_SESSION_SECONDS = 0.1
-"""The shortest wait for a session that the SDK can ask for, in good measure."""
+"""A short wait for a session, above the minimum of the SDK."""
 
 LIVENESS_SECONDS = 60
-"""How long a drain may take; never a measure of speed."""
+"""How long a drain may take; not a measure of speed."""
 
 RECEIVER_OPTIONS = inspect.signature(ServiceBusClient.get_queue_receiver).parameters.keys()
 
-# Places in the fields of a flow frame.
+# Indexes of the fields of a flow frame.
 DELIVERY_COUNT, DRAIN = 5, 8
 
 
 class AzureClient(Proxy):
-    """A client of azure-servicebus. What fails, fails at once."""
+    """A client of azure-servicebus without retries."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(ServiceBusClient.from_connection_string(server.connection_string, retry_total=0))
-        # It closes those that somebody still knows: a test may have dropped one with its connection open.
+        # The SDK's client closes only handles that still exist: a test may have dropped one with an open connection.
         self._theirs._handlers = set()
 
     def get_queue_receiver(self, *names: str, **options: Any) -> AzureReceiver:
@@ -76,7 +76,7 @@ class AzureReceiver(Proxy):
         object.__setattr__(self, "_wait", wait)
 
     def receive_messages(self, max_message_count: int | None = 1, max_wait_time: float | None = None) -> list[Any]:
-        """Receive what comes in the wait, or, without one, what is there."""
+        """Receive messages that arrive during the wait or, without one, the available ones."""
         wait = self._wait if max_wait_time is None else max_wait_time
         if wait == 0 and max_message_count is not None:
             found: list[Any] = translated(drained)(self._theirs, max_message_count)
@@ -98,7 +98,7 @@ class AzureReceiver(Proxy):
 
     @property
     def session(self) -> Any:
-        """The session, which is accepted for it."""
+        """The session; accepts it if necessary."""
         if self._theirs.session is not None:
             translated(self._theirs._open_with_retry)()
         return Proxy(self._theirs.session) if self._theirs.session is not None else None
@@ -131,7 +131,7 @@ class AzureReceiver(Proxy):
 
 
 def drained(receiver: Any, max_message_count: int) -> list[Any]:
-    """Drain the link of a receiver of the SDK: up to so many messages, and no more waiting once the server has none."""
+    """Drain the link of an SDK receiver: return up to the given number of messages, without waiting for more."""
     if max_message_count < 1:
         raise ValueError("max_message_count must be 1 or greater")
     receiver._check_live()
@@ -156,7 +156,7 @@ def _drain(receiver: Any, max_message_count: int) -> list[Any]:
                     raise TimeoutError(f"the server does not drain the link: {answers}")
                 connection.listen(wait=1)
                 link.get_state()
-            # The SDK does not listen to flows, and would go on counting from before.
+            # The SDK ignores flow frames, and would keep its old delivery count.
             link.current_link_credit, link.delivery_count = 0, answers[-1][DELIVERY_COUNT]
         count = min(max_message_count, buffer.qsize())
         return [receiver._build_received_message(buffer.get()) for _ in range(count)]

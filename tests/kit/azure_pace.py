@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SDK of Azure without its naps.
+"""The Azure SDK with short sleeps.
 
-Where azure-servicebus waits for a frame of its server it sleeps between two looks, up to a second, and so takes a
-second to open and close a link, nearly all of it asleep. Here it looks again at once; what it says is the same.
+While azure-servicebus waits for a frame it polls with sleeps of up to a second, so opening and closing a link takes
+a second. Here it polls with short sleeps; the frames are the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NAP_SECONDS_MAX = 0.005
 
 NAPPING = (_connection, _servicebus_receiver, _servicebus_sender, _session_browser, client, session)
-"""The modules of the SDK that wait for frames in their sleep."""
+"""The modules of the SDK that poll for frames."""
 
 
 def _nap(seconds: float) -> None:
@@ -28,7 +28,7 @@ def _nap(seconds: float) -> None:
 
 
 def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the synchronous half of the SDK take short naps until the test ends."""
+    """Shorten the sleeps of the synchronous SDK until the test ends."""
     brisk = SimpleNamespace(time=time.time, monotonic=time.monotonic, time_ns=time.time_ns, sleep=_nap)
     for module in NAPPING:
         monkeypatch.setattr(module, "time", brisk)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SDK of Azure over a namespace of this process: a server, a client and an administration client."""
+"""The Azure SDK over a namespace of this process: a server, a client and an administration client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AzureSdk:
-    """Serves a namespace, and makes the clients of azure-servicebus that tests ask for; they close with it."""
+    """Serves a namespace and creates clients of azure-servicebus; they close with it."""
 
     def __init__(self, namespace: Namespace, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         azure_pace.hasten(monkeypatch)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bridge between tests, which speak of the classes of oxbus, and the SDK of Azure, which has its own.
+"""Conversions between the classes of oxbus, which tests use, and those of the Azure SDK.
 
-Arguments become the SDK's, answers and errors become ours. Nothing else is changed, and nothing is made up:
-what the SDK does not have is an `AttributeError` or a `TypeError` of the SDK.
+Arguments become the SDK's; results and errors become those of oxbus. Nothing else is changed or emulated:
+a feature that the SDK lacks is an `AttributeError` or a `TypeError` of the SDK.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ OF_CONDITION = {
     "amqp:not-implemented": exceptions.InvalidOperationError,
     "com.microsoft:argument-error": exceptions.InvalidRuleError,
 }
-"""What the SDK knows as nothing but an error, by its condition."""
+"""Error classes by condition, for errors without an own class in the SDK."""
 
 OF_STATUS = {
-    # A bad request is an operation, a rule or a value that cannot be: this class is all three.
+    # A bad request is an invalid operation, rule or value: this class is all three.
     400: exceptions.InvalidRuleError,
     403: exceptions.ServiceBusQuotaExceededError,
     404: exceptions.MessagingEntityNotFoundError,
     409: exceptions.MessagingEntityAlreadyExistsError,
 }
-"""What the administration client knows by its HTTP status."""
+"""Error classes by HTTP status, for the administration client."""
 
 
 PARTITION_SHIFT = 48
 
 
 class Proxy:
-    """An object of the SDK for tests that speak of oxbus."""
+    """An object of the SDK with the interface of oxbus."""
 
     _theirs: Any
 
@@ -91,7 +91,7 @@ class Proxy:
         return translated(value) if callable(value) else to_ours(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # The SDK's objects take any attribute, and forget those they do not know.
+        # The SDK's objects accept any attribute, and ignore unknown ones.
         if not hasattr(self._theirs, name):
             raise AttributeError(f"{type(self._theirs).__name__} of the SDK has no {name}")
         setattr(self._theirs, name, to_theirs(value))
@@ -111,23 +111,23 @@ class Proxy:
 
 
 class ReceivedMessage(Proxy):
-    """A message that was received: names and texts among its properties are text, which the SDK shows as bytes."""
+    """A received message: names and texts of its properties are str, which the SDK shows as bytes."""
 
     @property
     def application_properties(self) -> dict[Any, Any] | None:
-        """What the application said about the message."""
+        """The application properties."""
         properties = self._theirs.application_properties
         return properties and {as_text(name): as_text(value) for name, value in properties.items()}
 
     @property
     def partition_id(self) -> int:
-        """The partition, which is in the top 16 bits of the number."""
+        """The partition: the top 16 bits of the sequence number."""
         number: int = self._theirs.sequence_number
         return number >> PARTITION_SHIFT
 
 
 def as_text(value: Any) -> Any:
-    """What was sent as text; the SDK does not tell it from bytes, so what can be text is taken for it."""
+    """Decode bytes as text if possible, since the SDK does not distinguish text from bytes."""
     try:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
@@ -135,7 +135,7 @@ def as_text(value: Any) -> Any:
 
 
 def to_theirs(value: Any) -> Any:
-    """Return what the SDK takes for a value of a test."""
+    """Convert a value of a test for the SDK."""
     if isinstance(value, Proxy):
         return value._theirs
     if isinstance(value, ServiceBusMessage):
@@ -154,7 +154,7 @@ def _their_message(message: ServiceBusMessage) -> sdk.ServiceBusMessage:
 
 
 def _rule_part(value: Any, package: Any, convert: Callable[[Any], Any]) -> Any:
-    """A filter, an action or a rule as the other package has it; anything else as it is."""
+    """Convert a filter, an action or a rule to the other package; return other values unchanged."""
     name = type(value).__name__
     if name not in RULE_FIELDS:
         return value
@@ -162,7 +162,7 @@ def _rule_part(value: Any, package: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def to_ours(value: Any) -> Any:
-    """Return what a test takes for an answer of the SDK."""
+    """Convert a result of the SDK for a test."""
     if isinstance(value, sdk.ServiceBusReceivedMessage):
         return ReceivedMessage(value)
     if isinstance(value, list | ItemPaged):
@@ -176,7 +176,7 @@ def to_ours(value: Any) -> Any:
 
 
 def our_error(error: Exception) -> Exception:
-    """Return the error of oxbus that says what an error of the SDK says."""
+    """Return the error of oxbus that corresponds to an error of the SDK."""
     if isinstance(error, HttpResponseError):
         kind = OF_STATUS.get(error.status_code or 0, exceptions.ServiceBusError)
         return kind(html.unescape(error.response.text()) if error.response else str(error))
@@ -189,7 +189,7 @@ def our_error(error: Exception) -> Exception:
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Turn errors of the SDK into ours."""
+    """Convert errors of the SDK to those of oxbus."""
     try:
         yield
     except (AzureError, sdk_exceptions.MessageAlreadySettled) as error:
@@ -197,7 +197,7 @@ def our_errors() -> Iterator[None]:
 
 
 def translated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function of the SDK be called in the words of oxbus."""
+    """Wrap a function of the SDK: convert arguments, result and errors."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of sixteen partitions is out of service: the scene of the tests of outages.
+"""A namespace with one of sixteen partitions out of service, for outage tests.
 
-Each row of the matrix of docs/behaviour.md section 3.1 is a generator: what it does before the outage, then what must
-hold while partition 3 is down, then what must hold once it is healed.
+Each row of the matrix of docs/behaviour.md section 3.1 is a generator: its steps before the outage, its checks while
+partition 3 is down, and its checks after it heals.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OUTAGES = {
     "durable": ("durable", "unavailable"),
     "durable, failed disk": ("durable", "eio-write"),
 }
-"""Where messages live, and what takes the partition out of service."""
+"""Stores, and faults that take the partition out of service."""
 
 
 EMPTY_RECEIVES = 3
@@ -57,7 +57,7 @@ AVAILABLE = EntityAvailabilityStatus.AVAILABLE
 
 
 def home_in(partition_id: int, *taken: str) -> str:
-    """The name of a queue without partitions that lives in one partition."""
+    """The name of a plain queue whose home partition is the given one."""
     names = (f"plain-{number}" for number in range(10_000))
     return next(name for name in names if name not in taken and oxbus.partition_id(name) == partition_id)
 
@@ -91,7 +91,7 @@ class Scene:
         """Take the partition out of service, or others."""
         for partition_id in partitions or (BAD,):
             inject_fault(self.namespace, partition_id, self._fault)
-            # A disk that fails is noticed by the next who writes there.
+            # The next write detects a failed disk.
             with pytest.raises(PartitionUnavailableError) as refusal:
                 self.send("never acknowledged", partition_key=KEYS[partition_id])
             assert refusal.value.is_transient
@@ -109,7 +109,7 @@ class Scene:
         return self.client.get_queue_sender(entity)
 
     def send(self, *texts: str, to: str = "q", **options: Any) -> None:
-        """Send each text as a message of its own."""
+        """Send each text as a separate message."""
         with self.sender(to) as sender:
             for text in texts:
                 sender.send_messages(ServiceBusMessage(text, **options))
@@ -120,7 +120,7 @@ class Scene:
             self.send(f"{text} {partition_id}", to=to, partition_key=KEYS[partition_id])
 
     def receiver(self, *path: str, **options: Any) -> ServiceBusReceiver:
-        """The one receiver of a queue, or of a subscription, that stays until the end; with options a new one."""
+        """The cached receiver of a queue or subscription; with options a new one."""
         get = self.client.get_queue_receiver if len(path) < 2 else self.client.get_subscription_receiver
         path = path or ("q",)
         if options:
@@ -128,7 +128,7 @@ class Scene:
         return self._receivers.setdefault(path, get(*path))
 
     def take(self, *path: str, **options: Any) -> list[ServiceBusReceivedMessage]:
-        """Receive all that can be received."""
+        """Receive all available messages."""
         return drain(self.receiver(*path, **options))
 
     def take_from(self, partition_id: int, *path: str) -> ServiceBusReceivedMessage:
@@ -137,7 +137,7 @@ class Scene:
         return message
 
     def peek(self, *path: str) -> list[str]:
-        """The texts of all that can be browsed, sorted."""
+        """The texts of all messages that peek shows, sorted."""
         found: list[str] = []
         with self.receiver(*path, prefetch_count=0) as browser:
             while batch := browser.peek_messages(100):
@@ -145,12 +145,12 @@ class Scene:
         return sorted(found)
 
     def accept(self, session_id: Any) -> ServiceBusReceiver:
-        """Accept a session, without a wait for one."""
+        """Accept a session without waiting."""
         return self.client.get_queue_receiver("sessions", session_id=session_id, max_wait_time=0).__enter__()
 
 
 def drain(receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
-    """Receive until several receives in a row come back empty, since one may come back short (B-135)."""
+    """Receive until several receives in a row are empty, since one may return fewer messages than exist (B-135)."""
     messages: list[ServiceBusReceivedMessage] = []
     empty = 0
     while empty < EMPTY_RECEIVES:
@@ -172,12 +172,12 @@ def texts(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 
 
 def each(text: str, partitions: Any) -> list[str]:
-    """What `Scene.send_to_each` sent to some partitions."""
+    """The texts that `Scene.send_to_each` sent to some partitions."""
     return sorted(f"{text} {partition_id}" for partition_id in partitions)
 
 
 def refused(*calls: Callable[[], Any]) -> None:
-    """Each call says that the partition is out of service, and that it can be repeated."""
+    """Check that each call fails with a transient error for the partition."""
     for call in calls:
         with pytest.raises(PartitionUnavailableError) as refusal:
             call()
@@ -185,7 +185,7 @@ def refused(*calls: Callable[[], Any]) -> None:
 
 
 def run_story(scene: Scene, operation: Callable[[Scene], Generator[None]]) -> None:
-    """Let a row of the matrix hold before, during and after the outage; the partition works again in the end."""
+    """Run a row of the matrix before, during and after the outage; the partition works again after it."""
     story = operation(scene)
     next(story)
     scene.fail()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain HTTP to a server of a test."""
+"""Plain HTTP requests to a test server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH: Final = "application/vnd.microsoft.servicebus.json"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said."""
+    """A response of a server."""
 
     status: int
     headers: dict[str, str]
@@ -27,20 +27,20 @@ class Answer:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """What the header `BrokerProperties` says."""
+        """The decoded header `BrokerProperties`."""
         found: dict[str, Any] = json.loads(self.headers["brokerproperties"])
         return found
 
 
 class Http:
-    """One connection that stays open, with a token of the namespace."""
+    """A persistent connection with a token of the namespace."""
 
     def __init__(self, server: Server, *, name: str = KEY_NAME, key: str = KEY) -> None:
         self.connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
         self.token: str | None = token(f"sb://{server.host}", name, key)
 
     def __call__(self, method: str, path: str, body: bytes | str = b"", **headers: str) -> Answer:
-        """Ask, and read the whole answer."""
+        """Send a request and read the whole response."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token is not None:
             named.setdefault("Authorization", self.token)

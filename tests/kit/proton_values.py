@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as the encoder of python-qpid-proton writes them, and ours as its decoder reads them.
+"""Values encoded by python-qpid-proton, and values of oxbus decoded by it.
 
-`python tests/kit/proton_values.py` records the first in `proton.txt` and compares both.
+`python tests/kit/proton_values.py` records the former in `proton.txt` and compares both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from proton import UNDESCRIBED, Array, Data, Described, symbol, ulong
 
 GOLDEN = Path(__file__).parents[2] / "rust/oxbus-amqp/tests/golden"
 
-# Typed as what an array is not made of.
+# `Any`, because the annotation of proton's arrays does not accept this constant.
 NO_DESCRIPTOR: Any = UNDESCRIBED
 
 VALUES = {
@@ -61,7 +61,7 @@ VALUES = {
 
 
 def encoded(value: object) -> bytes:
-    """What proton writes."""
+    """The bytes that proton encodes."""
     data = Data()
     data.put_object(value)
     written: bytes = data.encode()
@@ -69,7 +69,7 @@ def encoded(value: object) -> bytes:
 
 
 def decoded(written: bytes) -> object:
-    """What proton reads."""
+    """The value that proton decodes."""
     data = Data()
     assert data.decode(written) == len(written)
     data.next()
@@ -78,7 +78,7 @@ def decoded(written: bytes) -> object:
 
 
 def main() -> None:
-    """Records what proton writes, then reads what we write."""
+    """Record proton's encodings, then decode those of oxbus."""
     lines = [f"{name} {encoded(value).hex()}" for name, value in VALUES.items()]
     head = f"# What python-qpid-proton {'.'.join(map(str, proton.VERSION))} writes; tests/kit/proton_values.py"
     (GOLDEN / "proton.txt").write_text("\n".join([f"{head} wrote this file.", *lines]) + "\n")
@@ -86,7 +86,7 @@ def main() -> None:
     read = {name: decoded(bytes.fromhex(text)) for name, text in (line.split() for line in ours)}
     for name, value in VALUES.items():
         wanted = decoded(encoded(value))
-        # Written again: proton reads binaries as views, which are not alike.
+        # Encoded again, because proton decodes binaries as memoryviews, which do not compare equal.
         if encoded(read.pop(name)) != encoded(wanted):
             raise SystemExit(f"{name}: proton reads another value of ours")
     if read:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consumer that reserves messages, as a test drives it."""
+"""A consumer that reserves messages, driven by a test."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def numbers_of(plan: dict[str, Any]) -> list[int]:
 
 
 def partition_of(number: int) -> int:
-    """The partition that a sequence number shows."""
+    """The partition of a sequence number."""
     return number >> COUNTER_BITS
 
 
 class Consumer:
-    """One program that speaks for a consumer; another one that is made for the same name fences it."""
+    """A program that acquired a consumer; a new one with the same name fences it."""
 
     def __init__(self, namespace: Namespace, entity: str, name: str = "c", start: str = "earliest") -> None:
         self.handle = namespace._reservations(entity)
@@ -55,15 +55,15 @@ class Consumer:
         )
 
     def plan(self, n: int, lock: float = LOCK_SECONDS) -> dict[str, Any]:
-        """Take up what a number has."""
+        """Return the plan of a number."""
         return self.handle.plan(self.name, self.epoch, n, lock_duration=lock)
 
     def renew(self, lock: float = LOCK_SECONDS) -> None:
-        """Hold what there is for longer."""
+        """Renew all reservations."""
         self.handle.renew(self.name, self.epoch, lock_duration=lock)
 
     def complete(self, n: int) -> tuple[int, int]:
-        """Complete up to a number; how many messages are completed, and how many others took."""
+        """Complete up to a number; return the number of completed messages and of those that others got."""
         done = self.handle.complete(self.name, self.epoch, n)
         return done["completed"], done["late"]
 
@@ -72,7 +72,7 @@ class Consumer:
         return self.handle.settle_reserved(plan["id"], self.epoch, numbers, outcome, **why)
 
     def read(self, plan: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-        """Read all that a plan names, page by page; needs pyarrow."""
+        """Read all messages of a plan, page by page; needs pyarrow."""
         import pyarrow as pa  # noqa: PLC0415 -- most tests do without
 
         rows: list[dict[str, Any]] = []
@@ -87,7 +87,7 @@ class Consumer:
         return rows
 
     def bodies(self, plan: dict[str, Any]) -> list[str]:
-        """The bodies of all that a plan names, sorted."""
+        """The bodies of all messages of a plan, sorted."""
         return sorted(row["body"].decode() for row in self.read(plan))
 
     def listed(self) -> list[tuple[str, int, int, str]]:
@@ -97,5 +97,5 @@ class Consumer:
 
 
 def names(count: int, first: int = 0) -> list[str]:
-    """The bodies of that many messages."""
+    """The bodies of the given number of messages."""
     return [f"{number:04}" for number in range(first, first + count)]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs samples of azure-servicebus, each in a process of its own that has the SDK loaded already.
+"""Run samples of azure-servicebus, each in a forked process that has the SDK loaded.
 
     python run_samples.py < jobs.json
 
-A job has the `name` of the sample, its `file` and its `environment`; `until` is what it prints last if it never ends by
-itself. The answer is a line of JSON for each: `name`, the `status` of its end, null if it did not come, and what it
-printed, in `text`.
+A job has the `name` of the sample, its `file` and its `environment`; `until` is the last output of a sample that does
+not end by itself. The result is a line of JSON for each: `name`, exit `status` (null if it did not end) and output
+`text`.
 
-A sample that signs in as somebody of Azure Active Directory gets what `from_connection_string` makes of the connection
-string of the emulator instead; with a key or a token it only speaks AMQP without TLS. Pauses of minutes are cut short.
+For samples that sign in to Azure Active Directory, the client is created from the emulator's connection string
+instead; those with a key or a token use AMQP without TLS. Sleeps of minutes are shortened.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SAMPLE_SECONDS_MAX = 100
 
 
 class Identity:
-    """What stands in for `DefaultAzureCredential`."""
+    """A replacement for `DefaultAzureCredential`."""
 
     def __enter__(self) -> Self:
         return self
@@ -54,11 +54,11 @@ class Identity:
         return
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 def of_emulator(client: Any) -> type:
-    """A class whose clients are those that its user makes for an emulator."""
+    """A subclass that creates clients for the emulator."""
 
     class OfEmulator:
         from_connection_string = client.from_connection_string
@@ -72,7 +72,7 @@ def of_emulator(client: Any) -> type:
 
 
 def stand_in() -> None:
-    """Put what knows the emulator in the place of what knows Azure."""
+    """Replace classes that connect to Azure by ones that connect to the emulator."""
     for name in ("azure.identity", "azure.identity.aio"):
         sys.modules[name] = module = types.ModuleType(name)
         vars(module)["DefaultAzureCredential"] = Identity
@@ -106,7 +106,7 @@ def _in_child(file: str, environment: dict[str, str], output: str) -> None:
         status = 1
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(status)  # what belongs to the parent is not ended here
+    os._exit(status)  # do not run exit handlers of the parent
 
 
 def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _text(output: Path) -> str:
 
 
 def main() -> None:
-    """Run what standard input asks for."""
+    """Run the jobs from standard input."""
     stand_in()
     jobs = json.load(sys.stdin)
     with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as threads:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames and messages as the encoder of azure-servicebus writes them, without a connection.
+"""Frames and messages encoded by azure-servicebus without a connection.
 
 `python tests/kit/sdk_frames.py` records those of the installed package.
 """
@@ -30,7 +30,7 @@ TOKEN = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
 def frame(performative: Any, channel: int = 1, kind: bytes = b"\x00") -> bytes:
-    """A whole frame, as the transport of the package puts it together."""
+    """A whole frame, as the package's transport builds it."""
     head, body = encode_frame(performative, kind)
     return bytes(head) + channel.to_bytes(2, "big") + bytes(body or b"")
 
@@ -43,7 +43,7 @@ def payload(message: Any) -> bytes:
 
 
 def attach(name: str, *, role: bool, session: str | None = None, handle: int = 2) -> bytes:
-    """An attach as a sender or a receiver of the package asks for it."""
+    """An attach of a sender or a receiver of the package."""
     filters = {"com.microsoft:session-filter": session} if role else None
     return frame(
         performatives.AttachFrame(
@@ -66,7 +66,7 @@ def attach(name: str, *, role: bool, session: str | None = None, handle: int = 2
 
 
 def disposition(state: Any, *, settled: bool = False) -> bytes:
-    """What a receiver of the package says of a delivery."""
+    """A disposition of a receiver of the package."""
     return frame(performatives.DispositionFrame(True, 1 << 20, None, settled, state, None))
 
 
@@ -79,13 +79,13 @@ def batch() -> bytes:
 
 
 def dead_letter() -> Rejected:
-    """The state that asks for a message to be dead-lettered."""
+    """The delivery state that dead-letters a message."""
     info = {b"DeadLetterReason": "reason", b"DeadLetterErrorDescription": None}
     return Rejected(error=AMQPError(condition=b"com.microsoft:dead-letter", description="text", info=info))
 
 
 def message() -> bytes:
-    """A message with a value of every type that properties of applications have."""
+    """A message with application properties of every type."""
     return payload(
         Message(
             header=Header(durable=True, priority=7, ttl=60_000, delivery_count=2),
@@ -155,7 +155,7 @@ def frames() -> Iterator[tuple[str, bytes]]:
 
 
 def start() -> bytes:
-    """The start of a connection up to a link in each direction, with credit, as the package sends it in one go."""
+    """The frames of the package from the connection header to a link in each direction, with credit."""
     known = dict(frames())
     parts = [
         b"AMQP\x03\x01\x00\x00",
@@ -171,7 +171,7 @@ def start() -> bytes:
 
 
 def record() -> None:
-    """Writes the files that the tests read."""
+    """Write the files that the tests read."""
     head = f"# What the encoder of azure-servicebus {version('azure-servicebus')} writes; tests/kit/sdk_frames.py"
     lines = [f"{head} wrote this file.", *(f"{name} {written.hex()}" for name, written in frames())]
     (GOLDEN / "azure-servicebus.txt").write_text("\n".join(lines) + "\n")

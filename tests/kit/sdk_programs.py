@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in other languages that use an SDK of Azure Service Bus: what they need, and how they are run."""
+"""Programs in other languages that use an SDK of Azure Service Bus: requirements and runs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ BUILD = ROOT / "build" / "amqp"
 """Where packages are installed and programs are built; `make clean` removes it."""
 
 LISTENER = AuthorizationRule(key_name="listener", primary_key="a key that may listen", rights=["Listen"])
-"""A rule of the queues for orders: programs try what it does not allow."""
+"""An authorization rule of the queues for orders: programs try calls that it forbids."""
 
 RUN_SECONDS_MAX = 150
-"""How long a program may take before it counts as stuck; never a measure of speed."""
+"""How long a program may take before it counts as stuck; not a measure of speed."""
 
 
 def need(program: str) -> str:
@@ -58,7 +58,7 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 
 @contextmanager
 def copy_of(language: str) -> Iterator[Path]:
-    """The sources of a language in the directory where it builds; one process at a time may work there."""
+    """The sources of a language in its build directory, locked for one process."""
     target = BUILD / language
     target.mkdir(parents=True, exist_ok=True)
     with (BUILD / f"{language}.lock").open("w") as lock:
@@ -68,7 +68,7 @@ def copy_of(language: str) -> Iterator[Path]:
 
 
 def make_entities(admin: ServiceBusAdministrationClient) -> str:
-    """Make what the programs use, queues with and without sessions and a topic, and return their kinds.
+    """Create the queues and the topic that the programs use, and return their kinds.
 
     In a Premium namespace all entities are of one kind. The programs take the kinds from ``OXBUS_KINDS``.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples that Microsoft ships with azure-servicebus: where they come from, and which of them need a real Azure.
+"""The samples of azure-servicebus: their source, and those that need Azure itself.
 
-They are in the source archive of the version that uv.lock pins, and are run as they are.
+They are in the source archive of the version that uv.lock pins, and run unchanged.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 FETCH_SECONDS_MAX = 150
 
 NEED_AZURE = {
-    "client_identity_authentication": "signs in to Azure Active Directory with a secret of an application",
-    "connection_to_custom_endpoint_address": "its gateway and the certificate of that are blanks in it",
-    "proxy": "goes through an HTTP proxy, which is a blank in it",
+    "client_identity_authentication": "signs in to Azure Active Directory with an application secret",
+    "connection_to_custom_endpoint_address": "its gateway and certificate are placeholders",
+    "proxy": "its HTTP proxy is a placeholder",
 }
 """Samples, sync and async, that cannot run here, each with its reason."""
 
@@ -60,16 +60,16 @@ SHOWS = {
     "session_send_receive": "Receive is done.",
     "topic_subscription_with_rule_operations": "'1' Messages From Subscription: sb-corrfiltersub",
 }
-"""What tells that a sample did its work; those with nothing show nothing, and end well."""
+"""Expected output of samples; those without any only have to exit with success."""
 
 ENDLESS = {"failure_and_recovery", "receive_iterator_queue"}
-"""Samples that wait for further messages for ever."""
+"""Samples that wait for messages without end."""
 
 MESSAGES = {"list_sessions": 1, "sample_code_servicebus": 30}
-"""How many messages wait for a sample; ten for those that only receive."""
+"""The number of messages sent before a sample starts; ten for those that only receive."""
 
 LONG = ("sample_code_servicebus", "session_pool_receive", "auto_lock_renew", "deadletter_messages_and_correct")
-"""Samples that wait a lot, and begin first."""
+"""Slow samples, which start first."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """Its name, be it sync or async."""
+        """Its name, without sync or async."""
         return self.file.stem.removesuffix("_async")
 
     @property
     def shows(self) -> str:
-        """What it prints when it did its work."""
+        """Its expected output."""
         return SHOWS[self.name]
 
     @property
@@ -95,7 +95,7 @@ class Sample:
 
     @property
     def messages(self) -> int:
-        """How many messages wait for it in its queues and its topic."""
+        """The number of messages sent to its queues and topic before it starts."""
         return MESSAGES.get(self.name, 10 if self.name.startswith("receive_") else 0)
 
     def __str__(self) -> str:
@@ -103,12 +103,12 @@ class Sample:
 
 
 def samples() -> list[Sample]:
-    """Those that can run here; each sample there is must be known."""
+    """The samples that can run here; fails for unknown ones."""
     found = [Sample(file) for file in folder().glob("*/*.py")]
     unknown = {sample.name for sample in found} - SHOWS.keys() - NEED_AZURE.keys()
     assert not unknown, f"new samples: {unknown}: add what they show to SHOWS, or why they cannot run to NEED_AZURE"
     gone = (SHOWS.keys() | NEED_AZURE.keys()) - {sample.name for sample in found}
-    assert not gone, f"samples that are no more: {gone}"
+    assert not gone, f"samples that no longer exist: {gone}"
     wanted = [sample for sample in found if sample.name not in NEED_AZURE]
     return sorted(wanted, key=lambda sample: (sample.name not in LONG, str(sample)))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests that Microsoft ships with azure-servicebus, run as they are against a server.
+"""The tests of azure-servicebus, run unchanged against a server.
 
-They are in the source archive with the samples. What they take from unpublished packages is in `sdk_suite`.
+They are in the source archive with the samples. `sdk_suite` replaces unpublished packages that they import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STANDS_BEFORE = Path(__file__).parent / "sdk_suite"
 
 
 def run(file: str, tests: Sequence[str], server: Server, certificate: Path) -> int:
-    """Run tests of one file of the suite by their names; how many passed. Fails when one fails."""
+    """Run the named tests of one file of the suite, and return how many passed; fails if one fails."""
     folder = sdk_samples.folder().parent / "tests"
     path = (STANDS_BEFORE, folder, folder / "async_tests", folder / "mgmt_tests", folder / "mgmt_tests" / "async")
     name, key = "RootManageSharedAccessKey", "SAS_KEY_VALUE"

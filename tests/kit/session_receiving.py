@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of sessions share."""
+"""Helpers of the session tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAST_THE_LOCK = 61
 
 
 def session_of(receiver: ServiceBusReceiver) -> ServiceBusSession:
-    """The session of a receiver that has one."""
+    """The session of a session receiver."""
     assert receiver.session is not None
     return receiver.session
 
@@ -28,7 +28,7 @@ def id_of(receiver: ServiceBusReceiver) -> str | None:
 
 
 def take(receiver: ServiceBusReceiver, count: int = 100) -> list[ServiceBusReceivedMessage]:
-    """Receive what is there."""
+    """Receive available messages."""
     return receiver.receive_messages(max_message_count=count, max_wait_time=0)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared access signatures, made as the documentation of the service tells to."""
+"""Shared access signatures, created as the service documents."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def token(address: str, name: str = KEY_NAME, key: str = KEY, *, seconds: int = 
 
 
 def connection_string(port: int, name: str = KEY_NAME, key: str = KEY, host: str = "127.0.0.1") -> str:
-    """What a client without TLS takes for a server on a port of this machine."""
+    """The connection string for a local server without TLS."""
     return f"Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of transactions share."""
+"""Helpers of the transaction tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_property(body: str, name: str, value: str) -> ServiceBusMessage:
 
 @contextlib.contextmanager
 def undone(client: ServiceBusClient, **options: Any) -> Iterator[Transaction]:
-    """A transaction that an exception ends."""
+    """A transaction that an exception rolls back."""
     with pytest.raises(KeyError), client.transaction(**options) as txn:  # noqa: PT012 -- it is raised at the end
         yield txn
         raise KeyError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of the log: programs in processes of their own, as the log belongs to a process."""
+"""Fixtures of the tests of the log: programs in separate processes, as each process has one log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 KIT = Path(__file__).with_name("kit")
-# What the tests here share stands in a directory without a conftest, so that mypy finds it by its short name too.
+# Shared code lives in a directory without a conftest, so that mypy also finds it by its short name.
 sys.path.insert(0, str(KIT))
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIVENESS_SECONDS = 120
-"""How long a test waits before it calls a program stuck; never a measure of speed."""
+"""Time after which a test considers a program stuck; never a measure of speed."""
 
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
 
@@ -46,7 +46,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def run_program() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a program to its end; the test fails when it does."""
+    """Run a program to its end; fail the test if the program fails."""
 
     def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         done = _run([sys.executable, "-W", "error", "-c", PREAMBLE + textwrap.dedent(program), *map(str, arguments)])
@@ -58,7 +58,7 @@ def run_program() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def lines_of(run_program: Callable[..., Any]) -> Callable[..., list[dict[str, Any]]]:
-    """Run a program that prints its log; the records of its lines."""
+    """Run a program that prints its log; return the records of its lines."""
 
     def lines_of(program: str, *arguments: object) -> list[dict[str, Any]]:
         printed = "from printed_log import print_log\n" + textwrap.dedent(program)
@@ -69,12 +69,12 @@ def lines_of(run_program: Callable[..., Any]) -> Callable[..., list[dict[str, An
 
 @pytest.fixture
 def provoke(tmp_path: Path) -> Callable[[str], list[dict[str, Any]]]:
-    """Provoke an event with secrets around; the records of all lines."""
+    """Provoke an event with secrets in all data; return the records of all lines."""
 
     def provoke(event: str) -> list[dict[str, Any]]:
         needs_mount = event.startswith(("disk.full", "disk.free"))
         if needs_mount and _run([*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).returncode != 0:
-            pytest.skip("this user may not mount a file system, not even in a namespace of his own")
+            pytest.skip("this user may not mount a file system, not even in a user namespace")
         before = UNSHARE if needs_mount else []
         done = _run([*before, sys.executable, str(KIT / "provoke.py"), event, str(tmp_path)])
         assert done.returncode == 0, done.stderr

@@ -11,18 +11,18 @@ DOCUMENTED = re.compile(r"^\| `([a-z_.]+)` \| (error|warning|info|debug) \|([^|]
 
 
 def page() -> str:
-    """The page."""
+    """The text of the page."""
     return (ROOT / "docs/logging.md").read_text()
 
 
 def test_page_lists_each_event_with_its_level() -> None:
-    """No more, no fewer, each once."""
+    """Exactly those, each once."""
     documented = [(name, level) for name, level, *_ in DOCUMENTED.findall(page())]
     assert sorted(documented) == sorted((event.name, event.level) for event in events())
 
 
 def test_each_event_is_under_the_heading_of_its_logger() -> None:
-    """A reader finds the logger above the table."""
+    """The logger is in the heading above the table."""
     found: list[tuple[str, str]] = []
     for section in re.split(r"^## ", page(), flags=re.MULTILINE)[1:]:
         loggers = re.findall(r"`(oxbus\.[a-z]+)`", section.splitlines()[0])
@@ -31,7 +31,7 @@ def test_each_event_is_under_the_heading_of_its_logger() -> None:
 
 
 def arguments(source: str, start: int) -> list[str]:
-    """The arguments of a macro that begins there, without what stands in brackets of their own."""
+    """The arguments of a macro that begins there; nested brackets are skipped."""
     found, depth = [""], 0
     for char in source[start:]:
         if char in "([{":
@@ -61,12 +61,12 @@ def emitted() -> dict[str, set[str]]:
 
 
 def test_sources_emit_every_event() -> None:
-    """One that nobody emits is dead. The log itself says which lines it lost."""
+    """An event that is never emitted is dead. The log itself emits the event about lost lines."""
     assert emitted().keys() | {"LINES_LOST"} == {event.constant for event in events()}
 
 
 def test_page_lists_the_fields_of_each_event() -> None:
-    """Those that the sources give it, in code."""
+    """The page lists the fields of the sources, in code font."""
     names = {event.name: event.constant for event in events()}
     fields = emitted() | {"LINES_LOST": {"count"}}
     documented = {name: set(re.findall(r"`([a-z_]+)`", listed)) for name, _, listed, *_ in DOCUMENTED.findall(page())}

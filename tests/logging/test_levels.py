@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines there are is said in Python, whenever that is; and what handlers do is their own affair."""
+"""Python levels select the log lines at any time; slow or failing handlers do not affect calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def names(lines: list[dict[str, Any]]) -> list[str]:
-    """The events of lines."""
+    """The events of some lines."""
     return [line["event"] for line in lines]
 
 
@@ -38,14 +38,14 @@ def test_fault_leaves_lines_with_partition_and_cause(lines_of: Callable[..., Any
 
 
 @pytest.mark.parametrize("path", [None, "bus"])
-def test_level_that_is_set_after_the_import_holds(
+def test_level_that_is_set_after_the_import_applies(
     lines_of: Callable[..., Any], tmp_path: Path, path: str | None
 ) -> None:
-    """What was said at the import, or before, is not what counts."""
+    """A level set after the import, or changed later, applies."""
     program = """
         print_log(logging.CRITICAL)
-        place = os.path.join(sys.argv[1], sys.argv[2]) if sys.argv[2] else None
-        with Namespace(place, partitions=2) as namespace:
+        path = os.path.join(sys.argv[1], sys.argv[2]) if sys.argv[2] else None
+        with Namespace(path, partitions=2) as namespace:
             inject_fault(namespace, 0, "busy")
             heal(namespace, 0)
             time.sleep(0.2)
@@ -64,7 +64,7 @@ def test_level_that_is_set_after_the_import_holds(
 
 
 def test_warnings_are_shown_without_a_configuration(run_program: Callable[..., Any]) -> None:
-    """Python's last resort shows them on standard error, although nobody imported `logging`."""
+    """Python's handler of last resort writes them to standard error, even if `logging` was never imported."""
     program = """
         with Namespace(partitions=2) as namespace:
             inject_fault(namespace, 1, "busy")
@@ -74,8 +74,8 @@ def test_warnings_are_shown_without_a_configuration(run_program: Callable[..., A
     assert [line.split()[0] for line in shown] == ["partition.fault", "partition.healed"]
 
 
-def test_namespace_in_memory_starts_no_thread_for_lines_that_nobody_wants(run_program: Callable[..., Any]) -> None:
-    """So that a program in memory stays one that can fork."""
+def test_namespace_in_memory_starts_no_thread_without_a_log_handler(run_program: Callable[..., Any]) -> None:
+    """A program that uses only memory can still fork."""
     program = """
         with Namespace(partitions=2) as namespace, ServiceBusClient(namespace) as client:
             ServiceBusAdministrationClient(namespace).create_queue("q")
@@ -86,7 +86,7 @@ def test_namespace_in_memory_starts_no_thread_for_lines_that_nobody_wants(run_pr
 
 
 def test_handler_may_use_oxbus(lines_of: Callable[..., Any]) -> None:
-    """A handler that sends each line to a queue, also when that send leaves a line itself, comes to an end."""
+    """A handler that sends each line to a queue, even if that send logs a line, does not loop for ever."""
     program = """
         print_log(logging.INFO)
 
@@ -121,8 +121,8 @@ def test_handler_may_use_oxbus(lines_of: Callable[..., Any]) -> None:
     assert len(lines) < 40
 
 
-def test_handler_that_raises_stops_nobody(run_program: Callable[..., Any]) -> None:
-    """Its error is shown, as one that nobody catches, and later lines come."""
+def test_handler_that_raises_stops_no_other_work(run_program: Callable[..., Any]) -> None:
+    """Its error is shown like an uncaught one, and later lines are handled."""
     program = """
         class Broken(logging.Handler):
             def handle(self, record):
@@ -140,7 +140,7 @@ def test_handler_that_raises_stops_nobody(run_program: Callable[..., Any]) -> No
 
 
 def test_calls_do_not_wait_for_a_handler(run_program: Callable[..., Any]) -> None:
-    """While a handler stands still, sends and faults go on."""
+    """While a handler blocks, sends and faults continue."""
     program = """
         import threading
         entered, leave = threading.Event(), threading.Event()

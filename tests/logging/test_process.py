@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log belongs to a process: it is written to its end, and a fork begins another one."""
+"""Each process has one log: it is flushed at exit, and a fork starts another."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_lines_of_the_end_are_written(lines_of: Callable[..., Any], tmp_path: Path) -> None:
-    """A script that forgets to close its namespace says nevertheless that it is closed, after all else."""
+def test_lines_at_exit_are_written(lines_of: Callable[..., Any], tmp_path: Path) -> None:
+    """A script that forgets to close its namespace still logs the close, as the last line."""
     program = """
         print_log(logging.INFO)
         namespace = Namespace(sys.argv[1], partitions=2)
@@ -28,7 +28,7 @@ def test_lines_of_the_end_are_written(lines_of: Callable[..., Any], tmp_path: Pa
 
 
 def test_forked_child_logs_for_itself(run_program: Callable[..., Any], tmp_path: Path) -> None:
-    """Its lines are written by a thread of its own, and those of the parent by the parent alone."""
+    """Another thread writes its lines, and only the parent writes those of the parent."""
     program = """
         import warnings
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -54,7 +54,7 @@ def test_forked_child_logs_for_itself(run_program: Callable[..., Any], tmp_path:
 
 
 def test_many_forks_while_lines_are_written(run_program: Callable[..., Any]) -> None:
-    """A thread of the parent may have the buffer at the fork; no child waits for it."""
+    """A thread of the parent may hold the buffer's lock at the fork; no child waits for it."""
     program = """
         import threading, warnings
         warnings.simplefilter("ignore", DeprecationWarning)

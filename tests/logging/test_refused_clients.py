@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A refused client leaves a line: a wrong key, no token, a wrong entity; over HTTP, over AMQP and in bulk calls."""
+"""A rejected client leaves a line: a wrong key, no token, a wrong entity; over HTTP, over AMQP and in bulk calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NAME = "RootManageSharedAccessKey"
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason", "entity", "key_name"),
+    ("call", "reason", "entity", "key_name"),
     [
         ('over_http(server, key="wrong")', "WrongKey", "orders", NAME),
         ('over_http(server, name="nobody")', "UnknownKeyName", "orders", "nobody"),
@@ -95,9 +95,9 @@ NAME = "RootManageSharedAccessKey"
     ],
 )
 def test_refusal_leaves_a_line(
-    lines_of: Callable[..., Any], deed: str, reason: str, entity: str, key_name: str | None
+    lines_of: Callable[..., Any], call: str, reason: str, entity: str, key_name: str | None
 ) -> None:
-    """With the name of the key, the entity and why."""
-    lines = lines_of(SERVED + textwrap.indent(deed, "    ") + "\n")
+    """The line has the name of the key, the entity and the reason."""
+    lines = lines_of(SERVED + textwrap.indent(call, "    ") + "\n")
     found = [(line["event"], line["reason"], line["entity"], line.get("key_name")) for line in lines]
     assert set(found) == {("client.refused", reason, entity, key_name)}

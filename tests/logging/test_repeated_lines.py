@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that repeat are counted, and the count is said."""
+"""Repeated lines are suppressed, and a line gives their number."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PROGRAM = """
 
 
 def test_client_that_retries_a_wrong_key(lines_of: Callable[..., Any]) -> None:
-    """A thousand refusals are five lines, and one that says how many there were more."""
+    """A thousand rejections are five lines and one with the number of suppressed ones."""
     lines = lines_of(PROGRAM)
     assert {(line["event"], line["reason"], line["entity"]) for line in lines} == {
         ("client.refused", "WrongKey", "orders")
     }
     assert ["left_out" in line for line in lines[:5]] == [False] * 5
-    # On a slow machine it takes several times ten seconds, each with a count of its own.
+    # On a slow machine it takes several periods of ten seconds, each with a separate count.
     counts = [int(line["left_out"]) for line in lines if "left_out" in line]
     assert len(lines) <= 6 * len(counts)
-    # A count stands in a line of its own, or in the first one of the next ten seconds.
+    # A count is in a separate line, or in the first one of the next ten seconds.
     assert 1000 - len(lines) <= sum(counts) <= 1000 - len(lines) + len(counts)

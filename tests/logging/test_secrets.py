@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every event can be provoked, and no line of the log has a body, a property, a session, a key or a token in it."""
+"""Every event can be provoked, and no line of the log contains a body, a property, a session, a key or a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENTS = {event.name: event for event in events()}
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_event_is_emitted_and_shows_no_secret(name: str, provoke: Callable[[str], list[dict[str, Any]]]) -> None:
-    """It has its name, its logger and its level; and nothing of what its messages and clients have."""
+    """The event has its name, logger and level, and no data of messages or credentials."""
     lines = provoke(name)
     found = [line for line in lines if line.get("event") == name]
     assert found, [line["text"] for line in lines]
@@ -31,7 +31,7 @@ def test_event_is_emitted_and_shows_no_secret(name: str, provoke: Callable[[str]
 
 
 def test_rule_that_fails_shows_nothing_of_its_message(provoke: Callable[[str], list[dict[str, Any]]]) -> None:
-    """The description of the dead letter has the error; the line has its kind."""
+    """The description of the dead letter has the whole error; the line has only its kind."""
     lines = provoke("message.dead_lettered/filter")
     (line,) = [line for line in lines if line.get("event") == "message.dead_lettered"]
     assert line["entity"] == "news/Subscriptions/all"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`oxbus serve` logs to standard error: its life, refusals and faults, as text or as JSON."""
+"""`oxbus serve` logs to standard error: start and end, rejected clients and faults, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIFE = ["server.starting", "server.ready", "server.draining", "server.stopped"]
 
 @pytest.fixture
 def served() -> Iterator[Callable[..., str]]:
-    """Serve a namespace in memory, refuse a client, end it; what stood on standard error."""
+    """Serve a namespace in memory, reject a client, stop; return the standard error."""
     processes: list[subprocess.Popen[str]] = []
 
     def served(*arguments: str) -> str:
@@ -49,8 +49,8 @@ def served() -> Iterator[Callable[..., str]]:
         process.kill()
 
 
-def test_text_says_its_life_and_who_is_refused(served: Callable[..., str]) -> None:
-    """Time, level, logger, event and fields; connections are said at debug alone."""
+def test_text_shows_start_end_and_rejected_clients(served: Callable[..., str]) -> None:
+    """Time, level, logger, event and fields; connections only at debug."""
     lines = served().splitlines()
     found = [re.fullmatch(r"(\S+Z) ([A-Z]+) (oxbus\.[a-z]+) ([a-z_.]+)( \S+=.+)?", line) for line in lines]
     events = [match[4] for match in found if match]
@@ -68,7 +68,7 @@ def test_json_has_an_object_in_each_line(served: Callable[..., str]) -> None:
     """With the fields beside time, level, logger and event."""
     lines = [json.loads(line) for line in served("--log-format", "json", "--log-level", "debug").splitlines()]
     events = [line["event"] for line in lines if line["logger"] == "oxbus.server"]
-    # The connection ends while the server begins to.
+    # The connection ends while the server shuts down.
     events.remove("connection.closed")
     assert events == [*LIFE[:2], "connection.opened", "client.refused", *LIFE[2:]]
     (refused,) = [line for line in lines if line["event"] == "client.refused"]
@@ -82,19 +82,19 @@ def test_json_has_an_object_in_each_line(served: Callable[..., str]) -> None:
     }
 
 
-def test_level_leaves_lines_out(served: Callable[..., str]) -> None:
-    """Warnings are refusals; errors there are none."""
+def test_level_filters_lines(served: Callable[..., str]) -> None:
+    """Rejections are warnings; there are no errors."""
     assert [line.split()[3] for line in served("--log-level", "warning").splitlines()] == ["client.refused"]
     assert served("--log-level", "error") == ""
 
 
 def test_other_commands_log_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A failure is one line, whatever the broker has to say."""
-    place = tmp_path / "bus"
-    assert main(["init", str(place)]) == 0
-    for shard in place.glob("shard-00/*.snapshot"):
+    """A failure is one line, whatever the broker logs."""
+    path = tmp_path / "bus"
+    assert main(["init", str(path)]) == 0
+    for shard in path.glob("shard-00/*.snapshot"):
         shard.write_bytes(b"damaged")
     capsys.readouterr()
-    assert main(["stats", "--data", str(place)]) == 1
+    assert main(["stats", "--data", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("oxbus: partitions out of service: 0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which modules of a crate name which others, read from the words of its sources."""
+"""The dependencies between the modules of a crate, read from its sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = re.compile(r"(?<![:\w])\w+(?:::\w+)+")
 
 
 def items_of(group: str) -> Iterator[str]:
-    """What stands between the commas of a group, groups within it whole."""
+    """The comma-separated items of a group; nested groups stay complete."""
     depth, start = 0, 0
     for position, character in enumerate(group + ","):
         depth += {"{": 1, "}": -1}.get(character, 0)
@@ -31,7 +31,7 @@ def items_of(group: str) -> Iterator[str]:
 
 
 def paths_of(tree: str, before: Module = ()) -> Iterator[tuple[Module, str]]:
-    """The paths in a `use` without spaces, each with the name that it has afterwards."""
+    """The paths in a `use` without spaces, each with its local name."""
     head, brace, rest = tree.partition("{")
     names = tuple(name for name in head.split("::") if name)
     if brace:
@@ -53,7 +53,7 @@ def used_in(use: str) -> Iterator[tuple[Module, str]]:
 
 
 def module_of(path: Path, source: Path) -> Module:
-    """The module that a file is."""
+    """The module of a file."""
     parts = path.relative_to(source).with_suffix("").parts
     return parts[:-1] if parts[-1] in {"mod", "lib"} else parts
 
@@ -62,8 +62,8 @@ class Crate:
     """The modules of a crate."""
 
     def __init__(self, source: Path, code: dict[Path, str]) -> None:
-        """Take the sources without comments and tests."""
-        # A visibility names a module and uses nothing of it.
+        """Read the sources, which have no comments and tests."""
+        # A visibility names a module but uses nothing of it.
         plain = {path: re.sub(r"\bpub\s*\([^)]*\)", "pub", text) for path, text in code.items()}
         self.code = {module_of(path, source): text for path, text in plain.items()}
         self.re_exports = {
@@ -75,7 +75,7 @@ class Crate:
         }
 
     def absolute(self, module: Module, path: Module) -> Module | None:
-        """A path from the root of the crate; `None` for one into another crate."""
+        """A path from the root of the crate; `None` for a path into another crate."""
         if path[0] == "crate":
             return path[1:]
         if path[0] in {"self", "super"}:
@@ -87,7 +87,7 @@ class Crate:
         return (*module, *path) if (*module, path[0]) in self.code else None
 
     def defined_in(self, path: Module) -> Module:
-        """The module in which that is which a path names, behind re-exports."""
+        """The module that defines the item of a path, after resolving re-exports."""
         for _ in range(len(self.code)):
             for end in range(1, len(path) + 1):
                 if path[:end] in self.re_exports and path[:end] not in self.code:
@@ -100,7 +100,7 @@ class Crate:
         return path
 
     def graph(self) -> Graph:
-        """Which modules each names. A re-export names nothing: what it passes on counts where it is used."""
+        """The modules that each module names. A re-export counts where the item is used."""
         graph: Graph = {}
         for module, text in self.code.items():
             kept = RE_EXPORT.sub("", text)
@@ -112,7 +112,7 @@ class Crate:
 
 
 def circles(graph: Graph) -> list[set[Module]]:
-    """Sets of modules each of which leads to each other one of its set."""
+    """Sets of modules in which each module leads to every other one."""
 
     def reached(start: Module) -> set[Module]:
         seen: set[Module] = set()
@@ -133,7 +133,7 @@ def circles(graph: Graph) -> list[set[Module]]:
 
 
 def is_family(graph: Graph, circle: set[Module]) -> bool:
-    """True for a module and those below it, when they make no circle beside their ties to what they are below."""
+    """Whether the circle is a module with its submodules that are connected only through it."""
     head = min(circle, key=len)
     if any(module[: len(head)] != head for module in circle):
         return False

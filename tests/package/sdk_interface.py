@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the installed azure-servicebus SDK shows, and how far we show the same.
+"""The interface of the installed azure-servicebus SDK, and its counterpart here.
 
-Compared are names, kinds (class, call, data), enum values, parents of errors, and signatures: parameter names, order,
-kind and default. The SDK's ``**kwargs`` are left out, since we have typed options only; annotations are too.
+The comparison covers names, kinds (class, call, data), enum values, parents of errors, and signatures: parameter
+names, order, kind and default. It skips the SDK's ``**kwargs``, since all options here are typed, and annotations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def statuses() -> dict[str, str]:
 
 
 def refused_calls() -> list[tuple[type, str]]:
-    """The methods that only say that this version does not have them: they are annotated with `NoReturn`."""
+    """The methods that raise because this version does not support them: they are annotated with `NoReturn`."""
     import oxbus  # noqa: PLC0415
     import oxbus.management  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ def _compare_constructors(theirs: type, ours: type) -> str:
     try:
         ours_parameters = _parameters(ours)
     except ValueError:
-        return ABSENT  # A native class that the program cannot make itself.
+        return ABSENT  # A native class without a public constructor.
     return SAME if _parameters(theirs) == ours_parameters else DIFFERS
 
 
@@ -106,7 +106,7 @@ def _compare_members(name: str, theirs: type, ours: type) -> str:
     if not _is_call(our_member):
         return DIFFERS
     if name.startswith("__"):
-        return SAME  # The language fixes what these take.
+        return SAME  # The language fixes their parameters.
     return SAME if _parameters(getattr(theirs, name)) == _parameters(getattr(ours, name)) else DIFFERS
 
 
@@ -131,7 +131,7 @@ def _parameters(call: Any) -> list[tuple[str, str, Any]]:
 
 
 def _comparable(default: Any) -> Any:
-    """An enum's value, or the name of a class of the package: theirs and ours are different classes."""
+    """An enum's value, or the name of a class of the package: the classes of both packages differ."""
     if isinstance(default, enum.Enum):
         return default.value
     known = type(default).__module__.startswith(("azure.", "oxbus."))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is freed stays with the process for a while, unless the user says otherwise (decision 0020)."""
+"""The process keeps freed memory for a while, unless the user sets another time (decision 0020)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from oxbus._allocator import KEEP_MS, OPTION
 
 
 @pytest.mark.parametrize("given", [None, "25"])
-def test_freed_memory_stays_for_seconds_or_as_the_user_says(given: str | None) -> None:
-    """The allocator has the option when it is loaded, and programs started later do not get it."""
+def test_freed_memory_stays_for_the_default_or_the_given_time(given: str | None) -> None:
+    """The allocator has the option when it is loaded, and child programs do not inherit it."""
     environment = {name: value for name, value in os.environ.items() if name != OPTION} | {"MIMALLOC_VERBOSE": "1"}
     if given is not None:
         environment[OPTION] = given
     program = f"import oxbus, os; print('left:', os.environ.get({OPTION!r}))"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    told = re.search(r"'purge_delay': (\d+)", done.stderr)
-    assert told, done.stderr
-    assert told[1] == given if given is not None else int(told[1]) == KEEP_MS
+    printed = re.search(r"'purge_delay': (\d+)", done.stderr)
+    assert printed, done.stderr
+    assert printed[1] == given if given is not None else int(printed[1]) == KEEP_MS
     assert f"left: {given}" in done.stdout

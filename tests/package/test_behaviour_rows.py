@@ -54,7 +54,7 @@ def test_each_rule_of_a_group_has_one_row() -> None:
 
 
 def test_each_rule_that_holds_is_cited_by_its_test() -> None:
-    """A row that is not absent links tests, and they name the rule; advice has nothing to prove."""
+    """Rows other than absent ones link tests that name the rule; advice has no test."""
     unproved = [
         (rule, row.here)
         for row in rows()
@@ -67,6 +67,6 @@ def test_each_rule_that_holds_is_cited_by_its_test() -> None:
 
 
 def test_each_difference_says_what_differs() -> None:
-    """A row that is not "same" has a text, and statuses are those of the page."""
+    """A row that is not "same" has a text, and each status is one that the page defines."""
     assert {row.status for row in rows()} <= {"same", "differs", "absent"}
     assert [row.rules for row in rows() if row.status != "same" and len(row.here.split()) < 3] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection strings: what they name, what is refused, and that secrets stay out of texts."""
+"""Connection strings: their parts, rejected ones, and secrets, which no text shows."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_text_hides_the_secrets() -> None:
     ],
 )
 def test_malformed_string_is_a_value_error(text: str) -> None:
-    """It never opens something by guessing."""
+    """A malformed string never opens a guessed namespace."""
     with pytest.raises(ValueError, match=r"[Cc]onnection string"):
         parse_connection_string(text)
 
 
 def test_memory_names_one_namespace_per_name() -> None:
-    """All clients of a name, in whatever letter case, meet in one namespace; another name is another one (B-018)."""
+    """All clients of a name, in any letter case, share one namespace; another name is another one (B-018)."""
     admin = ServiceBusAdministrationClient.from_connection_string("Endpoint=memory://Parity-One")
     admin.create_queue("orders")
     with ServiceBusClient.from_connection_string("Endpoint=memory://parity-one/") as client:
@@ -79,8 +79,8 @@ def test_memory_names_one_namespace_per_name() -> None:
     assert list(other.list_queues()) == []
 
 
-def test_closed_namespace_of_a_name_is_made_anew() -> None:
-    """Closing a named namespace drops it; the name then starts empty."""
+def test_closed_namespace_of_a_name_starts_empty() -> None:
+    """Closing a named namespace drops it; the next client of the name starts empty."""
     admin = ServiceBusAdministrationClient.from_connection_string("Endpoint=memory://parity-three")
     admin.create_queue("orders")
     admin._namespace.close()
@@ -89,10 +89,10 @@ def test_closed_namespace_of_a_name_is_made_anew() -> None:
 
 
 @pytest.mark.parametrize("owner", [ServiceBusClient, ServiceBusAdministrationClient])
-def test_what_this_version_cannot_open_is_refused(
+def test_unsupported_connection_string_is_rejected(
     owner: type[ServiceBusClient | ServiceBusAdministrationClient],
 ) -> None:
-    """Servers are an InvalidOperationError that names what to use."""
+    """Servers are an InvalidOperationError that names the alternative."""
     with pytest.raises(InvalidOperationError) as raised:
         owner.from_connection_string(SERVER)
     assert raised.value.condition == "amqp:not-implemented"

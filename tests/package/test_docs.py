@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python in the README and in docs/ runs, and what the pages name exists.
+"""The Python in the README and in docs/ runs, and files that the pages name exist.
 
-The blocks of one page run in their order and share their names, like a session of a reader who types them in.
+The blocks of one page run in order and share their names, like a session of a reader who types them.
 A block whose fence says ``python no-run`` is only compiled.
 """
 
@@ -28,7 +28,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of a page in their order."""
+    """The blocks of a page in order."""
     text = page.read_text()
     return [
         Block(text.count("\n", 0, match.start("code")) + 1, set(match["tags"].split()), match["code"])
@@ -46,21 +46,21 @@ def test_python_of_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
         assert block.tags <= {"no-run"}, f"unknown fence tag in line {block.line - 1}"
-        # The padding makes line numbers in a traceback those of the page.
+        # The padding gives tracebacks the line numbers of the page.
         code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
         if "no-run" not in block.tags:
-            exec(code, names)  # noqa: S102 (running them is the point)
+            exec(code, names)  # noqa: S102 (the test runs them)
 
 
 def test_readme_has_an_example() -> None:
-    """The first thing to read shows the package at work."""
+    """The README shows the package in use."""
     assert any("no-run" not in block.tags for block in blocks(ROOT / "README.md"))
 
 
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_links_of_the_page_lead_somewhere(page: Path) -> None:
+def test_links_of_the_page_exist(page: Path) -> None:
     """Each link to a file of the project names one that exists."""
     text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
@@ -70,7 +70,7 @@ def test_links_of_the_page_lead_somewhere(page: Path) -> None:
 
 SOURCE_PATH = re.compile(r"`([^`\s]+/[^`\s]+\.(?:rs|py))`")
 
-#: Pages that name files of other projects, and why.
+#: Pages that name files of other projects, with the reason.
 CITES_OTHER_PROJECTS = {
     "docs/decisions/0018-amqp-codec-and-engine.md": "says in which files of fe2o3-amqp something is missing"
 }
@@ -78,7 +78,7 @@ CITES_OTHER_PROJECTS = {
 
 @pytest.fixture(scope="module")
 def tracked() -> list[str]:
-    """The files of the project, each behind a slash."""
+    """The files of the project, each with a slash in front."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     return [f"/{name}" for name in listed.stdout.splitlines()]
 

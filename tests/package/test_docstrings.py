@@ -31,7 +31,7 @@ ENTRY = re.compile(r"^ {4}(\w+): \S", re.MULTILINE)
 
 
 class Documented(NamedTuple):
-    """A public function, and the class that it is part of."""
+    """A public function and its class."""
 
     name: str
     parameters: tuple[str, ...]
@@ -52,7 +52,7 @@ def is_exception(name: str) -> bool:
 
 
 def faults(function: Documented) -> list[str]:
-    """What the docstring of a function lacks."""
+    """The missing parts of the docstring of a function."""
     if not function.doc:
         return ["has no docstring"]
     explained = entries(function.doc, "Args")
@@ -68,7 +68,7 @@ def faults(function: Documented) -> list[str]:
 
 
 def functions_of(owner: type[Any]) -> Iterator[Documented]:
-    """The public methods and properties of a class, and its constructor; not those that Python's own classes have."""
+    """The constructor, public methods and properties of a class, except those inherited from Python's classes."""
     owner_doc = inspect.getdoc(owner) or ""
     for name in dir(owner):
         found = inspect.getattr_static(owner, name)
@@ -87,7 +87,7 @@ def functions_of(owner: type[Any]) -> Iterator[Documented]:
 
 
 def public_functions() -> Iterator[Documented]:
-    """Those of the modules."""
+    """The public functions of the modules."""
     for name in MODULES:
         module = importlib.import_module(name)
         for key in module.__all__:
@@ -101,7 +101,7 @@ def public_functions() -> Iterator[Documented]:
 
 
 def stub_functions() -> Iterator[Documented]:
-    """Those of the stub; its properties have no errors of their own."""
+    """The functions of the stub; its properties document no errors."""
     for node in ast.parse(STUB.read_text()).body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             yield stub_function(node, "")
@@ -189,8 +189,8 @@ def test_complete_docstring_has_no_fault() -> None:
     assert faults(Documented("it", (), "Do it. Raises nothing.\n\nSource: docs/bulk.md.")) == []
 
 
-def test_the_check_sees_the_public_functions() -> None:
-    """It would pass if it found none."""
+def test_the_check_finds_the_public_functions() -> None:
+    """The other checks would pass if the search found no function."""
     names = {function.name.rpartition("oxbus.")[2] for function in EVERY}
     assert len(names) > 150
     assert {"aio._receiver.ServiceBusReceiver.receive_messages", "ServiceBusSender.send_messages"} <= names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error says what happened, what to do, and what a server would have sent."""
+"""Every error says what happened and how to resolve it, and has the condition that a server would send."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_error_has_a_condition_and_says_whether_to_retry(error_class: type[Servi
 
 
 @pytest.mark.parametrize("error_class", CLASSES)
-def test_error_text_says_what_to_do(error_class: type[ServiceBusError]) -> None:
-    """The text of a class ends with a sentence that begins with what to do."""
+def test_error_text_has_a_remedy(error_class: type[ServiceBusError]) -> None:
+    """The text of a class ends with a sentence that begins with the remedy."""
     sentences = re.findall(r"[^.]+(?:\.\w[^.]*)*\.", str(error_class()))
     assert len(sentences) >= 2
     assert sentences[-1].split()[0].strip(",:") in ADVICE
@@ -42,7 +42,7 @@ def test_error_text_says_what_to_do(error_class: type[ServiceBusError]) -> None:
 
 @pytest.mark.parametrize("error_class", CLASSES)
 def test_own_text_condition_and_cause_are_kept(error_class: type[ServiceBusError]) -> None:
-    """What the raiser says wins over what the class says."""
+    """Arguments of the raiser override the defaults of the class."""
     cause = OSError("disk")
     error = error_class("own text", condition="amqp:decode-error", error=cause)
     assert str(error) == error.message == "own text"
@@ -54,15 +54,15 @@ def test_own_text_condition_and_cause_are_kept(error_class: type[ServiceBusError
 
 @pytest.mark.parametrize("error_class", CLASSES)
 def test_error_survives_pickling_and_copying(error_class: type[ServiceBusError]) -> None:
-    """Errors cross process borders, for example from a Spark worker to the driver."""
+    """Errors are sent between processes, for example from a Spark worker to the driver."""
     error = error_class("own text", condition="amqp:decode-error")
-    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 (we just wrote it)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 (pickled on this line)
         assert type(twin) is error_class
         assert (str(twin), twin.condition) == ("own text", "amqp:decode-error")
 
 
 def test_details_survive_pickling() -> None:
-    """The rows and numbers an error names come along."""
+    """The rows and numbers that an error names are kept."""
     partial = pickle.loads(pickle.dumps(PartialSendError("text", rows=[1, 4], partitions={3: 2})))  # noqa: S301
     assert (partial.rows, partial.partitions) == ([1, 4], {3: 2})
     lost = pickle.loads(pickle.dumps(MessageLockLostError("text", sequence_numbers=(7, 9))))  # noqa: S301

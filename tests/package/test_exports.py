@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a module shows is what it says in `__all__`, in order."""
+"""The public names of a module are those of its `__all__`, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def in_order(name: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_all_names_what_the_module_shows(name: str) -> None:
+def test_all_lists_the_public_names(name: str) -> None:
     """Every public name is in `__all__`, and nothing else is."""
     module = importlib.import_module(name)
     shown = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `pip install "oxbus[...]"` brings."""
+"""The packages that `pip install "oxbus[...]"` installs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def brought_by(extra: str) -> set[str]:
 
 
 def test_tables_of_the_command_line_need_no_data() -> None:
-    """`rich` came with the extra `demo` only, and with it Spark and a year of flights."""
+    """`rich` was only in the extra `demo`, with Spark and a year of flights."""
     assert brought_by("cli") == {"rich"}
     assert "oxbus[cli]" in brought_by("demo")
 
 
 def test_each_extra_is_known() -> None:
-    """And the package itself needs nothing."""
+    """The package itself has no dependencies."""
     assert set(metadata("oxbus").get_all("Provides-Extra") or []) == {"arrow", "cli", "demo", "spark"}
     assert [line for line in requires("oxbus") or [] if "extra ==" not in line] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import oxbus` is cheap: it starts no thread and loads nothing that a program may not need."""
+"""`import oxbus` is cheap: it starts no thread and loads no optional module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may know whom: python → arrow → broker → store → model, sim → broker, and no arrow upward.
+"""The allowed dependencies: python → arrow → broker → store → model, sim → broker, and no arrow upward.
 
-Read from what cargo resolves and from the words of the sources, so that a forgotten dependency shows up too.
+The checks read cargo's resolution and the sources, so that a forgotten dependency shows up too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from rust_modules import Crate, circles, is_family
 
 ROOT = Path(__file__).parents[2]
 
-MAY_KNOW = {
+BELOW_SERVER = {"oxbus-model", "oxbus-log", "oxbus-store", "oxbus-broker", "oxbus-arrow", "oxbus-wire", "oxbus-amqp"}
+
+ALLOWED_DEPENDENCIES = {
     "oxbus-model": set[str](),
     "oxbus-log": {"oxbus-model"},
     "oxbus-store": {"oxbus-model", "oxbus-log"},
@@ -29,25 +31,8 @@ MAY_KNOW = {
     "oxbus-arrow": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-wire": {"oxbus-model"},
     "oxbus-amqp": {"oxbus-model"},
-    "oxbus-server": {
-        "oxbus-model",
-        "oxbus-log",
-        "oxbus-store",
-        "oxbus-broker",
-        "oxbus-arrow",
-        "oxbus-wire",
-        "oxbus-amqp",
-    },
-    "oxbus-python": {
-        "oxbus-model",
-        "oxbus-log",
-        "oxbus-store",
-        "oxbus-broker",
-        "oxbus-arrow",
-        "oxbus-wire",
-        "oxbus-amqp",
-        "oxbus-server",
-    },
+    "oxbus-server": BELOW_SERVER,
+    "oxbus-python": BELOW_SERVER | {"oxbus-server"},
     "oxbus-sim": {"oxbus-model", "oxbus-store", "oxbus-broker"},
     "oxbus-bench": {"oxbus-model", "oxbus-store", "oxbus-twin", "oxbus-broker", "oxbus-amqp"},
 }
@@ -70,23 +55,23 @@ BROKER_PARTS = (
     "salvage",
     "namespace",
 )
-"""The parts of the broker from the lowest to the highest; each names those before it only."""
+"""The top-level modules of the broker from the lowest to the highest; each names only those before it."""
 
 
 TEST_ONLY = r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:pub(?:\([^)]*\))? )?"
-"""What stands before a module that is built for tests only."""
+"""The attribute of a module that is built for tests only."""
 
 
 @cache
 def metadata() -> dict[str, Any]:
-    """What cargo knows about the workspace and everything it depends on."""
+    """Cargo's data on the workspace and all its dependencies."""
     command = ["cargo", "metadata", "--format-version", "1", "--all-features"]
     answer: dict[str, Any] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
     return answer
 
 
 def rust_code(folder: Path) -> dict[Path, str]:
-    """The sources in a folder, or the one file, without comments and without their test modules."""
+    """The sources in a folder, or of the one file, without comments and test modules."""
     files = sorted(folder.rglob("*.rs")) if folder.is_dir() else [folder]
     sources = {path: re.sub(r"//.*", "", path.read_text()) for path in files}
     tests = {
@@ -103,25 +88,25 @@ def rust_code(folder: Path) -> dict[Path, str]:
 
 
 def test_every_crate_of_the_workspace_has_a_layer() -> None:
-    """A new crate needs a line in `MAY_KNOW`."""
+    """A new crate needs a line in `ALLOWED_DEPENDENCIES`."""
     members = {package["name"] for package in metadata()["packages"] if package["source"] is None}
-    assert members == set(MAY_KNOW)
+    assert members == set(ALLOWED_DEPENDENCIES)
 
 
 @pytest.mark.timeout(120)  # The first call may have to fetch the registry's index.
-@pytest.mark.parametrize("crate", MAY_KNOW)
+@pytest.mark.parametrize("crate", ALLOWED_DEPENDENCIES)
 def test_crate_depends_downward_only(crate: str) -> None:
     """No dependency of a crate, not even one for its tests, names a crate beside or above it."""
     (package,) = (package for package in metadata()["packages"] if package["name"] == crate)
     known = {dependency["name"] for dependency in package["dependencies"] if dependency["name"].startswith("oxbus-")}
-    assert known <= MAY_KNOW[crate]
+    assert known <= ALLOWED_DEPENDENCIES[crate]
 
 
-@pytest.mark.parametrize("crate", MAY_KNOW)
+@pytest.mark.parametrize("crate", ALLOWED_DEPENDENCIES)
 def test_sources_name_lower_crates_only(crate: str) -> None:
     """No `use` and no path in the code of a crate names a crate beside or above it."""
-    allowed = {name.replace("-", "_") for name in {*MAY_KNOW[crate], crate}}
-    crates = {name.replace("-", "_") for name in MAY_KNOW}
+    allowed = {name.replace("-", "_") for name in {*ALLOWED_DEPENDENCIES[crate], crate}}
+    crates = {name.replace("-", "_") for name in ALLOWED_DEPENDENCIES}
     for path, code in rust_code(ROOT / "rust" / crate).items():
         named = set(re.findall(r"\boxbus_[a-z]+(?=\s*::)", code)) & crates
         assert named <= allowed, path
@@ -141,13 +126,13 @@ def named_parts(code: str) -> set[str]:
 
 
 def test_every_part_of_the_broker_has_a_layer() -> None:
-    """A new part needs its place in `BROKER_PARTS`."""
+    """A new module needs its place in `BROKER_PARTS`."""
     assert parts_of(ROOT / "rust/oxbus-broker/src") == set(BROKER_PARTS)
 
 
 @pytest.mark.parametrize("part", BROKER_PARTS)
 def test_parts_of_the_broker_name_lower_parts_only(part: str) -> None:
-    """Commands go down as values and answers come back: a shard never names a client."""
+    """Calls go down as values and answers return: a shard never names a client."""
     source = ROOT / "rust/oxbus-broker/src"
     allowed = set(BROKER_PARTS[: BROKER_PARTS.index(part) + 1])
     folder = source / part if (source / part).is_dir() else source / f"{part}.rs"
@@ -166,15 +151,15 @@ def crate_of(name: str) -> Crate:
 
 
 @pytest.mark.parametrize("crate", ["oxbus-python", "oxbus-server", "oxbus-store"])
-def test_modules_name_each_other_one_way(crate: str) -> None:
-    """No circle of modules but that of a module with those below it."""
+def test_modules_have_no_circular_dependencies(crate: str) -> None:
+    """The only allowed circle is that of a module with its submodules."""
     graph = crate_of(crate).graph()
     found = [circle for circle in circles(graph) if not is_family(graph, circle)]
     assert not [sorted("::".join(module) for module in circle) for circle in found]
 
 
 def test_circles_of_modules_are_found() -> None:
-    """By `use` and by path, through re-exports; not by visibilities, and not for a module with those below it."""
+    """By `use` and by path, through re-exports; not by visibilities, and not for a module with its submodules."""
     sources = {
         "lib.rs": "pub use a::A;",
         "a/mod.rs": "pub use inner::Inner as A;\npub(super) const ONE: u8 = inner::TWO;",
@@ -198,7 +183,7 @@ def test_circles_of_modules_are_found() -> None:
 
 @pytest.mark.parametrize("crate", ["oxbus-model", "oxbus-log", "oxbus-store", "oxbus-broker"])
 def test_core_builds_without_an_async_runtime(crate: str) -> None:
-    """Nothing that the core depends on, however far down, is tokio or the Python binding."""
+    """No direct or indirect dependency of the core is tokio or the Python binding."""
     names = {package["id"]: package["name"] for package in metadata()["packages"]}
     edges = defaultdict(set)
     for node in metadata()["resolve"]["nodes"]:
@@ -216,7 +201,7 @@ def test_core_builds_without_an_async_runtime(crate: str) -> None:
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a Python file imports, wherever in the file."""
+    """The modules that a Python file imports, at any level."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -227,14 +212,14 @@ def imports(path: Path) -> set[str]:
 
 
 def test_pyspark_is_imported_by_the_spark_package_and_the_demo_only() -> None:
-    """A program without Spark never meets it."""
+    """A program without Spark never imports it."""
     package = ROOT / "python/oxbus"
     for path in package.rglob("*.py"):
         if not {"spark", "demo"} & {*path.relative_to(package).parts, path.stem}:
             assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
 
 
-def test_core_of_the_package_does_not_know_what_is_built_on_it() -> None:
+def test_core_of_the_package_does_not_import_higher_modules() -> None:
     """The modules behind `import oxbus` name neither Spark nor the command line nor the demo."""
     package = ROOT / "python/oxbus"
     above = ("oxbus.spark", "oxbus.cli", "oxbus.demo")

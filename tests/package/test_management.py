@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models and durations of the administration client; what they mean to a queue is in contract/test_entity.py."""
+"""The models and durations of the administration client; their effect on a queue is in contract/test_entity.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def admin(oxbus_namespace: Namespace) -> ServiceBusAdministrationClient:
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=100_000)))
 def test_iso_text_and_timedelta_mean_the_same(duration: timedelta) -> None:
-    """Whatever ISO 8601 text the SDK's library writes is read back to the millisecond."""
+    """All ISO 8601 text of the SDK's library is parsed to the millisecond."""
     duration -= duration % timedelta(milliseconds=1)
     text = isodate.duration_isoformat(duration)
     assert to_milliseconds("d", text) == to_milliseconds("d", duration) == duration // timedelta(milliseconds=1)
@@ -41,28 +41,28 @@ def test_iso_text_and_timedelta_mean_the_same(duration: timedelta) -> None:
 
 @pytest.mark.parametrize("never", [timedelta.max, NEVER, "P10675199DT2H48M5.4775807S", "P999999999999D"])
 def test_longest_duration_has_no_end(never: timedelta | str) -> None:
-    """The service's maximum and anything beyond it cross as "never" and come back as the service's maximum (B-022)."""
+    """The service's maximum and longer durations mean "never" and are shown as the service's maximum (B-022)."""
     assert to_milliseconds("d", never) == NEVER_MS
     assert to_timedelta(NEVER_MS) == NEVER == isodate.parse_duration("P10675199DT2H48M5.4775807S")
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1", "1M", "PT1", "P1Y", "P1M", "-PT1S", "P1DT", "PT1H1D", "PT٣S"])
 def test_malformed_duration_is_a_value_error(text: str) -> None:
-    """Years and months have no fixed length, and a guess would be worse than an error."""
+    """Years and months have no fixed length, and an error is better than a guess."""
     with pytest.raises(ValueError, match="lock_duration"):
         to_milliseconds("lock_duration", text)
 
 
 @pytest.mark.parametrize("seconds", [60, 60.0, b"PT1M"])
 def test_duration_of_another_type_is_a_type_error(admin: ServiceBusAdministrationClient, seconds: object) -> None:
-    """A bare number says no unit."""
+    """A bare number has no unit."""
     with pytest.raises(TypeError, match="lock_duration"):
         admin.create_queue("orders", lock_duration=seconds)  # type: ignore[arg-type]
     assert list(admin.list_queues()) == []
 
 
 def test_properties_read_and_write_like_a_mapping(admin: ServiceBusAdministrationClient) -> None:
-    """Attributes and items are the same, and names that do not exist are refused."""
+    """Attributes and items are the same, and unknown names are rejected."""
     queue = admin.create_queue("orders", lock_duration="PT30S")
     assert queue["lock_duration"] == queue.lock_duration == queue.get("lock_duration") == timedelta(seconds=30)
     assert len(queue) == len(list(queue.keys())) == len(list(queue.values())) == len(dict(queue.items()))
@@ -82,7 +82,7 @@ def test_properties_read_and_write_like_a_mapping(admin: ServiceBusAdministratio
 
 
 def test_update_takes_properties_or_a_whole_mapping(admin: ServiceBusAdministrationClient) -> None:
-    """What `get_queue` returned can be given back, changed or not; a mapping that lacks an option is refused."""
+    """The result of `get_queue` is accepted, changed or not; a mapping that lacks an option is rejected."""
     admin.create_queue("orders")
     before = admin.get_queue("orders")
     admin.update_queue(before)
@@ -95,8 +95,8 @@ def test_update_takes_properties_or_a_whole_mapping(admin: ServiceBusAdministrat
     assert isinstance(before, QueueProperties)
 
 
-def test_lists_come_by_item_and_by_page() -> None:
-    """Pages have up to 100 items (B-457), and a list is fetched when it is first looked at."""
+def test_lists_iterate_by_item_and_by_page() -> None:
+    """Pages have up to 100 items (B-457), and a list is fetched on first access."""
     fetched = []
 
     def fetch() -> list[int]:
@@ -113,14 +113,14 @@ def test_lists_come_by_item_and_by_page() -> None:
         items.by_page("-1")
 
 
-def test_small_models_hold_what_they_are_given() -> None:
-    """They are plain data."""
+def test_small_models_keep_their_arguments() -> None:
+    """The models are plain data classes."""
     rule = AuthorizationRule(key_name="root", rights=[AccessRights.SEND])
     assert (rule.key_name, rule.rights, rule.type) == ("root", [AccessRights.SEND], None)
     assert MessageCountDetails(active_message_count=2).active_message_count == 2
 
 
-def test_counts_come_as_one_value_too(admin: ServiceBusAdministrationClient) -> None:
+def test_counts_are_available_as_one_value(admin: ServiceBusAdministrationClient) -> None:
     """`message_count_details` is the service's own set of counts."""
     admin.create_queue("orders")
     assert admin.get_queue_runtime_properties("orders").message_count_details == MessageCountDetails(
@@ -142,7 +142,7 @@ def test_namespace_properties_say_what_is_known(admin: ServiceBusAdministrationC
 
 
 def test_closing_the_client_leaves_the_namespace_open(admin: ServiceBusAdministrationClient) -> None:
-    """There is no connection to close."""
+    """The client has no connection of its own to close."""
     with admin:
         admin.create_queue("orders")
     admin.close()
@@ -150,6 +150,6 @@ def test_closing_the_client_leaves_the_namespace_open(admin: ServiceBusAdministr
 
 
 def test_client_takes_a_namespace_only() -> None:
-    """A host name, as the SDK takes, is a TypeError that names the other way."""
+    """A host name, as in the SDK, is a TypeError that names the alternative."""
     with pytest.raises(TypeError, match="from_connection_string"):
         ServiceBusAdministrationClient("bus.example.net")  # type: ignore[arg-type]

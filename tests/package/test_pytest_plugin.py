@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixtures that come with the package, as docs/guide/testing-with-the-clock.md shows them."""
+"""The fixtures of the package, as docs/guide/testing-with-the-clock.md shows them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_lock_ends_by_the_clock_of_the_fixtures(
 def test_clock_of_the_fixture_shows_the_present_time(
     oxbus_namespace: Namespace, oxbus_client: ServiceBusClient, oxbus_clock: ManualClock
 ) -> None:
-    """What a program schedules by the clock of the machine is due when the test has moved the clock there."""
+    """A message scheduled by the system clock is due once the test has moved the clock to that time."""
     ServiceBusAdministrationClient(oxbus_namespace).create_queue("work")
     due = datetime.now(UTC) + timedelta(minutes=5)
     oxbus_client.get_queue_sender("work").schedule_messages(ServiceBusMessage("job"), due)
@@ -45,7 +45,7 @@ def test_clock_of_the_fixture_shows_the_present_time(
 def test_renewer_follows_the_clock_of_the_fixture(
     oxbus_namespace: Namespace, oxbus_client: ServiceBusClient, oxbus_clock: ManualClock
 ) -> None:
-    """As the guide shows: a slow worker that has its lock renewed keeps it."""
+    """A slow worker keeps its lock while it is renewed, as in the guide."""
     ServiceBusAdministrationClient(oxbus_namespace).create_queue("work", lock_duration=timedelta(seconds=30))
     oxbus_client.get_queue_sender("work").send_messages(ServiceBusMessage("job"))
     with AutoLockRenewer() as renewer:
@@ -58,5 +58,5 @@ def test_renewer_follows_the_clock_of_the_fixture(
 
 
 def test_namespace_of_the_fixture_is_empty(oxbus_namespace: Namespace) -> None:
-    """No test sees what another one made."""
+    """No test sees entities of another one."""
     assert list(ServiceBusAdministrationClient(oxbus_namespace).list_queues()) == []

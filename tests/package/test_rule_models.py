@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of rules, and how they cross to the native part and back; what they mean is in contract/test_rules.py."""
+"""The classes of rules and their native forms; their effect is in contract/test_rules.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES: dict[str, Any] = {
 
 
 def rule(filter_: Any = None, action: Any = None, name: Any = "r") -> RuleProperties:
-    """A rule that was not created yet."""
+    """A rule that is not created yet."""
     return RuleProperties(name, filter=filter_, action=action, created_at_utc=None)
 
 
@@ -51,8 +51,8 @@ def rule(filter_: Any = None, action: Any = None, name: Any = "r") -> RuleProper
     ],
     ids=repr,
 )
-def test_filters_cross_and_come_back(filter_: Any, native: dict[str, Any]) -> None:
-    """Each kind has its native form; values go as they are (B-355, B-356, B-374)."""
+def test_filters_convert_to_native_and_back(filter_: Any, native: dict[str, Any]) -> None:
+    """Each kind has its native form; values are passed unchanged (B-355, B-356, B-374)."""
     assert native_rule(rule(filter_)) == {"name": "r", "filter": native, "action": None}
     shown = rule_properties({"name": "r", "filter": native, "action": None, "created_at_ms": 1_500})
     assert type(shown.filter) is type(filter_ or TrueRuleFilter())
@@ -60,7 +60,7 @@ def test_filters_cross_and_come_back(filter_: Any, native: dict[str, Any]) -> No
     assert shown.created_at_utc == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
 
 
-def test_actions_cross_and_come_back() -> None:
+def test_actions_convert_to_native_and_back() -> None:
     """An action has an expression and parameters (B-376)."""
     action = {"expression": "SET a = @text", "parameters": VALUES}
     assert native_rule(rule(action=SqlRuleAction("SET a = @text", VALUES)))["action"] == action
@@ -69,7 +69,7 @@ def test_actions_cross_and_come_back() -> None:
 
 
 def test_true_and_false_are_sql_filters() -> None:
-    """As in the SDK, with its expressions; equal to their like only (B-355)."""
+    """The filters have the SDK's expressions and equal only the same class (B-355)."""
     assert isinstance(TrueRuleFilter(), SqlRuleFilter)
     assert (TrueRuleFilter().sql_expression, FalseRuleFilter().sql_expression) == ("1=1", "1>1")
     assert TrueRuleFilter() == TrueRuleFilter()
@@ -78,7 +78,7 @@ def test_true_and_false_are_sql_filters() -> None:
 
 
 def test_rule_reads_and_writes_like_a_mapping() -> None:
-    """Attributes and items are the same, and names that do not exist are refused."""
+    """Attributes and items are the same, and unknown names are rejected."""
     properties = rule(TrueRuleFilter())
     properties["filter"] = FalseRuleFilter()
     assert properties.filter == properties["filter"] == FalseRuleFilter()
@@ -105,7 +105,7 @@ def test_rule_reads_and_writes_like_a_mapping() -> None:
         (rule(name=1), "name of a rule"),
     ],
 )
-def test_wrong_types_are_told_early(wrong: RuleProperties, match: str) -> None:
-    """Before anything is asked of the namespace (B-359)."""
+def test_wrong_types_are_rejected_early(wrong: RuleProperties, match: str) -> None:
+    """The error comes before any call to the namespace (B-359)."""
     with pytest.raises(TypeError, match=match):
         native_rule(wrong)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/compat.md says exactly how our names and signatures relate to those of the azure-servicebus SDK.
+"""docs/compat.md describes exactly how names and signatures relate to those of the azure-servicebus SDK.
 
 Its tables have four columns: ``SDK name``, ``status`` (same, differs, absent), ``why`` and ``test``.
-*same* and *differs* speak of the interface. A name with the same interface that behaves differently is *differs* too,
+*same* and *differs* describe the interface. A name with the same interface that behaves differently is *differs* too,
 and its reason starts with "Behaviour:". *absent*: the name is missing, or calling it raises `InvalidOperationError`.
 """
 
@@ -53,15 +53,15 @@ def rows() -> list[Row]:
 
 
 def test_each_name_of_the_sdk_has_one_row() -> None:
-    """Nothing of the SDK is forgotten, and nothing is listed that it does not have."""
+    """Every name of the SDK has a row, and every row is a name of the SDK."""
     listed = Counter(row.name for row in rows())
     assert [name for name, count in listed.items() if count > 1] == []
     assert sorted(statuses().keys() - listed.keys()) == []
     assert sorted(listed.keys() - statuses().keys()) == []
 
 
-def test_each_row_tells_the_truth() -> None:
-    """A difference that is not listed fails, and so does a listed one that is gone."""
+def test_each_row_is_true() -> None:
+    """A difference that is not listed fails, and so does a listed one that no longer exists."""
     actual = statuses()
     wrong = []
     for row in rows():
@@ -87,8 +87,8 @@ def test_each_row_names_its_test() -> None:
 
 
 @pytest.mark.parametrize(("owner", "name"), refused_calls())
-def test_refused_call_says_so(owner: type, name: str) -> None:
-    """What this version does not have is an `InvalidOperationError` that says what to do, never a silent no."""
+def test_unsupported_call_is_an_error(owner: type, name: str) -> None:
+    """A call that this version does not support raises `InvalidOperationError` with a remedy; it is never ignored."""
     with oxbus.Namespace() as namespace:
         client: Any = owner(namespace)
         call = getattr(client, name)

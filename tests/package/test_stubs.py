@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stub of the native module says what the module is."""
+"""The stub of the native module matches the module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_stub_matches_the_native_module() -> None:
 
 
 def test_every_line_of_the_allowlist_has_a_reason() -> None:
-    """An exception without a reason is a hole."""
+    """An exception without a reason would hide an error."""
     for line in ALLOWLIST.read_text().splitlines():
         entry, _, reason = line.partition("#")
         assert not entry.strip() or len(reason.split()) >= 3, line

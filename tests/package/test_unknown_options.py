@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call with an option that it does not have, or with a choice that is none, says what is meant.
+"""A call with an unknown option or an invalid choice gets an error that names the closest valid one.
 
-It named a class that nobody can import, `Receivers`, and left it to the reader to find the option.
+The error named an internal class, `Receivers`, and did not suggest an option.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_unknown_option_names_the_right_one(
 ) -> None:
     """With the public class, in both APIs."""
     it = made[f"{kind}{owner}"]
-    # What is missing is told first where a class is native.
+    # Native classes report missing arguments first.
     first = ["x", "y"] if call == "schedule_messages" else []
 
     async def use() -> None:
@@ -86,7 +86,7 @@ def test_unknown_option_names_the_right_one(
 
 @pytest.mark.parametrize("kind", ["", "aio "])
 def test_sending_and_receiving_name_the_class(made: dict[str, Any], kind: str) -> None:
-    """In the API without asyncio they are called a million times a second, and take no advice along."""
+    """The synchronous calls are on a hot path, so their errors name the class but suggest no option."""
     for owner, call in (("sender", "send_messages"), ("receiver", "receive_messages")):
         it = made[f"{kind}{owner}"]
         with pytest.raises(TypeError, match=rf"^{type(it).__name__}.{call}\(\) got an unexpected keyword argument 'x'"):
@@ -118,8 +118,10 @@ async def _awaited(found: Any) -> None:
         (server.serve, "ports", "_port"),
     ],
 )
-def test_classes_do_so_too(make: Callable[..., object], wrong: str, right: str) -> None:
-    """Those that a program makes; without a near one, all that there are are named."""
+def test_unknown_option_of_a_constructor_names_the_right_one(
+    make: Callable[..., object], wrong: str, right: str
+) -> None:
+    """For classes with a constructor; without a close match, the error names all options."""
     first = ("x",) if make is ServiceBusMessage else ()
     with pytest.raises(TypeError) as caught:
         make(*first, **{wrong: 3})
@@ -129,13 +131,13 @@ def test_classes_do_so_too(make: Callable[..., object], wrong: str, right: str) 
 
 
 def test_missing_argument_names_the_public_class(made: dict[str, Any]) -> None:
-    """As Python says it."""
+    """The error has Python's wording."""
     with pytest.raises(TypeError, match=r"^ServiceBusClient.get_queue_receiver\(\) missing 1 required .* 'queue_name'"):
         made["client"].get_queue_receiver()
 
 
-def test_error_within_a_call_is_the_call_s_own(made: dict[str, Any]) -> None:
-    """Only a call that does not fit is explained; what it raises itself comes as it is."""
+def test_error_inside_a_call_is_unchanged(made: dict[str, Any]) -> None:
+    """Only a call with wrong arguments is explained; an error raised inside is unchanged."""
     with pytest.raises(TypeError, match=r"^session_id must be a str or NEXT_AVAILABLE_SESSION, not int$"):
         made["client"].get_queue_receiver("q", session_id=3)
 
@@ -158,14 +160,14 @@ def test_error_within_a_call_is_the_call_s_own(made: dict[str, Any]) -> None:
 )
 @pytest.mark.parametrize("kind", ["client", "aio client"])
 def test_wrong_choice_lists_the_right_ones(made: dict[str, Any], kind: str, options: Any, text: str) -> None:
-    """Every choice that there is, and the one that was probably meant."""
+    """The error lists all choices and suggests the closest one."""
     with pytest.raises(ValueError, match="is not a valid") as caught:
         made[kind].get_queue_receiver("q", **options)
     assert str(caught.value) == text
 
 
-def test_signatures_are_as_they_are_written() -> None:
-    """Nothing of the explaining shows: neither in a signature nor in what is awaited."""
+def test_signatures_do_not_show_the_wrapper() -> None:
+    """Neither the signature nor the awaited value shows the wrapper."""
     assert "max_wait_time" in inspect.signature(ServiceBusClient.get_queue_receiver).parameters
     assert inspect.iscoroutinefunction(aio.ServiceBusClient(Namespace()).get_queue_sender) is False
     assert inspect.iscoroutinefunction(aio_management.ServiceBusAdministrationClient.close)
@@ -174,7 +176,7 @@ def test_signatures_are_as_they_are_written() -> None:
 
 @pytest.mark.timeout(300)
 def test_body_has_a_type(tmp_path: Path) -> None:
-    """An editor knows that the sections of a body are bytes; it was `Any`."""
+    """The sections of a body have the type bytes; it was `Any`."""
     program = tmp_path / "program.py"
     program.write_text(
         "from oxbus import ServiceBusReceivedMessage\n\n\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel works where there is nothing else: no compiler, no sources, no other package."""
+"""The wheel works without a compiler, sources or other packages."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ with Namespace() as namespace:
 
 
 def built_wheels() -> list[Path]:
-    """All wheels that are there."""
+    """All built wheels."""
     return [path for directory in ("build/wheels", "dist") for path in (ROOT / directory).glob("*.whl")]
 
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
-    """The newest wheel that `make test` or `make wheel` built; built when there is none."""
+    """The newest wheel that `make test` or `make wheel` built; built if there is none."""
     if not built_wheels():
         subprocess.run(["make", "wheel"], cwd=ROOT, check=True, capture_output=True)
     return max(built_wheels(), key=lambda path: path.stat().st_mtime)
@@ -48,21 +48,21 @@ def wheel() -> Path:
 
 @pytest.mark.timeout(1200)  # The fixture may have to build.
 def test_wheel_serves_every_python_from_3_11(wheel: Path) -> None:
-    """One wheel uses the stable interface of CPython 3.11 and carries its types and its stub."""
+    """One wheel uses the stable interface of CPython 3.11 and contains its types and its stub."""
     assert wheel.stem.split("-")[2:4] == ["cp311", "abi3"]
     names = zipfile.ZipFile(wheel).namelist()
     assert {"oxbus/py.typed", "oxbus/_oxbus.pyi"} <= set(names)
-    # Spark looks for modules of such names to find data sources.
+    # Spark finds data sources by such module names.
     assert {"pyspark_oxbus/__init__.py", "oxbus/spark/source/data_source.py"} <= set(names)
     assert not [name for name in names if name.startswith("tests")]
 
 
 @pytest.mark.timeout(1200)
 def test_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """Send, receive and complete with nothing installed but the wheel."""
+    """Send, receive and complete with only the wheel installed."""
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env/bin/python"
-    # The environment has no pip of its own: ours installs into it, from the file alone.
+    # The environment has no pip; the project's pip installs into it, from the file only.
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-index", "--no-deps", str(wheel)]
     subprocess.run(install, check=True, capture_output=True, cwd=tmp_path)
     done = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Duplicate detection against a plain model: a dict of what was seen and when (B-218 to B-231)."""
+"""Duplicate detection against a plain model: a dict from id to time (B-218 to B-231)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """What a queue that drops duplicates has accepted, and what it has remembered."""
+    """The accepted messages and remembered ids of a queue with duplicate detection."""
 
     def __init__(self, *, partitioned: bool) -> None:
         self.partitioned = partitioned
@@ -41,7 +41,7 @@ class Model:
         self.stored: list[str] = []
 
     def brings(self, message_id: str | None, key: str | None) -> bool:
-        """Whether a message is new; if so it is remembered."""
+        """Whether a message is new; if so, remember it."""
         if message_id is None:
             return True
         identity = ((key or message_id) if self.partitioned else None, message_id)
@@ -73,18 +73,18 @@ class Subject:
         self.client = ServiceBusClient(self.namespace)
 
     def reopen(self) -> None:
-        """Close the directory and open it again; memory stays as it is."""
+        """Close the directory and open it again; nothing in memory."""
         if self.path is not None:
             self.namespace.close()
             self._open()
 
     def message(self, message_id: str | None, key: str | None) -> ServiceBusMessage:
-        """A message with a body of its own."""
+        """A message with a unique body."""
         self.sent += 1
         return ServiceBusMessage(str(self.sent), message_id=message_id, partition_key=key)
 
     def bodies(self) -> list[str]:
-        """All that is in the queue, in order."""
+        """The bodies in the queue, in order."""
         with self.client.get_queue_receiver("q") as receiver:
             found = []
             while page := receiver.peek_messages(100, sequence_number=0):
@@ -93,7 +93,7 @@ class Subject:
 
 
 def play(subject: Subject, model: Model, steps: list[Any]) -> None:
-    """Do the same to both, and compare what is in the queue after each step."""
+    """Apply the steps to both, and compare the contents after each step."""
     for step in steps:
         if step[0] == "send":
             message_id, key, delay = step[1]
@@ -131,7 +131,7 @@ def play(subject: Subject, model: Model, steps: list[Any]) -> None:
 
 @given(steps=STEPS, partitioned=st.booleans())
 def test_in_memory(steps: list[Any], partitioned: bool) -> None:
-    """In memory the queue holds what the model holds."""
+    """A queue in memory has the messages of the model."""
     subject = Subject(None, partitioned=partitioned)
     play(subject, Model(partitioned=partitioned), steps)
     subject.namespace.close()
@@ -139,7 +139,7 @@ def test_in_memory(steps: list[Any], partitioned: bool) -> None:
 
 @given(steps=STEPS, partitioned=st.booleans())
 def test_in_a_directory(tmp_path_factory: pytest.TempPathFactory, steps: list[Any], partitioned: bool) -> None:
-    """In a directory it does so across closing and opening."""
+    """A queue in a directory has the messages of the model, also after it is reopened."""
     subject = Subject(str(tmp_path_factory.mktemp("bus") / "bus"), partitioned=partitioned)
     play(subject, Model(partitioned=partitioned), steps)
     subject.namespace.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A namespace against a naive model of it, through the public API: in memory, and in a directory that is reopened.
 
-The model stands in `model/`, written from docs/behaviour.md. Bodies are never used twice, so that browsing tells what
-became of each message.
+The model is in `model/`, written from docs/behaviour.md. Bodies are unique, so that peek shows the state of each
+message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oxbus.exceptions import (
 from oxbus.management import EntityStatus, ServiceBusAdministrationClient, SqlRuleFilter
 from oxbus.testing import ManualClock
 
-# The model stands in a directory of its own, so that mypy finds it by its short names too.
+# The model is in its own directory, so that mypy finds it by its short names too.
 sys.path.insert(0, str(Path(__file__).with_name("model")))
 
 from model_entity import EXPIRED, Entity, Session
@@ -49,7 +49,7 @@ PARTITIONS = 4
 SESSIONS = ["", "a", "b"]
 VERBS = ["complete", "abandon", "defer", "dead_letter"]
 PATHS = ["queue", "sessions", "source", "t/Subscriptions/all", "t/Subscriptions/some"]
-"""Where messages stay; `source` forwards to `queue`."""
+"""Entities that hold messages; `source` forwards to `queue`."""
 TARGETS = ["queue", "sessions", "source", TOPIC]
 STATUSES = [EntityStatus.ACTIVE, EntityStatus.DISABLED, EntityStatus.SEND_DISABLED, EntityStatus.RECEIVE_DISABLED]
 RULES: dict[str, Callable[[Message], bool]] = {
@@ -60,7 +60,7 @@ RULES: dict[str, Callable[[Message], bool]] = {
 
 
 class NamespaceMachine(RuleBasedStateMachine):
-    """Drives a namespace and the model side by side."""
+    """Drives a namespace and the model with the same calls."""
 
     durable = False
 
@@ -126,7 +126,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         return self.client.get_queue_receiver(path, sub_queue=sub_queue, **options)  # type: ignore[arg-type]
 
     def browse(self, path: str, sub_queue: str | None) -> dict[int, ServiceBusReceivedMessage]:
-        """Everything that peek shows, by number."""
+        """All messages that peek shows, by number."""
         shown: dict[int, ServiceBusReceivedMessage] = {}
         with self.receiver(path, sub_queue) as browser:
             while page := browser.peek_messages(250):
@@ -135,7 +135,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @invariant()
     def contents_are_the_model(self) -> None:
-        """Peek and the counts show what the model has, in every entity (B-291, B-389)."""
+        """Peek and the counts match the model in every entity (B-291, B-389)."""
         for path, entity in self.world.entities.items():
             main, dead = self.browse(path, None), self.browse(path, "deadletter")
             entity.learn(
@@ -165,7 +165,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         assert counts.locked_message_count == sum(it.holder is not None for it in entity.main.values())
 
     def target_accepts(self, path: str) -> bool:
-        """Whether the status of a target lets messages in."""
+        """Whether the status of a target allows sends."""
         return path == TOPIC or self.world.entities[path].is_sending
 
     def messages(self, count: int, owner: str | None, life: int | None, n: int | None, color: str) -> list[Message]:
@@ -214,7 +214,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(TARGETS), owner=st.sampled_from(SESSIONS), seconds=st.integers(1, 60))
     def schedule(self, path: str, owner: str, seconds: int) -> None:
-        """Schedule a message; at a topic it waits there (B-232, B-241)."""
+        """Schedule a message; it stays in a topic until due (B-232, B-241)."""
         if not self.target_accepts(path):
             return
         (message,) = self.messages(1, owner, None, 3, "red")
@@ -231,7 +231,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(TARGETS[:3]), data=st.data())
     def cancel(self, path: str, data: st.DataObject) -> None:
-        """Cancel what waits, and nothing else (B-238)."""
+        """Cancel pending messages only (B-238)."""
         entity = self.world.entities[path]
         if not entity.main or not entity.is_sending:
             return
@@ -245,7 +245,7 @@ class NamespaceMachine(RuleBasedStateMachine):
                     sender.cancel_scheduled_messages(number)
 
     def lock(self, path: str, sub_queue: str | None, got: list[ServiceBusReceivedMessage], *, in_session: bool) -> None:
-        """Note messages that were handed out as they are stored (B-176)."""
+        """Record delivered messages, which are as stored (B-176)."""
         stream = self.world.entities[path].stream(sub_queue)
         for received in got:
             message = stream[received.sequence_number]
@@ -261,7 +261,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         deletes=st.booleans(),
     )
     def receive(self, path: str, sub_queue: str | None, count: int, deletes: bool) -> None:
-        """Receive what is ready, each partition in order; something when there is something (B-120, B-137, B-187)."""
+        """Receive ready messages, each partition in order; some if there are any (B-120, B-137, B-187)."""
         entity = self.world.entities[path]
         mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE if deletes else ServiceBusReceiveMode.PEEK_LOCK
         with self.receiver(path, sub_queue, receive_mode=mode) as receiver:
@@ -288,7 +288,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(session_id=st.sampled_from([None, *SESSIONS]))
     def accept(self, session_id: str | None) -> None:
-        """Accept a session by its id, or the next that has something and that nobody has (B-193 to B-198)."""
+        """Accept a session by id, or the next available one (B-193 to B-198)."""
         entity = self.world.entities["sessions"]
         if not entity.is_receiving:
             return
@@ -316,7 +316,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         state=st.sampled_from([None, b"", b"s"]),
     )
     def use_session(self, data: st.DataObject, count: int, verb: str, state: bytes | None) -> None:
-        """The holder gets the first messages in order, renews, keeps a state; who lost it nothing (B-203, B-207)."""
+        """The holder receives in order, renews and sets the state; a former holder gets errors (B-203, B-207)."""
         entity = self.world.entities["sessions"]
         if not self.accepted or not entity.is_receiving:
             return
@@ -329,7 +329,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             receiver.close()
             del self.accepted[position]
             if is_mine:
-                entity.end_session(session_id, charged=False)
+                entity.end_session(session_id, counted=False)
             return
         calls: dict[str, Callable[[], object]] = {
             "receive": lambda: receiver.receive_messages(count, max_wait_time=0),
@@ -354,7 +354,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             session.state = state
 
     def settler(self, path: str, sub_queue: str | None, message: Message) -> ServiceBusReceiver | None:
-        """Who may settle a message: any receiver, or the holder of its session (B-158, B-203)."""
+        """A receiver that may settle a message: any one, or the holder of its session (B-158, B-203)."""
         if path == "sessions" and sub_queue is None:
             session = self.world.entities[path].sessions.get(message.session or "")
             return None if session is None else session.holder  # type: ignore[return-value]
@@ -362,7 +362,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), verb=st.sampled_from(VERBS), transaction=st.sampled_from(["no", "no", "commit", "roll back"]))
     def settle(self, data: st.DataObject, verb: str, transaction: str) -> None:
-        """Settle what is held, in a transaction too; what is not held any more is lost (B-155, B-162, B-316)."""
+        """Settle a message, also in a transaction; an expired lock is lost (B-155, B-162, B-316)."""
         if not self.held:
             return
         path, sub_queue, number, received = data.draw(st.sampled_from(self.held[-8:]))
@@ -395,7 +395,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), path=st.sampled_from(["queue", *PATHS[3:]]), sub_queue=st.sampled_from([None, "deadletter"]))
     def fetch(self, data: st.DataObject, path: str, sub_queue: str | None) -> None:
-        """Fetch by number: a deferred message, charged, or none (B-276, B-281)."""
+        """Fetch by number: a deferred message, which counts a delivery, or an error (B-276, B-281)."""
         entity = self.world.entities[path]
         stream = entity.stream(sub_queue)
         if not stream or not entity.is_receiving:
@@ -408,7 +408,7 @@ class NamespaceMachine(RuleBasedStateMachine):
                 with pytest.raises(MessageNotFoundError):
                     receiver.receive_deferred_messages(number)
                 if message.place == "deferred" and message.holder is None:
-                    entity.dead_letter(number, EXPIRED)  # B-255: found missing
+                    entity.dead_letter(number, EXPIRED)  # B-255: the failed fetch removes it
                     self.world.forward(entity)
                 return
             got = receiver.receive_deferred_messages(number)
@@ -417,7 +417,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(owner=st.sampled_from(SESSIONS), count=st.integers(1, 3), ends=st.booleans())
     def send_in_transaction(self, owner: str, count: int, ends: bool) -> None:
-        """What is sent in a transaction is there when it is committed, and never when it is not (B-315)."""
+        """Messages sent in a transaction are stored at its commit, and dropped by a rollback (B-315)."""
         if not self.world.entities["sessions"].is_sending:
             return
         messages = self.messages(count, owner, None, None, "red")
@@ -432,7 +432,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             self.world.accept("sessions", message)
 
     def refusal(self, path: str, sub_queue: str | None) -> type[Exception] | tuple[type[Exception], ...] | None:
-        """Why messages may not be taken away: as a receive is refused, but for sessions (B-137, B-397)."""
+        """The error of a purge: that of a receive, but sessions are allowed (B-137, B-397)."""
         entity = self.world.entities[path]
         if sub_queue is None and entity.forward_to:
             return InvalidOperationError, MessagingEntityDisabledError
@@ -440,7 +440,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS), sub_queue=st.sampled_from([None, "deadletter"]), limit=st.sampled_from([1, 100]))
     def purge(self, path: str, sub_queue: str | None, limit: int) -> None:
-        """Remove what nobody has, the lowest numbers of each partition first (B-402)."""
+        """Purge available messages, the lowest numbers of each partition first (B-402)."""
         entity = self.world.entities[path]
         ready = entity.ready(sub_queue, self.world.now)
         refusal = self.refusal(path, sub_queue)
@@ -456,7 +456,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS))
     def resubmit(self, path: str) -> None:
-        """Send dead letters again, as new messages without their reason; one without a session stays (B-270, B-272)."""
+        """Resubmit dead letters as new messages without reason; one without a session stays (B-270, B-272)."""
         entity = self.world.entities[path]
         ready = entity.ready("deadletter", self.world.now)
         if entity.requires_session:
@@ -485,7 +485,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["all", "some"]), which=st.sampled_from([*RULES, "$Default"]))
     def toggle_rule(self, name: str, which: str) -> None:
-        """A rule holds for what is sent later; without any nothing is selected (B-346, B-351)."""
+        """A rule applies to later messages; without rules nothing is selected (B-346, B-351)."""
         entity = self.world.entities[f"{TOPIC}/Subscriptions/{name}"]
         rule_name = which if which == "$Default" else f"r{list(RULES).index(which)}"
         if rule_name in entity.selects:
@@ -497,7 +497,7 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(["source", "sessions", TOPIC]), is_partitioned=st.booleans())
     def recreate(self, path: str, is_partitioned: bool) -> None:
-        """Delete an entity and create it anew: everything in it is gone, and numbers begin again (B-104)."""
+        """Delete and recreate an entity: it is empty, and its numbers restart (B-104)."""
         if path == TOPIC:
             self.admin.delete_topic(path)
             self.world.waiting.clear()
@@ -510,19 +510,19 @@ class NamespaceMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 20, 40, 61]))
     def advance(self, seconds: int) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.clock.advance(seconds)
         self.world.advance(timedelta(seconds=seconds))
 
 
 class DurableNamespaceMachine(NamespaceMachine):
-    """The same in a directory that is closed, or copied while it is open as a crash leaves it, and opened again."""
+    """The same in a directory that is closed, or copied while open as after a crash, and reopened."""
 
     durable = True
 
     @rule(way=st.sampled_from(["close", "checkpoint", "crash"]))
     def reopen(self, way: str) -> None:
-        """Everything acknowledged is there; locks are not (B-102, R-07)."""
+        """Acknowledged changes survive; locks do not (B-102, R-07)."""
         if way == "checkpoint":
             self.namespace.checkpoint()
         if way == "crash":

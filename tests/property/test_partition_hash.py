@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partition hash against the independent package `xxhash`, for every shape in which keys arrive."""
+"""The partition hash against the independent package `xxhash`, for every type of keys."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ BINARY_TYPES = [pa.binary(), pa.large_binary(), pa.binary_view()]
 
 
 def independent(key: str | bytes, partitions: int) -> int:
-    """The rule: XXH64 with seed 42, signed, and a modulo that is never negative."""
+    """The reference: signed XXH64 with seed 42, and a modulo that is never negative."""
     unsigned = xxhash.xxh64_intdigest(key.encode() if isinstance(key, str) else key, seed=42)
     signed = unsigned - 2**64 if unsigned >= 2**63 else unsigned
     return signed % partitions
 
 
 def wanted(keys: Sequence[str | bytes | None], partitions: int) -> list[int | None]:
-    """The rule for each key; no key, no partition."""
+    """The reference for each key; None for a missing key."""
     return [None if key is None else independent(key, partitions) for key in keys]
 
 
 def found(keys: Any, partitions: int) -> list[int | None]:
-    """What oxbus answers, read back through Arrow."""
+    """The partitions that oxbus returns, read through Arrow."""
     answer = pa.array(oxbus.partition_ids(keys, partitions))
     assert answer.type == pa.int32()
     return list(answer.to_pylist())
@@ -56,7 +56,7 @@ def found(keys: Any, partitions: int) -> list[int | None]:
 
 @pytest.mark.parametrize(("key", "signed"), VECTORS)
 def test_known_hashes(key: str, signed: int) -> None:
-    """The signed hash decides; its low bits are the partition for 16, its remainder otherwise."""
+    """The partition is the signed hash modulo the number of partitions: its low bits for 16."""
     unsigned = xxhash.xxh64_intdigest(key.encode(), seed=42)
     assert (unsigned - 2**64 if unsigned >= 2**63 else unsigned) == signed
     for partitions in (1, 7, 16, 1000, PARTITIONS_MAX):
@@ -78,14 +78,14 @@ def test_one_key(key: str | bytes, partitions: int) -> None:
 
 @given(keys=TEXTS, partitions=PARTITIONS)
 def test_lists_and_tuples_of_text(keys: list[str | None], partitions: int) -> None:
-    """A sequence of str, with holes."""
+    """A sequence of str with None values."""
     assert found(keys, partitions) == wanted(keys, partitions)
     assert found(tuple(keys), partitions) == wanted(keys, partitions)
 
 
 @given(keys=BYTES, partitions=PARTITIONS)
 def test_lists_of_bytes(keys: list[bytes | None], partitions: int) -> None:
-    """A sequence of bytes, with holes."""
+    """A sequence of bytes with None values."""
     assert found(keys, partitions) == wanted(keys, partitions)
 
 
@@ -124,7 +124,7 @@ def test_arrow_dictionary(keys: list[str | None], partitions: int) -> None:
 
 @given(keys=st.lists(TEXTS, min_size=1, max_size=4), partitions=PARTITIONS)
 def test_arrow_chunked(keys: list[list[str | None]], partitions: int) -> None:
-    """The chunks of a column follow each other."""
+    """Chunks of a column are hashed in order."""
     chunked = pa.chunked_array([pa.array(chunk, pa.string()) for chunk in keys])
     assert found(chunked, partitions) == wanted([key for chunk in keys for key in chunk], partitions)
 
@@ -150,6 +150,6 @@ def test_partition_count_out_of_range(partitions: int) -> None:
 
 @pytest.mark.parametrize("keys", [[1], [1.5], ["a", 2], pa.array([1, 2]), np.array([1, 2]), 7, "text", b"bytes"])
 def test_keys_of_another_type(keys: Any) -> None:
-    """A number is no key, and one text is not a sequence of keys."""
+    """A number is not a key, and a str is not a sequence of keys."""
     with pytest.raises((TypeError, ValueError)):
         oxbus.partition_ids(keys)

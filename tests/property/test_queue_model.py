@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A queue against a naive model of it: random sends, receives, settlements, expiries, peeks and deferrals.
 
-The model is a dict of sequence number to record, written from docs/behaviour.md and nothing else.
-A receive may return fewer messages than asked (B-135), so the model checks what came, not how much;
-`drained` checks that nothing which should come stays away.
+The model is a dict from sequence number to record, written from docs/behaviour.md only.
+A receive may return fewer messages than requested (B-135), so the model does not check the number;
+`drained` checks that all ready messages are received.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Phase = Literal["ready", "overdue", "deferred", "scheduled", "dead", "gone"]
 
 @dataclass
 class Record:
-    """What the model knows of one message."""
+    """The model's knowledge of one message."""
 
     body: str
     key: str | None
@@ -50,7 +50,7 @@ class Record:
 
 
 class Model:
-    """A queue in a dozen lines: every message, where it is, who holds it."""
+    """A minimal queue: every message with its state and holder."""
 
     def __init__(self, *, dead_letter_expired: bool) -> None:
         self.now = START
@@ -58,7 +58,7 @@ class Model:
         self.dead_letter_expired = dead_letter_expired
 
     def locked(self, record: Record) -> bool:
-        """Whether somebody holds the message."""
+        """Whether the message is locked."""
         return record.locked_until is not None
 
     def in_phase(self, *phases: Phase, locked: bool | None = None) -> dict[int, Record]:
@@ -70,15 +70,15 @@ class Model:
         }
 
     def lock(self, message: ServiceBusReceivedMessage) -> None:
-        """Note that a receiver holds the message (B-151)."""
+        """Record that a receiver locked the message (B-151)."""
         record = self.records[message.sequence_number]
         record.token, record.locked_until = message.lock_token, self.now + LOCK
 
-    def release(self, number: int, *, charged: bool) -> None:
-        """Give a message back; too many deliveries or a passed life move it on (B-178, B-252)."""
+    def release(self, number: int, *, counted: bool) -> None:
+        """Release a message; too many deliveries or expiry move it (B-178, B-252)."""
         record = self.records[number]
         record.token = record.locked_until = None
-        record.count += charged
+        record.count += counted
         if record.phase in ("ready", "deferred") and record.count >= MAX_DELIVERY_COUNT:
             self.dead_letter(number, "MaxDeliveryCountExceeded")
         self.expire(number)
@@ -90,7 +90,7 @@ class Model:
         record.token = record.locked_until = None
 
     def expire(self, number: int) -> None:
-        """Note that the life of a message is over; locked and deferred ones live on (B-252, B-255)."""
+        """Record that a message expired; locked and deferred ones stay (B-252, B-255)."""
         record = self.records[number]
         over = record.expires_at is not None and record.expires_at <= self.now
         if record.phase == "ready" and over and not self.locked(record):
@@ -104,16 +104,16 @@ class Model:
             self.records[number].phase = "gone"
 
     def move_clock(self, seconds: float) -> None:
-        """Let time pass: locks end (B-157) and lives end."""
+        """Advance the time: locks (B-157) and messages expire."""
         self.now += timedelta(seconds=seconds)
         for number, record in self.records.items():
             if record.locked_until is not None and record.locked_until <= self.now:
-                self.release(number, charged=record.phase != "deferred")
+                self.release(number, counted=record.phase != "deferred")
             self.expire(number)
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Drives a queue and the model side by side."""
+    """Drives a queue and the model with the same calls."""
 
     partitioned = True
     dead_letter_expired = True
@@ -159,7 +159,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.expire(number)
 
     def browse(self) -> dict[int, ServiceBusReceivedMessage]:
-        """Everything that peek shows, by number; each message once."""
+        """All messages that peek shows, by number, each once."""
         seen: dict[int, ServiceBusReceivedMessage] = {}
         with self.client.get_queue_receiver("q") as browser:
             while batch := browser.peek_messages(max_message_count=5):
@@ -169,7 +169,7 @@ class QueueMachine(RuleBasedStateMachine):
         return seen
 
     def learn_numbers(self, expected: list[Record]) -> None:
-        """Find the numbers of messages just sent by browsing, in order of number within each partition."""
+        """Peek to find the numbers of sent messages, which are in order within each partition."""
         unknown = {number: message for number, message in self.browse().items() if number not in self.model.records}
         bodies = {record.body: record for record in expected}
         assert sorted(str(message) for message in unknown.values()) == sorted(bodies)
@@ -178,14 +178,14 @@ class QueueMachine(RuleBasedStateMachine):
             self.note(number, bodies[str(message)])
 
     def learn_removals(self) -> None:
-        """Find out which overdue messages the queue has removed: it may do so late, never receive them (B-251)."""
+        """Find the expired messages that the queue removed; it may do so late, but never delivers them (B-251)."""
         overdue = self.model.in_phase("overdue")
         if overdue:
             for number in overdue.keys() - self.browse().keys():
                 self.model.remove_overdue(number)
 
     def next_body(self) -> str:
-        """A body nobody has."""
+        """A unique body."""
         self.sent += 1
         return f"m{self.sent}"
 
@@ -244,7 +244,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(target=held, which=st.integers(0, 1), count=st.integers(1, 5))
     def receive(self, which: int, count: int) -> object:
-        """Receive: only ready messages, each partition in order, first deliveries counted (B-120, B-153, B-176)."""
+        """Receive ready messages only, each partition in order, with the right counts (B-120, B-153, B-176)."""
         messages = self.receivers[which].receive_messages(max_message_count=count, max_wait_time=0)
         assert len(messages) <= count
         last: dict[int, int] = {}
@@ -300,9 +300,9 @@ class QueueMachine(RuleBasedStateMachine):
         if verb == "complete":
             record.phase, record.locked_until = "gone", None
         elif verb == "abandon":
-            self.model.release(number, charged=record.phase != "deferred")
+            self.model.release(number, counted=record.phase != "deferred")
         elif verb == "defer":
-            # Set aside by a settlement, however many deliveries it had (B-281).
+            # A settlement defers it, whatever its delivery count (B-281).
             record.phase, record.token, record.locked_until = "deferred", None, None
         else:
             self.model.dead_letter(number, None)
@@ -321,7 +321,7 @@ class QueueMachine(RuleBasedStateMachine):
             record = self.model.records[message.sequence_number]
             record.phase, record.locked_until = "gone", None
         else:
-            self.model.release(message.sequence_number, charged=True)
+            self.model.release(message.sequence_number, counted=True)
 
     @rule(message=settled)
     def settle_again(self, message: ServiceBusReceivedMessage) -> None:
@@ -331,7 +331,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(message=held)
     def renew(self, message: ServiceBusReceivedMessage) -> None:
-        """Renew a lock, or be told that it is lost (B-154, B-155)."""
+        """Renew a lock, or expect lock lost (B-154, B-155)."""
         if self.holds(message):
             until = self.receivers[0].renew_message_lock(message)
             assert until == self.model.now + LOCK
@@ -342,7 +342,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(target=held, data=st.data())
     def fetch_deferred(self, data: st.DataObject) -> object:
-        """Fetch by number: a deferred one, charged, or nothing at all (B-276, B-278, B-281)."""
+        """Fetch by number: a deferred message, which counts a delivery, or an error (B-276, B-278, B-281)."""
         if not self.model.records:
             return multiple()
         number = data.draw(st.sampled_from(sorted(self.model.records)))
@@ -354,7 +354,7 @@ class QueueMachine(RuleBasedStateMachine):
         if record.expires_at is not None and record.expires_at <= self.model.now:
             with pytest.raises(MessageNotFoundError):
                 self.receivers[0].receive_deferred_messages(number)
-            self.model.remove_overdue(number)  # B-255: found missing
+            self.model.remove_overdue(number)  # B-255: the failed fetch removes it
             return multiple()
         (message,) = self.receivers[0].receive_deferred_messages(number)
         record.count += 1
@@ -365,7 +365,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 10, 29, 31, 61, 200]))
     def advance(self, seconds: float) -> None:
-        """Let time pass; scheduled messages that are due get new numbers in order of their times (B-112, B-235)."""
+        """Advance the time; due scheduled messages get new numbers in order of their times (B-112, B-235)."""
         self.clock.advance(seconds)
         self.model.move_clock(seconds)
         due = {
@@ -391,7 +391,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def drained(self) -> None:
-        """Everything ready comes out in the end, and comes back when it is abandoned (R-01, R-21)."""
+        """All ready messages can be received, and again after abandon (R-01, R-21)."""
         taken: list[ServiceBusReceivedMessage] = []
         empty = 0
         while empty < 3:
@@ -407,11 +407,11 @@ class QueueMachine(RuleBasedStateMachine):
         for message in taken:
             self.model.lock(message)
             self.receivers[0].abandon_message(message)
-            self.model.release(message.sequence_number, charged=True)
+            self.model.release(message.sequence_number, counted=True)
 
     @invariant()
     def peek_shows_the_model(self) -> None:
-        """Peek shows exactly what is there, with state and count (B-180, B-290 to B-292)."""
+        """Peek shows exactly the messages of the model, with state and count (B-180, B-290 to B-292)."""
         states = {
             "ready": ServiceBusMessageState.ACTIVE,
             "overdue": ServiceBusMessageState.ACTIVE,
@@ -425,7 +425,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_tell_the_model(self) -> None:
-        """The runtime counts equal the contents at rest (B-389 to B-391, B-393, R-20)."""
+        """The runtime counts match the model (B-389 to B-391, B-393, R-20)."""
         counts = self.admin.get_queue_runtime_properties("q")
         self.learn_removals()
         model = self.model
@@ -437,7 +437,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 class PlainQueueMachine(QueueMachine):
-    """The same on a queue that is not partitioned and drops what expires."""
+    """The same on a plain queue that drops expired messages."""
 
     partitioned = False
     dead_letter_expired = False

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two consumers and a competitor on one queue, against what must hold whatever they do.
+"""Invariants of two consumers and a competing receiver on one queue.
 
-- What a number has never grows, and does not change while the reservation is live.
-- A message is in one live reservation at most, and nobody else gets it meanwhile.
-- What was completed is gone; everything else is there.
+- The messages of a number never grow, and do not change while the reservation is live.
+- A message is in at most one live reservation, and no receiver gets it while that is live.
+- Completed messages are removed; all others are in the queue.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KnownReservation:
 
 @dataclass
 class Program:
-    """A program that speaks for a consumer, and what it has."""
+    """A program that acquired a consumer, with its reservations."""
 
     consumer: Consumer
     done: int = 0
@@ -55,7 +55,7 @@ class Program:
 
 
 class ReservationMachine(RuleBasedStateMachine):
-    """What two consumers and a competitor do."""
+    """The actions of two consumers and a competing receiver."""
 
     durable: ClassVar[bool] = False
     partitioned: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class ReservationMachine(RuleBasedStateMachine):
         self.gone: set[int] = set()
 
     def open(self) -> None:
-        """Open the namespace; of a directory, what is left of it."""
+        """Open the namespace, or reopen its directory."""
         path = None if self.home is None else self.home / str(self.opens)
         self.namespace = Namespace(path, clock=self.clock, partitions=4)
 
@@ -105,30 +105,30 @@ class ReservationMachine(RuleBasedStateMachine):
         return found
 
     def live(self) -> list[set[int]]:
-        """What the live reservations have."""
+        """The messages of each live reservation."""
         reservations = (it for program in self.programs.values() for it in program.reservations.values())
         return [it.content for it in reservations if it.until > self.now]
 
-    def leave(self, numbers: set[int]) -> None:
-        """Note that messages are gone."""
+    def remove(self, numbers: set[int]) -> None:
+        """Record removed messages."""
         assert numbers <= self.there
         self.there -= numbers
         self.gone |= numbers
 
     def note(self, program: Program, n: int, plan: dict[str, Any]) -> None:
-        """Note what a number has, and check that it may."""
+        """Record the messages of a number, and check the invariants."""
         content = set(numbers_of(plan))
         assert len(content) == plan["messages"]
         before = program.reservations.get(n)
         if before is not None:
-            assert content <= before.content, "what a number has never grows"
+            assert content <= before.content, "the messages of a number never grow"
             if before.until > self.now:
-                assert content == before.content, "it does not change while it is live"
+                assert content == before.content, "a live reservation does not change"
                 assert plan["id"] == before.plan["id"]
         others = [one for one in self.live() if before is None or one is not before.content]
-        assert all(content.isdisjoint(one) for one in others), "a message is in one live reservation at most"
+        assert all(content.isdisjoint(one) for one in others), "a message is in at most one live reservation"
         holders = {number for number, (_, until) in self.held.items() if until > self.now}
-        assert content.isdisjoint(holders), "what the competitor holds is not reserved"
+        assert content.isdisjoint(holders), "messages of the competitor are not reserved"
         assert content <= self.there
         program.reservations[n] = KnownReservation(plan, content, self.now + RESERVED_SECONDS)
 
@@ -153,11 +153,11 @@ class ReservationMachine(RuleBasedStateMachine):
             self.note(program, n, plan)
         else:
             holders = {number for number, (_, until) in self.held.items() if until > self.now}
-            assert set().union(holders, *self.live()) >= self.there, "nothing is there for whoever asks"
+            assert set().union(holders, *self.live()) >= self.there, "no message is available"
 
     @rule(name=consumers, again=st.booleans())
-    def take_up(self, name: str, again: bool) -> None:
-        """Reserve or plan a number that is there."""
+    def reserve_again(self, name: str, again: bool) -> None:
+        """Reserve or plan an existing number."""
         program = self.programs[name]
         for n in list(program.reservations):
             consumer = program.consumer
@@ -166,7 +166,7 @@ class ReservationMachine(RuleBasedStateMachine):
 
     @rule(name=consumers)
     def renew(self, name: str) -> None:
-        """Hold what there is for longer."""
+        """Renew the reservations."""
         program = self.programs[name]
         live = [reservation for reservation in program.reservations.values() if reservation.until > self.now]
         if program.reservations and not live:
@@ -179,7 +179,7 @@ class ReservationMachine(RuleBasedStateMachine):
 
     @rule(name=consumers)
     def restart(self, name: str) -> None:
-        """Another program speaks for the consumer."""
+        """Another program acquires the consumer."""
         program = self.programs[name]
         program.consumer = Consumer(self.namespace, "q", name)
         assert program.consumer.done == program.done
@@ -198,13 +198,15 @@ class ReservationMachine(RuleBasedStateMachine):
         done = contents & self.there - left
         assert (completed, completed + late) == (len(done), sum(len(reservation.content) for reservation in ended))
         for reservation in ended:
-            assert reservation.until <= self.now or reservation.content <= done, "all of a live one is completed"
+            assert reservation.until <= self.now or reservation.content <= done, (
+                "all messages of a live reservation are completed"
+            )
         holders = {number for number, (_, until) in self.held.items() if until > self.now}
         program.reservations = {
             number: reservation for number, reservation in program.reservations.items() if number > n
         }
-        assert contents & left <= set().union(holders, *self.live()), "the others are somebody's"
-        self.leave(done)
+        assert contents & left <= set().union(holders, *self.live()), "the others are held elsewhere"
+        self.remove(done)
         program.done = n
         assert program.consumer.complete(n) == (0, 0)
 
@@ -219,11 +221,11 @@ class ReservationMachine(RuleBasedStateMachine):
             assert program.consumer.settle(reservation.plan, some, outcome) == len(some)
             reservation.content -= set(some)
             if outcome == "complete":
-                self.leave(set(some))
+                self.remove(set(some))
 
     @rule(name=consumers)
     def cancel(self, name: str) -> None:
-        """Give everything back."""
+        """Cancel all reservations of a consumer."""
         program = self.programs[name]
         live = [reservation for reservation in program.reservations.values() if reservation.until > self.now]
         released = program.consumer.handle.cancel_reservation(name)
@@ -232,37 +234,37 @@ class ReservationMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 8))
     def compete(self, count: int) -> None:
-        """Receive as anybody."""
+        """Receive with the competing receiver."""
         for message in self.receiver.receive_messages(max_message_count=count, max_wait_time=0):
             number = message.sequence_number
-            assert not any(number in one for one in self.live()), "nobody else gets what is reserved"
+            assert not any(number in one for one in self.live()), "reserved messages are not delivered"
             assert number in self.there
             self.held[number] = (message, self.now + LOCK_SECONDS)
 
     @rule(completes=st.booleans())
     @precondition(lambda self: self.held)
     def settle_competing(self, completes: bool) -> None:
-        """Complete or abandon all that the competitor holds."""
+        """Complete or abandon all messages of the competitor."""
         for number, (message, until) in self.held.items():
             if until <= self.now:
                 continue
             if completes:
                 self.receiver.complete_message(message)
-                self.leave({number})
+                self.remove({number})
             else:
                 self.receiver.abandon_message(message)
         self.held.clear()
 
     @rule(seconds=st.sampled_from([1.0, 15.0, 45.0]))
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.clock.advance(seconds)
         self.now += seconds
 
     @rule(crashes=st.booleans())
     @precondition(lambda self: self.durable)
     def reopen(self, crashes: bool) -> None:
-        """End the namespace and open what is left; the programs go on."""
+        """Close or crash the namespace and reopen it; the programs continue."""
         if self.home is None:
             return
         path = self.home / str(self.opens)
@@ -283,7 +285,7 @@ class ReservationMachine(RuleBasedStateMachine):
             assert found.keys() == program.reservations.keys()
             for n, reservation in program.reservations.items():
                 is_live = found[n]["state"] == "live"
-                # One whose lapse nobody had written yet may be live again, with what is left.
+                # An expired reservation whose expiry was not written yet may be live again with its remaining messages.
                 assert is_live or reservation.until <= self.now
                 if is_live and reservation.until <= self.now:
                     self.note(program, n, program.consumer.plan(n, RESERVED_SECONDS))
@@ -292,7 +294,7 @@ class ReservationMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        """What was completed is gone, everything else is there."""
+        """Completed messages are removed, and all others are in the queue."""
         assert self.peeked() == self.there
 
 
@@ -308,7 +310,7 @@ def run(machine: type[ReservationMachine], examples: int) -> None:
 
 @pytest.mark.parametrize("partitioned", [True, False], ids=["partitioned", "plain"])
 def test_in_memory(partitioned: bool) -> None:
-    """Consumers, restarts, lapses and a competitor."""
+    """Consumers, restarts, expiry and a competitor."""
     run(type("Machine", (ReservationMachine,), {"partitioned": partitioned}), 60)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue with sessions against a naive model of it: accepts, receives, settlements, states, lost and closed sessions.
+"""A queue with sessions against a naive model: accepts, receives, settlements, states, lost and closed sessions.
 
-The model is a dict of sequence number to record and a dict of session id to holder, written from docs/behaviour.md.
-A session's messages come strictly in order, so the model knows what each receive must bring.
+The model is a dict from sequence number to record and one from session id to holder, written from docs/behaviour.md.
+A session's messages are strictly in order, so the model knows the result of each receive.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STATES = {
 
 @dataclass
 class Record:
-    """What the model knows of one message."""
+    """The model's knowledge of one message."""
 
     body: str
     session: str
@@ -60,7 +60,7 @@ class Record:
 
 @dataclass
 class Holder:
-    """A receiver that has accepted a session, or had."""
+    """A receiver that has or had accepted a session."""
 
     receiver: ServiceBusReceiver
     session_id: str
@@ -76,7 +76,7 @@ class Holder:
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """Drives a queue with sessions and the model side by side."""
+    """Drives a queue with sessions and the model with the same calls."""
 
     partitioned = True
     durable = False
@@ -112,7 +112,7 @@ class SessionMachine(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
     def numbers(self, session_id: str, place: Place, *, held: bool) -> list[int]:
-        """Numbers of a session's messages in a place, held or not, in order."""
+        """Numbers of a session's messages with a state, locked or not, in order."""
         return [
             number
             for number, record in sorted(self.records.items())
@@ -120,11 +120,11 @@ class SessionMachine(RuleBasedStateMachine):
         ]
 
     def holder_of(self, session_id: str) -> Holder | None:
-        """Who holds a session now."""
+        """The present holder of a session."""
         return next((it for it in self.holders if it.session_id == session_id and not it.lost), None)
 
     def browse(self, sub_queue: str | None = None) -> dict[int, ServiceBusReceivedMessage]:
-        """Everything that peek shows, by number."""
+        """All messages that peek shows, by number."""
         seen: dict[int, ServiceBusReceivedMessage] = {}
         with self.client.get_queue_receiver("q", sub_queue=sub_queue) as browser:
             while batch := browser.peek_messages(max_message_count=7):
@@ -132,7 +132,7 @@ class SessionMachine(RuleBasedStateMachine):
         return seen
 
     def learn(self, expected: list[Record]) -> None:
-        """Find the numbers of new messages by browsing; a session stays in its partition (B-189)."""
+        """Peek to find the numbers of new messages; a session stays in its partition (B-189)."""
         by_body = {record.body: record for record in expected}
         new = {number: message for number, message in self.browse().items() if number not in self.records}
         assert sorted(map(str, new.values())) == sorted(by_body)
@@ -142,27 +142,27 @@ class SessionMachine(RuleBasedStateMachine):
             assert number >> 48 == (oxbus.partition_id(record.session, PARTITIONS) if self.partitioned else 0)
             self.records[number] = record
 
-    def release(self, number: int, *, charged: bool) -> None:
-        """End a delivery without settling for good; too many of them move the message on (B-178)."""
+    def release(self, number: int, *, counted: bool) -> None:
+        """End a delivery without settlement; too many dead-letter the message (B-178)."""
         record = self.records[number]
         record.is_held = False
-        record.count += charged
+        record.count += counted
         if record.count >= MAX_DELIVERY_COUNT:
             record.place, record.reason = "dead", "MaxDeliveryCountExceeded"
 
-    def end(self, holder: Holder, *, charged: bool) -> None:
-        """Take a session from its holder (B-205, B-206); what was fetched was charged when it was (B-281)."""
+    def end(self, holder: Holder, *, counted: bool) -> None:
+        """Take a session from its holder (B-205, B-206); fetched messages were counted at the fetch (B-281)."""
         holder.lost = True
         for number in self.numbers(holder.session_id, "ready", held=True):
-            self.release(number, charged=charged)
+            self.release(number, counted=counted)
         for number in self.numbers(holder.session_id, "deferred", held=True):
-            if charged:
-                self.release(number, charged=False)
+            if counted:
+                self.release(number, counted=False)
             else:
                 self.records[number].is_held = False
 
     def keep(self, receiver: ServiceBusReceiver) -> Holder:
-        """Note that a session was accepted."""
+        """Record an accepted session."""
         assert receiver.session is not None
         assert receiver.session.session_id is not None
         holder = Holder(receiver, receiver.session.session_id, self.clock.now() + LOCK)
@@ -191,7 +191,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(session_id=st.sampled_from(SESSIONS))
     def accept(self, session_id: str) -> None:
-        """Accept a session by its id, unless somebody holds it (B-193, B-194)."""
+        """Accept a session by id, unless it is held (B-193, B-194)."""
         receiver = self.client.get_queue_receiver("q", session_id=session_id, max_wait_time=0)
         if self.holder_of(session_id):
             with pytest.raises(SessionCannotBeLockedError):
@@ -201,7 +201,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def accept_next(self) -> None:
-        """Accept any session that nobody holds and that has a ready message (B-195, B-198)."""
+        """Accept the next available session (B-195, B-198)."""
         available = {
             session_id
             for session_id in SESSIONS
@@ -217,7 +217,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.holders)
     @rule(data=st.data(), count=st.integers(1, 4))
     def receive(self, data: st.DataObject, count: int) -> None:
-        """A holder gets exactly the first messages of its session; who lost it gets an error (B-203, B-207)."""
+        """A holder gets exactly the first messages of its session; a former one gets an error (B-203, B-207)."""
         holder = data.draw(st.sampled_from(self.holders))
         if holder.lost:
             with pytest.raises(SessionLockLostError):
@@ -246,7 +246,7 @@ class SessionMachine(RuleBasedStateMachine):
         call(message)
         record = self.records[message.sequence_number]
         if verb == "abandon":
-            self.release(message.sequence_number, charged=record.place == "ready")
+            self.release(message.sequence_number, counted=record.place == "ready")
             return
         record.is_held = False
         if verb == "complete":
@@ -259,7 +259,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.holders and self.records)
     @rule(data=st.data())
     def fetch_deferred(self, data: st.DataObject) -> None:
-        """The holder of its session fetches a deferred message, and nobody else (B-276, B-278, B-281)."""
+        """Only the holder of the session can fetch its deferred messages (B-276, B-278, B-281)."""
         holder = data.draw(st.sampled_from(self.holders))
         number = data.draw(st.sampled_from(sorted(self.records)))
         record = self.records[number]
@@ -291,7 +291,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.holders)
     @rule(data=st.data(), state=st.sampled_from([None, b"", b"x", b"a longer one"]))
     def set_state(self, data: st.DataObject, state: bytes | None) -> None:
-        """A holder sets or clears the state and sees what was last set (B-210 to B-212)."""
+        """A holder sets or clears the state and reads the last one (B-210 to B-212)."""
         holder = data.draw(st.sampled_from(self.holders))
         if holder.lost:
             with pytest.raises(SessionLockLostError):
@@ -306,20 +306,20 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.holders)
     @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
-        """Close a receiver: nothing is charged, unless its session is lost already (B-205)."""
+        """Close a receiver: no delivery is counted, unless its session is lost already (B-205)."""
         holder = data.draw(st.sampled_from(self.holders))
         holder.receiver.close()
         self.holders.remove(holder)
         if not holder.lost:
-            self.end(holder, charged=False)
+            self.end(holder, counted=False)
 
     @rule(seconds=st.sampled_from([1, 20, 40, 61]))
     def advance(self, seconds: int) -> None:
-        """Let time pass: locks end, scheduled messages arrive under new numbers (B-112, B-206)."""
+        """Advance the time: locks expire, scheduled messages arrive with new numbers (B-112, B-206)."""
         self.clock.advance(seconds)
         for holder in self.holders:
             if not holder.lost and holder.locked_until <= self.clock.now():
-                self.end(holder, charged=True)
+                self.end(holder, counted=True)
         due = [
             record
             for record in self.records.values()
@@ -331,7 +331,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def contents_are_the_model(self) -> None:
-        """Peek shows what the model has, and the list shows the sessions that exist (B-186, B-214, B-217)."""
+        """Peek and the list of sessions match the model (B-186, B-214, B-217)."""
         shown = {number: (str(m), m.state, m.delivery_count) for number, m in self.browse().items()}
         alive = {number: record for number, record in self.records.items() if record.place in STATES}
         assert shown == {number: (it.body, STATES[it.place], it.count) for number, it in alive.items()}
@@ -364,7 +364,7 @@ class DurableSessionMachine(SessionMachine):
         self.namespace.close()
         for holder in self.holders:
             if not holder.lost:
-                self.end(holder, charged=True)
+                self.end(holder, counted=True)
         self.holders.clear()
         self.open()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions against a naive model of them: a list of what to do, done at the commit or never (B-306 to B-330).
+"""Transactions against a naive model: a list of operations, applied at the commit or never (B-306 to B-330).
 
-The model keeps every message with the place that it is in. Receives may return fewer messages than asked (B-135), so it
-learns what came and checks that it could come.
+The model has every message with its state. Receives may return fewer messages than requested (B-135), so it takes
+over the received messages and checks that they were ready.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VERBS = ("complete", "abandon", "defer", "dead_letter")
 
 @dataclass
 class Entry:
-    """A message: where it is, and who holds it until when."""
+    """A message with its state, holder and lock end."""
 
     body: str
     key: str
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass
 class Work:
-    """A transaction: what it will do, and since when."""
+    """A transaction: its operations and start."""
 
     txn: Transaction
     began: float | None = None
@@ -65,7 +65,7 @@ class Work:
 
 
 class TransactionMachine(RuleBasedStateMachine):
-    """Two transactions at a time on one queue, and work beside them."""
+    """Two concurrent transactions on one queue, and calls outside of them."""
 
     partitioned = True
     detects_duplicates = False
@@ -97,7 +97,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.namespace.close()
 
     def partition_of(self, key: str) -> int:
-        """Where a key lives."""
+        """The partition of a key."""
         return oxbus.partition_id(key, 4) if self.partitioned else 0
 
     def message(self, body: str, key: str) -> ServiceBusMessage:
@@ -105,12 +105,12 @@ class TransactionMachine(RuleBasedStateMachine):
         return ServiceBusMessage(body, message_id=body, partition_key=key)
 
     def holds(self, held: ServiceBusReceivedMessage) -> bool:
-        """Whether the hold of a received message still lasts."""
+        """Whether the lock of a received message is valid."""
         entry = self.entries[str(held)]
         return entry.held is held and entry.until > self.now
 
     def add(self, body: str, key: str) -> None:
-        """Note a message that came in, unless it is a copy (B-219)."""
+        """Add a message, unless it is a duplicate (B-219)."""
         identity = (body, key if self.partitioned else "")
         if self.detects_duplicates and identity in self.known:
             return
@@ -118,14 +118,14 @@ class TransactionMachine(RuleBasedStateMachine):
         self.entries[body] = Entry(body, key)
 
     def apply(self, held: ServiceBusReceivedMessage, verb: str) -> None:
-        """Note a settlement."""
+        """Apply a settlement."""
         entry = self.entries[str(held)]
         places = {"complete": "gone", "abandon": "ready", "defer": "deferred", "dead_letter": "dead"}
         entry.place, entry.held = places[verb], None
         entry.count += verb == "abandon"
 
     def refusal(self, work: Work, partition: int) -> type[Exception] | None:
-        """Why the next operation of a transaction is refused, if it is."""
+        """The error of the next operation of a transaction, or None."""
         if work.is_over:
             return InvalidOperationError
         if work.began is not None and self.now >= work.began + TRANSACTION_SECONDS:
@@ -136,7 +136,7 @@ class TransactionMachine(RuleBasedStateMachine):
         return None
 
     def attempt(self, work: Work, partition: int, refusal: type[Exception] | None, call: Callable[[], object]) -> bool:
-        """Make a call of a transaction; whether it was taken."""
+        """Make a call in a transaction, and return whether it was accepted."""
         if refusal is not None:
             with pytest.raises(refusal):
                 call()
@@ -165,7 +165,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1), data=st.data())
     def send_copy(self, which: int, data: st.DataObject) -> None:
-        """Send an id again in a transaction; it is a copy only if the first was committed before it (B-230)."""
+        """Send an id again in a transaction; it is a duplicate only if the first was committed before (B-230)."""
         work = self.works[which]
         pending = [sent for each in self.works for sent in each.sends]
         choices = pending + [(entry.body, entry.key) for entry in self.entries.values()]
@@ -185,7 +185,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1), verb=st.sampled_from(VERBS), data=st.data())
     def settle(self, which: int, verb: str, data: st.DataObject) -> None:
-        """Settle in a transaction: a lock that holds, one partition, once (B-155, B-160, B-310)."""
+        """Settle in a transaction: a valid lock, one partition, once (B-155, B-160, B-310)."""
         held = [entry.held for entry in self.entries.values() if entry.held is not None]
         if not held:
             return
@@ -205,7 +205,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def commit(self, which: int) -> None:
-        """Everything happens, or nothing: a lost lock or the time takes all of it (B-315, B-318)."""
+        """A commit applies everything, or nothing after a lost lock or a timeout (B-315, B-318)."""
         work = self.works[which]
         if work.is_over:
             with pytest.raises(InvalidOperationError):
@@ -227,7 +227,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def roll_back(self, which: int) -> None:
-        """Nothing happens (B-316)."""
+        """A rollback changes nothing (B-316)."""
         work = self.works[which]
         if work.is_over:
             with pytest.raises(InvalidOperationError):
@@ -246,7 +246,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 8))
     def receive(self, count: int) -> None:
-        """Only committed messages come, and none that somebody holds."""
+        """Receive committed messages only, and no locked ones."""
         for message in self.receiver.receive_messages(count, max_wait_time=0):
             entry = self.entries[str(message)]
             assert entry.place == "ready"
@@ -256,7 +256,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(verb=st.sampled_from(VERBS), data=st.data())
     def settle_beside(self, verb: str, data: st.DataObject) -> None:
-        """Settle without a transaction; a transaction that settles it too cannot be committed (B-317)."""
+        """Settle without a transaction; a transaction that settles it too fails to commit (B-317)."""
         held = [entry.held for entry in self.entries.values() if entry.held is not None]
         if held:
             message = data.draw(st.sampled_from(held))
@@ -265,7 +265,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
-        """A renewal counts at once, whatever becomes of transactions."""
+        """A renewal takes effect at once, whatever happens to transactions."""
         held = [entry.held for entry in self.entries.values() if entry.held is not None]
         if held:
             message = data.draw(st.sampled_from(held))
@@ -274,7 +274,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 20.0, 49.0, 70.0]))
     def advance(self, seconds: float) -> None:
-        """Locks end, and so do transactions."""
+        """Advance the time: locks and transactions expire."""
         self.clock.advance(seconds)
         self.now += seconds
         for entry in self.entries.values():
@@ -285,7 +285,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(entry.place == "ready" for entry in self.entries.values()))
     @rule()
     def drained(self) -> None:
-        """All that nobody holds can be received."""
+        """All ready messages can be received."""
         expected = {body for body, entry in self.entries.items() if entry.place == "ready" and entry.held is None}
         taken: list[ServiceBusReceivedMessage] = []
         empty = 0
@@ -300,7 +300,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @invariant()
     def peek_and_counts_tell_the_model(self) -> None:
-        """What an outsider sees is what was committed (B-315)."""
+        """Peek and counts show committed changes only (B-315)."""
         shown: dict[str, str] = {}
         for place, sub_queue in ((None, None), ("dead", "deadletter")):
             with self.client.get_queue_receiver("q", sub_queue=sub_queue) as browser:
@@ -316,14 +316,14 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 class PlainTransactionMachine(TransactionMachine):
-    """The same on a queue that is not partitioned and drops copies."""
+    """The same on a plain queue with duplicate detection."""
 
     partitioned = False
     detects_duplicates = True
 
 
 class DetectingTransactionMachine(TransactionMachine):
-    """The same on a partitioned queue that drops copies."""
+    """The same on a partitioned queue with duplicate detection."""
 
     detects_duplicates = True
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Where the server of the test writes what clients trust."""
+    """The file to which the server writes the certificate that clients must trust."""
     return tmp_path / "issuer.pem"
 
 
@@ -35,7 +35,7 @@ def server(namespace: Namespace, certificate: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Callable[..., Http]]:
-    """Open connections to the server of the test; they are closed at its end."""
+    """Open connections to the test server; close them at the end of the test."""
     with ExitStack() as opened:
 
         def connect(**credentials: str) -> Http:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what: shared access signatures, rules of the namespace and of entities (B-046, B-416, B-455)."""
+"""Access control: shared access signatures, rules of the namespace and of entities (B-046, B-416, B-455)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ SECRET = "a secret of the tests"  # noqa: S105 (it opens nothing else)
     ],
     ids=["missing", "scheme", "bearer", "old", "policy", "key", "expired", "audience"],
 )
-def test_each_refusal_says_what_is_wrong(
+def test_each_rejection_names_its_reason(
     ask: Http, admin: ServiceBusAdministrationClient, made: Callable[[], str | None], sub_code: int, word: str
 ) -> None:
-    """B-455, B-464: 401 with a sub code of its own, for messages and for entities; no text has a key."""
+    """B-455, B-464: 401 with a specific sub code, for messages and for entities; no text contains a key."""
     admin.create_queue("orders")
-    # Made now: a token does not last as long as a run of all tests.
+    # Created here: a token expires before a run of all tests ends.
     ask.token = made()
     for method, path in (("POST", "/orders/messages"), ("GET", "/orders?api-version=2021-05")):
         answer = ask(method, path, "x")
@@ -67,7 +67,7 @@ def test_rights_of_a_key_of_an_entity(
     receives: int,
     manages: int,
 ) -> None:
-    """B-046, B-416: Send, Listen, Manage, there and nowhere else; a message that is settled needs Listen."""
+    """B-046, B-416: Send, Listen and Manage apply only to their entity; settling a message needs Listen."""
     rule = AuthorizationRule(key_name="app", primary_key=SECRET, rights=[right])
     admin.create_queue("orders", authorization_rules=[rule])
     admin.create_queue("others")
@@ -85,7 +85,7 @@ def test_rights_of_a_key_of_an_entity(
 
 
 def test_key_of_a_topic_covers_its_subscriptions(ask: Http, admin: ServiceBusAdministrationClient) -> None:
-    """B-416: a token for what is above covers what is below."""
+    """B-416: a token for an entity also covers its subentities."""
     admin.create_topic(
         "news", authorization_rules=[AuthorizationRule(key_name="app", primary_key=SECRET, rights=["Listen"])]
     )
@@ -99,8 +99,8 @@ def test_key_of_a_topic_covers_its_subscriptions(ask: Http, admin: ServiceBusAdm
         assert ask("PUT", there).status == 200
 
 
-def test_keys_rotate_while_clients_go_on(namespace: Namespace, admin: ServiceBusAdministrationClient) -> None:
-    """B-046: the secondary key works while the primary one is replaced; a rule that is gone opens nothing."""
+def test_keys_rotate_while_clients_are_connected(namespace: Namespace, admin: ServiceBusAdministrationClient) -> None:
+    """B-046: the secondary key works while the primary one is replaced; a deleted rule gives no access."""
     admin.create_queue("orders")
     rule = AuthorizationRule(key_name="app", primary_key=SECRET, secondary_key=SECRET + "2", rights=["Send"])
     with serve(namespace, rules=[rule]) as server:
@@ -133,16 +133,16 @@ def test_keys_rotate_while_clients_go_on(namespace: Namespace, admin: ServiceBus
         many = [AuthorizationRule(key_name=f"r{number}", rights=["Send"]) for number in range(13)]
         with pytest.raises(ServiceBusQuotaExceededError, match="12"):
             replace_authorization_rules(server, many)
-        assert status(made.primary_key, "other") == 201, "what was refused changed nothing"
+        assert status(made.primary_key, "other") == 201, "the rejected update changed nothing"
 
 
 def of_orders(admin: ServiceBusAdministrationClient) -> list[AuthorizationRule]:
-    """The rules that the queue has."""
+    """The rules of the queue `orders`."""
     return list(admin.get_queue("orders").authorization_rules or [])
 
 
-def test_rules_of_an_entity_are_kept(admin: ServiceBusAdministrationClient) -> None:
-    """B-046: an update with another list replaces them; keys that are left out are made once."""
+def test_rules_of_an_entity_are_stored(admin: ServiceBusAdministrationClient) -> None:
+    """B-046: an update with another list replaces them; omitted keys are generated once."""
     made = admin.create_queue(
         "orders", authorization_rules=[AuthorizationRule(key_name="app", rights=[AccessRights.SEND])]
     )
@@ -169,16 +169,16 @@ def test_rules_of_an_entity_are_kept(admin: ServiceBusAdministrationClient) -> N
         admin.create_queue("others", authorization_rules=[AuthorizationRule(key_name="app", rights=["Everything"])])
 
 
-def test_open_server_needs_rules_of_its_own(namespace: Namespace) -> None:
-    """Everybody knows the development key, so it is for loopback only."""
+def test_public_server_needs_explicit_rules(namespace: Namespace) -> None:
+    """The development key is public, so the server accepts it on loopback only."""
     with pytest.raises(ValueError, match="authorization rules of its own"):
-        serve(namespace, host="0.0.0.0")  # noqa: S104 (that is refused)
+        serve(namespace, host="0.0.0.0")  # noqa: S104 (an error here)
     rule = AuthorizationRule(key_name="app", primary_key=SECRET, rights=["Send"])
     with serve(namespace, host="0.0.0.0", rules=[rule]) as server:  # noqa: S104 (with a key)
         assert server.connection_string.startswith(f"Endpoint=sb://localhost:{server.port};SharedAccessKeyName=app;")
         ask = Http(server)
         ask.connection.host = "127.0.0.1"
-        assert ask("GET", "/metrics").status == 401, "names of entities are not for everybody"
+        assert ask("GET", "/metrics").status == 401, "names of entities need a token"
         ask.connection.close()
 
 
@@ -192,8 +192,8 @@ def test_sdk_learns_that_its_key_is_wrong(server: Server, certificate: Path) -> 
         sdk.get_queue("orders")
 
 
-def test_forwarding_needs_the_right_to_send_there(ask: Http, admin: ServiceBusAdministrationClient) -> None:
-    """A key that manages one entity cannot fill another one; a token for that one may come along."""
+def test_forwarding_needs_the_send_right_of_the_destination(ask: Http, admin: ServiceBusAdministrationClient) -> None:
+    """A key that manages one entity cannot send to another one, unless the request has a token for that one."""
     rule = AuthorizationRule(key_name="app", primary_key=SECRET, rights=["Manage"])
     admin.create_queue("orders", authorization_rules=[rule])
     admin.create_queue("others")
@@ -209,7 +209,7 @@ def test_forwarding_needs_the_right_to_send_there(ask: Http, admin: ServiceBusAd
 
 
 def test_rules_of_an_entity_survive_a_restart(tmp_path: Path) -> None:
-    """B-046: they stand in the catalog, keys included, and open the next server."""
+    """B-046: the catalog stores them with their keys, and they apply after a restart."""
     rule = AuthorizationRule(key_name="app", primary_key=SECRET, rights=["Send"])
     with Namespace(tmp_path / "bus") as namespace:
         made = ServiceBusAdministrationClient(namespace).create_queue("orders", authorization_rules=[rule])
@@ -235,7 +235,7 @@ def test_rules_of_an_entity_survive_a_restart(tmp_path: Path) -> None:
     ],
 )
 def test_token_for_one_request_is_enough(ask: Http, admin: ServiceBusAdministrationClient, path: str) -> None:
-    """B-455: the SDK of Go makes a token for the address of each request; lists and rules refused it as too narrow."""
+    """B-455: the SDK of Go signs the address of each request; lists and rules rejected such a token as too narrow."""
     admin.create_queue("orders")
     admin.create_topic("news")
     admin.create_subscription("news", "all")

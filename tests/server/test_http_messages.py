@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 NOTHING = "11111111-2222-3333-4444-555555555555"
 
 
-def place(location: str) -> str:
+def path_of(location: str) -> str:
     """The path of a `Location`."""
     return urlsplit(location).path
 
 
-def test_send_stores_the_body_and_what_the_headers_say(ask: Http, client: ServiceBusClient, queue_name: str) -> None:
-    """B-441, B-449, B-250: body, content type, broker properties in any order, every other header a property."""
+def test_send_stores_the_body_and_the_headers(ask: Http, client: ServiceBusClient, queue_name: str) -> None:
+    """B-441, B-449, B-250: body, content type, broker properties in any order, every other header as a property."""
     properties = {
         "TimeToLive": 90,
         "Unheard": {"of": 1},
@@ -83,7 +83,7 @@ def test_scheduled_message_waits_for_its_time(ask: Http, clock: ManualClock, que
 
 
 def test_batch_is_one_send(ask: Http, client: ServiceBusClient, queue_name: str) -> None:
-    """B-442: bodies, broker properties and user properties of each message; all of them or none."""
+    """B-442: bodies, broker properties and user properties of each message; all or none are stored."""
     batch = [
         {"Body": "one", "BrokerProperties": {"Label": "a"}, "UserProperties": {"Priority": "High", "N": 1, "Z": None}},
         {"Body": "zwei ü"},
@@ -114,12 +114,12 @@ def test_batch_is_one_send(ask: Http, client: ServiceBusClient, queue_name: str)
 def test_batch_that_cannot_be_stored_stores_nothing(
     ask: Http, admin: ServiceBusAdministrationClient, partitioned_queue: str, batch: str
 ) -> None:
-    """B-442, B-079: no JSON of that form, or messages of several keys."""
+    """B-442, B-079: invalid JSON, or messages of several keys."""
     assert ask("POST", f"/{partitioned_queue}/messages", batch, Content_Type=BATCH).status == 400
     assert admin.get_queue_runtime_properties(partitioned_queue).active_message_count == 0
 
 
-def test_peek_lock_gives_the_message_and_where_it_is_locked(
+def test_peek_lock_returns_the_message_and_the_location_of_its_lock(
     ask: Http, client: ServiceBusClient, queue_name: str
 ) -> None:
     """B-443, B-450, B-451: status, body, Location, broker properties, user properties."""
@@ -156,12 +156,12 @@ def test_peek_lock_gives_the_message_and_where_it_is_locked(
 
 
 @pytest.mark.parametrize(("own", "shown"), [(None, 60.0), (30, 30.0), (3600, 60.0)], ids=["none", "shorter", "longer"])
-def test_life_in_force_is_shown(
+def test_effective_time_to_live_is_shown(
     ask: Http, client: ServiceBusClient, make_queue: Callable[..., str], own: int | None, shown: float
 ) -> None:
-    """B-247, B-250: the default of the queue ends a message without a life of its own, and one that would live longer.
+    """B-247, B-250: the queue's default limits a message without a time to live, or with a longer one.
 
-    The contract tests over AMQP found it: what its sender had said was shown, or nothing.
+    The contract tests over AMQP found it: the value of the sender was shown, or none.
     """
     queue_name = make_queue(default_message_time_to_live=timedelta(seconds=60))
     message = ServiceBusMessage("x", time_to_live=None if own is None else timedelta(seconds=own))
@@ -176,20 +176,20 @@ def test_location_settles_unchanged(ask: Http, connect: Callable[..., Http], que
     with client.get_queue_sender(queue_name) as sender:
         sender.send_messages(ServiceBusMessage("one"))
     first = ask("POST", f"/{queue_name}/messages/head?timeout=5")
-    there = place(first.headers["location"])
+    there = path_of(first.headers["location"])
     assert connect()("POST", there).status == 200, "renewed"
     assert ask("PUT", there).status == 200, "unlocked"
     assert ask("DELETE", there).status == 404, "the lock is gone"
     again = ask("POST", f"/{queue_name}/messages/head?timeout=5")
     assert again.properties["DeliveryCount"] == 2
-    there = place(again.headers["location"])
+    there = path_of(again.headers["location"])
     assert connect()("DELETE", there).status == 200, "completed"
     assert [ask(method, there).status for method in ("POST", "PUT", "DELETE")] == [404, 404, 404]
     assert ask("POST", f"/{queue_name}/messages/head?timeout=0").status == 204
 
 
 def test_path_may_be_built_from_the_message_id(ask: Http, queue_name: str) -> None:
-    """B-448: as older clients do; another id or number is no such message, whatever the token."""
+    """B-448: as older clients do; with another id or number the message is not found, whatever the token."""
     sent = ask("POST", f"/{queue_name}/messages", "x", BrokerProperties='{"MessageId": "an id"}')
     assert sent.status == 201
     token = ask("POST", f"/{queue_name}/messages/head?timeout=5").properties["LockToken"]
@@ -200,16 +200,18 @@ def test_path_may_be_built_from_the_message_id(ask: Http, queue_name: str) -> No
 
 
 def test_lock_that_ended_is_not_found(ask: Http, clock: ManualClock, queue_name: str) -> None:
-    """B-446: after its time the message is somebody else's."""
+    """B-446: once the lock expires, another receiver may get the message."""
     ask("POST", f"/{queue_name}/messages", "x")
-    there = place(ask("POST", f"/{queue_name}/messages/head?timeout=5").headers["location"])
+    there = path_of(ask("POST", f"/{queue_name}/messages/head?timeout=5").headers["location"])
     clock.advance(120)
     answer = ask("DELETE", there)
     assert (answer.status, b"SubCode=40400" in answer.body) == (404, True)
 
 
-def test_receive_and_delete_takes_it_away(ask: Http, admin: ServiceBusAdministrationClient, queue_name: str) -> None:
-    """B-444: 200 with the message and without a lock, 204 when there is none; nothing beyond it is taken."""
+def test_receive_and_delete_removes_the_message(
+    ask: Http, admin: ServiceBusAdministrationClient, queue_name: str
+) -> None:
+    """B-444: 200 with the message and without a lock, 204 if there is none; no further message is removed."""
     for body in ("one", "two"):
         ask("POST", f"/{queue_name}/messages", body)
     first = ask("DELETE", f"/{queue_name}/messages/head?timeout=5")
@@ -223,33 +225,35 @@ def test_receive_and_delete_takes_it_away(ask: Http, admin: ServiceBusAdministra
 def test_receive_waits_for_a_message(
     ask: Http, connect: Callable[..., Http], in_background: Callable[..., Any], queue_name: str
 ) -> None:
-    """B-443: `timeout` bounds the wait; a message that comes in between ends it."""
+    """B-443: `timeout` limits the wait; a message that arrives ends it."""
     waiting = in_background(ask, "POST", f"/{queue_name}/messages/head?timeout=60")
     assert connect()("POST", f"/{queue_name}/messages", "awaited").status == 201
     assert waiting.result().body == b"awaited"
 
 
-def test_keep_alive_meets_its_own_cache(
+def test_connection_receives_from_its_cache(
     ask: Http,
     connect: Callable[..., Http],
     client: ServiceBusClient,
     partitioned_queue: str,
     key_in: Callable[..., str],
 ) -> None:
-    """B-125, B-128, B-130, B-452: what one request locked beyond its message is the connection's, and nobody else's."""
+    """B-125, B-128, B-130, B-452: messages that a request locks in advance belong to its connection only."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition in range(3):
             sender.send_messages(ServiceBusMessage(str(partition), partition_key=key_in(partition)))
     first = ask("POST", f"/{partitioned_queue}/messages/head?timeout=0")
     assert first.status == 201
     other = connect()
-    assert other("POST", f"/{partitioned_queue}/messages/head?timeout=0").status == 204, "although there are two more"
+    assert other("POST", f"/{partitioned_queue}/messages/head?timeout=0").status == 204, (
+        "the other two are in the cache"
+    )
     rest = [ask("POST", f"/{partitioned_queue}/messages/head?timeout=0") for _ in range(2)]
     assert {answer.body for answer in (first, *rest)} == {b"0", b"1", b"2"}
     assert [answer.properties["DeliveryCount"] for answer in (first, *rest)] == [1, 1, 1]
 
 
-def test_cache_of_a_connection_that_ended_comes_back_after_its_locks(
+def test_cache_of_a_closed_connection_returns_after_lock_expiry(
     ask: Http,
     connect: Callable[..., Http],
     client: ServiceBusClient,
@@ -268,11 +272,11 @@ def test_cache_of_a_connection_that_ended_comes_back_after_its_locks(
     found = [other("POST", f"/{partitioned_queue}/messages/head?timeout=5") for _ in range(2)]
     assert {answer.body for answer in found} == {b"0", b"1"}
     assert [answer.properties["DeliveryCount"] for answer in found] == [2, 2]
-    assert other("DELETE", place(first.headers["location"])).status == 404
+    assert other("DELETE", path_of(first.headers["location"])).status == 404
 
 
 def test_plain_queue_is_not_cached(ask: Http, connect: Callable[..., Http], plain_queue: str) -> None:
-    """B-127: without partitions there is nothing to fetch beyond the message, whatever the connection."""
+    """B-127: without partitions there is no fetch in advance, for any connection."""
     for body in ("one", "two"):
         ask("POST", f"/{plain_queue}/messages", body)
     bodies = [connect()("POST", f"/{plain_queue}/messages/head?timeout=0").body for _ in range(2)]
@@ -292,8 +296,8 @@ def test_subscription_and_dead_letters_are_received_like_a_queue(
         )
     answer = ask("POST", "/news/subscriptions/all/$DeadLetterQueue/messages/head?timeout=5")
     assert (answer.status, answer.headers["deadletterreason"]) == (201, '"bad"')
-    assert ask("DELETE", place(answer.headers["location"])).status == 200
-    assert ask("POST", "/news/messages/head?timeout=0").status == 400, "nobody receives from a topic"
+    assert ask("DELETE", path_of(answer.headers["location"])).status == 200
+    assert ask("POST", "/news/messages/head?timeout=0").status == 400, "a topic has no messages to receive"
 
 
 @pytest.mark.parametrize(
@@ -334,17 +338,17 @@ def test_wrong_requests(
 
 
 def test_sessions_are_not_received_over_http(ask: Http, admin: ServiceBusAdministrationClient) -> None:
-    """B-440: sends go there, receives do not."""
+    """B-440: sends to sessions work, receives do not."""
     admin.create_queue("orders", requires_session=True)
     assert ask("POST", "/orders/messages", "x", BrokerProperties='{"SessionId": "s"}').status == 201
     assert ask("POST", "/orders/messages", "x").status == 400
     assert ask("POST", "/orders/messages/head?timeout=0").status == 400
 
 
-def test_version_before_partitions_is_refused_where_there_are_partitions(
+def test_version_before_partitions_is_rejected_for_partitioned_entities(
     ask: Http, partitioned_queue: str, admin: ServiceBusAdministrationClient
 ) -> None:
-    """B-465: absent is accepted, October 2013 and later too, what is older only without partitions."""
+    """B-465: absent, October 2013 and later are accepted, older ones only without partitions."""
     admin.create_queue("plain")
     for version, status in (("", 201), ("?api-version=2013-10", 201), ("?api-version=2013-08", 400)):
         assert ask("POST", f"/{partitioned_queue}/messages{version}", "x").status == status
@@ -352,7 +356,7 @@ def test_version_before_partitions_is_refused_where_there_are_partitions(
 
 
 def test_older_editions_need_the_version(open_namespace: Callable[..., Namespace]) -> None:
-    """B-465, B-466: their pages say that a client has to name it."""
+    """B-465, B-466: their documentation requires clients to send it."""
     namespace = open_namespace(profile="2019", tier="standard")
     from oxbus.management import ServiceBusAdministrationClient  # noqa: PLC0415 -- as the other fixture does
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The unmodified administration client of azure-servicebus over https (B-456 … B-465).
 
-It is `Any` here: its types leave open what a server always answers.
+Its type here is `Any`: its annotations allow None where a server always returns a value.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NEVER = timedelta(days=10675199, seconds=10085, microseconds=477581)
 
 
 def refused(status: int, call: Callable[[], object]) -> str:
-    """The text of a refusal of that status."""
+    """The text of an error with that status."""
     with pytest.raises(HttpResponseError) as caught:
         call()
     assert caught.value.status_code == status
     return str(caught.value)
 
 
-def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrationClient, tier: str) -> None:
+def test_queue_has_the_options_it_was_created_with(sdk: Any, admin: ServiceBusAdministrationClient, tier: str) -> None:
     """B-456, B-460, B-461: every option, over the wire and in process."""
     sdk.create_queue("target")
     options: dict[str, Any] = {
@@ -48,7 +48,7 @@ def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrati
         "duplicate_detection_history_time_window": timedelta(minutes=5),
         "enable_batched_operations": False,
         "enable_express": False,
-        # In Premium the namespace decides, and only there messages may be larger.
+        # In Premium the namespace decides about partitioning, and only there messages may be larger.
         "enable_partitioning": tier == "standard",
         "lock_duration": timedelta(seconds=45),
         "max_delivery_count": 7,
@@ -69,7 +69,7 @@ def test_queue_comes_back_as_it_was_made(sdk: Any, admin: ServiceBusAdministrati
 
 
 def test_defaults_are_those_in_process(sdk: Any) -> None:
-    """B-022, B-460: an absent option says nothing; never is the longest duration of .NET."""
+    """B-022, B-460: an absent option means the default; the longest duration of .NET means never."""
     queue = sdk.create_queue("orders")
     assert (queue.lock_duration, queue.max_delivery_count) == (timedelta(minutes=1), 10)
     assert (queue.default_message_time_to_live, queue.auto_delete_on_idle) == (NEVER, NEVER)
@@ -86,7 +86,7 @@ def test_queue_is_changed_and_deleted(sdk: Any) -> None:
     sdk.update_queue(queue)
     changed = sdk.get_queue("orders")
     assert (changed.forward_to, changed.max_delivery_count, changed.status) == (None, 3, "SendDisabled")
-    assert changed.default_message_time_to_live == timedelta(hours=1), "what the update says of it again"
+    assert changed.default_message_time_to_live == timedelta(hours=1), "the update repeats it"
     sdk.update_queue(changed, auto_delete_on_idle=timedelta(minutes=6))
     assert sdk.get_queue("orders").auto_delete_on_idle == timedelta(minutes=6)
     sdk.delete_queue("ORDERS")
@@ -95,7 +95,7 @@ def test_queue_is_changed_and_deleted(sdk: Any) -> None:
 
 
 def test_topic_subscription_and_rules(sdk: Any, admin: ServiceBusAdministrationClient, tier: str) -> None:
-    """B-456, B-457, B-462: made, read, changed, listed, deleted."""
+    """B-456, B-457, B-462: created, read, changed, listed, deleted."""
     topic = sdk.create_topic("news", support_ordering=False, enable_partitioning=True, user_metadata="m")
     assert (topic.enable_partitioning, topic.support_ordering, topic.user_metadata) == (tier == "standard", False, "m")
     topic.max_size_in_megabytes = 2048
@@ -141,7 +141,7 @@ def test_topic_subscription_and_rules(sdk: Any, admin: ServiceBusAdministrationC
 
 
 def test_rule_of_the_suite_of_the_sdk(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
-    """B-374, B-462: `test_mgmt_rule_create`; a time without a zone comes back without, in process it is in UTC."""
+    """B-374, B-462: `test_mgmt_rule_create`; a time without a zone is returned without, and in process it is in UTC."""
     sdk.create_topic("news")
     sdk.create_subscription("news", "all")
     properties: dict[str, Any] = {
@@ -149,7 +149,7 @@ def test_rule_of_the_suite_of_the_sdk(sdk: Any, admin: ServiceBusAdministrationC
         "key_int": 2,
         "key_long": 2**31 + 2,
         "key_bool": False,
-        "key_datetime": datetime(2020, 7, 5, 11, 12, 13),  # noqa: DTZ001 -- that is what it is about
+        "key_datetime": datetime(2020, 7, 5, 11, 12, 13),  # noqa: DTZ001 -- the test needs a naive time
         "key_duration": timedelta(days=1, hours=2, minutes=3),
     }
     at = {"@at": properties["key_datetime"], "@span": -timedelta(seconds=1.5)}
@@ -169,15 +169,15 @@ def test_rule_of_the_suite_of_the_sdk(sdk: Any, admin: ServiceBusAdministrationC
     assert dict(sdk.get_rule("news", "all", "r").filter.properties) == properties
 
 
-def test_lists_come_in_pages(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
-    """B-457: a hundred at a time, each once, names as they were given."""
+def test_lists_are_returned_in_pages(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
+    """B-457: a hundred at a time, each once, names in their original letter case."""
     names = [f"Queue-{number:03}" for number in range(201)]
     for name in names:
         admin.create_queue(name)
     assert [queue.name for queue in sdk.list_queues()] == names
     pages = sdk.list_queues_runtime_properties(max_page_size=60).by_page()
     assert [len(list(page)) for page in pages] == [60, 60, 60, 21]
-    # ATOM_PAGE_MAX: who asks for more at once gets no more.
+    # ATOM_PAGE_MAX: a request for more gets at most this many.
     pages = sdk.list_queues_runtime_properties(max_page_size=100_000).by_page()
     assert [len(list(page)) for page in pages] == [100, 100, 1]
     assert list(sdk.list_topics()) == []
@@ -186,7 +186,7 @@ def test_lists_come_in_pages(sdk: Any, admin: ServiceBusAdministrationClient) ->
 def test_runtime_properties_count(
     sdk: Any, admin: ServiceBusAdministrationClient, client: ServiceBusClient, make_queue: Callable[..., str]
 ) -> None:
-    """B-389 … B-394, B-458: the same as in process, on partitioned entities too."""
+    """B-389 … B-394, B-458: as in process, also on partitioned entities."""
     from oxbus import ServiceBusMessage  # noqa: PLC0415 -- the SDK has a class of that name
 
     queue = make_queue()
@@ -221,20 +221,20 @@ def test_runtime_properties_count(
     assert [it.name for it in sdk.list_subscriptions_runtime_properties("news")] == ["all"]
 
 
-def test_entity_that_nobody_used_was_used_in_the_year_one(sdk: Any) -> None:
-    """B-388."""
+def test_unused_entity_was_accessed_in_the_year_one(sdk: Any) -> None:
+    """B-388: the SDK shows the year one for an entity that was never used."""
     sdk.create_queue("orders")
     assert sdk.get_queue_runtime_properties("orders").accessed_at_utc.year == 1
 
 
-def test_namespace_says_what_it_is(sdk: Any, tier: str) -> None:
+def test_namespace_has_its_properties(sdk: Any, tier: str) -> None:
     """B-457: `$namespaceinfo`, with the tier."""
     found = sdk.get_namespace_properties()
     assert (bool(found.name), found.namespace_type, found.messaging_sku) == (True, "Messaging", tier.capitalize())
     assert found.created_at_utc <= found.modified_at_utc
 
 
-def test_authorization_rules_travel(sdk: Any) -> None:
+def test_authorization_rules_are_returned(sdk: Any) -> None:
     """B-046: with their keys, on queues and topics."""
     rule = AuthorizationRule(
         type="SharedAccessAuthorizationRule",
@@ -256,7 +256,7 @@ def test_authorization_rules_travel(sdk: Any) -> None:
 
 
 def test_refusals(sdk: Any, admin: ServiceBusAdministrationClient) -> None:
-    """B-008, B-459, B-463: what is there, what is missing, what cannot be."""
+    """B-008, B-459, B-463: existing entities, missing ones, invalid options."""
     queue = sdk.create_queue("orders", enable_partitioning=True)
     sdk.create_topic("news")
     sdk.create_subscription("news", "all")

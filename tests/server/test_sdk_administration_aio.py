@@ -49,8 +49,8 @@ def test_entities_are_made_read_changed_listed_and_deleted(server: Server, certi
     asyncio.run(use())
 
 
-def test_certificate_is_that_of_this_start(server: Server, certificate: Path) -> None:
-    """The file has the issuer that the server tells of, and nobody else."""
+def test_certificate_file_is_of_the_running_server(server: Server, certificate: Path) -> None:
+    """The file contains exactly the issuer that the server presents."""
     trusting = ssl.create_default_context(cafile=str(certificate))
     (issuer,) = trusting.get_ca_certs()
     assert certificate.read_text() == server.certificate

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a server: ports, protocols, certificates, health, metrics, its end (B-407)."""
+"""Server lifecycle: ports, protocols, certificates, health, metrics, shutdown (B-407)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 
-def test_each_port_speaks_everything(namespace: Namespace, certificate: Path) -> None:
-    """B-407: HTTP and HTTPS on all four; names of ports are what clients expect, not what is spoken."""
+def test_each_port_accepts_every_protocol(namespace: Namespace, certificate: Path) -> None:
+    """B-407: HTTP and HTTPS on all four ports; a port's name is the protocol that clients expect, not the only one."""
     with serve(namespace, amqp_port=0, amqps_port=0, http_port=0, https_port=0, certificate_out=certificate) as server:
         ports = [server.amqp_port, server.amqps_port, server.http_port, server.https_port]
         assert len(set(ports)) == 4
@@ -44,24 +44,24 @@ def test_each_port_speaks_everything(namespace: Namespace, certificate: Path) ->
                 connection.close()
 
 
-def test_nobody_trusts_the_development_certificate_unasked(server: Server) -> None:
-    """It is made at the start, by an issuer that nobody knows."""
+def test_development_certificate_is_not_trusted_by_default(server: Server) -> None:
+    """Its issuer is generated at the start."""
     connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60)
     with pytest.raises(ssl.SSLCertVerificationError):
         connection.request("GET", "/health")
     connection.close()
 
 
-def test_connection_string_is_what_sdks_take(server: Server) -> None:
-    """With the development key, and the port kept."""
+def test_connection_string_works_in_sdks(server: Server) -> None:
+    """The string has the development key and the port."""
     assert server.connection_string == (
         f"Endpoint=sb://127.0.0.1:{server.port};SharedAccessKeyName=RootManageSharedAccessKey;"
         "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true"
     )
 
 
-def test_health_tells_of_partitions_out_of_service(namespace: Namespace, ask: Http) -> None:
-    """The others serve, so it is still 200; without a token."""
+def test_health_reports_partitions_out_of_service(namespace: Namespace, ask: Http) -> None:
+    """The other partitions work, so the status is still 200; no token is needed."""
     ask.token = None
     inject_fault(namespace, 3, "unavailable")
     namespace.partition_health()
@@ -71,7 +71,7 @@ def test_health_tells_of_partitions_out_of_service(namespace: Namespace, ask: Ht
 
 
 def test_health_of_a_closed_namespace(namespace: Namespace, ask: Http) -> None:
-    """503: nobody is served."""
+    """503: the server cannot answer requests."""
     namespace.close()
     answer = ask("GET", "/health")
     assert (answer.status, json.loads(answer.body)) == (503, {"status": "closed"})
@@ -96,14 +96,14 @@ def test_metrics_are_text_for_prometheus(ask: Http, client: ServiceBusClient, qu
 def test_close_ends_waits_and_frees_the_port(
     namespace: Namespace, in_background: Callable[..., Any], queue_name: str
 ) -> None:
-    """A receive that waits ends with 204; another server may have the port at once."""
+    """A waiting receive ends with 204; another server may use the port at once."""
     server = serve(namespace)
     ask = Http(server)
     assert ask("GET", f"/{queue_name}").status == 200
     waiting = in_background(ask, "POST", f"/{queue_name}/messages/head?timeout=3000")
     server.close()
     server.close()
-    # The end may have come before the request.
+    # The server may have closed before the request.
     with contextlib.suppress(ConnectionError, http.client.HTTPException):
         assert waiting.result().status == 204
     ask.connection.close()
@@ -114,10 +114,10 @@ def test_close_ends_waits_and_frees_the_port(
         assert again.port == server.port
 
 
-def test_client_that_left_gives_its_message_back(
+def test_message_of_a_disconnected_client_is_released(
     server: Server, ask: Http, client: ServiceBusClient, queue_name: str
 ) -> None:
-    """A message that came for a client that is gone is the next one's, undelivered."""
+    """A message for a disconnected client goes to the next one, without a counted delivery."""
     with socket.create_connection((server.host, server.port)) as gone:
         line = (
             f"POST /{queue_name}/messages/head?timeout=60 HTTP/1.1\r\nhost: x\r\nauthorization: {token('sb://x')}\r\n"
@@ -139,20 +139,20 @@ def test_client_that_left_gives_its_message_back(
         ({"certificate": "nothing.pem", "private_key": "nothing.pem"}, "PEM file"),
     ],
 )
-def test_what_cannot_be_served(namespace: Namespace, options: dict[str, Any], text: str) -> None:
-    """Each says what to do."""
+def test_invalid_options(namespace: Namespace, options: dict[str, Any], text: str) -> None:
+    """Each error says how to resolve it."""
     with pytest.raises(ValueError, match=text):
         serve(namespace, **options)
 
 
-def test_port_that_is_taken(namespace: Namespace, server: Server) -> None:
-    """The refusal names it."""
+def test_port_in_use(namespace: Namespace, server: Server) -> None:
+    """The error names the port."""
     with pytest.raises(OSError, match=f"port={server.port}"):
         serve(namespace, amqp_port=server.port)
 
 
 def test_certificate_of_the_caller(namespace: Namespace, tmp_path: Path) -> None:
-    """Clients see that one; none is made, none is written."""
+    """Clients get this certificate; the server generates and writes none."""
     certificate, private_key = make_certificate(tmp_path, "127.0.0.1")
     with serve(namespace, certificate=certificate, private_key=private_key) as server:
         assert server.certificate is None

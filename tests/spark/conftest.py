@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Spark for all tests in this folder; its start takes seconds."""
+"""One Spark session for all tests in this folder, because its start takes seconds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from oxbus.spark.local import local_session
 
-# What the tests here share stands in a directory without a conftest, so that mypy finds it by its short name too.
+# Shared code lives in a directory without a conftest, so that mypy also finds it by its short name.
 KIT = str(Path(__file__).with_name("kit"))
 sys.path.insert(0, KIT)
 
-from spark_broker import Broker  # noqa: E402 (the kit is found from here on)
+from spark_broker import Broker  # noqa: E402 (the path of the kit is set above)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 MARKS = (
     pytest.mark.timeout(900),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets that PySpark leaves to the collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # PySpark leaves sockets to the garbage collector
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
 )
-"""What holds for every test in this folder."""
+"""Marks of every test in this folder."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in this folder."""
+    """Add the marks of this folder to its tests."""
     for item in items:
         if HERE in item.path.parents:
             for mark in MARKS:
-                # Behind the marks of the test itself, which win.
+                # The marks of the test itself come first and win.
                 item.add_marker(mark, append=True)
             if "spark" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.spark)
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark on two cores that tries a task twice; its workers find the kit."""
+    """A local Spark on two cores that tries each task up to two times; its workers can import the kit."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [KIT, os.environ.get("PYTHONPATH")]))
     with local_session("oxbus tests", "local[2,2]") as session:
         yield session

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDFs that give a key's partition, and frames whose partitions are those of a queue."""
+"""UDFs that return a key's partition, and frames with the partitions of a queue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UDFS = [partition_id_udf, pytest.param(partition_id_arrow_udf, marks=since_4_1)]
 @pytest.mark.parametrize("udf", UDFS)
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_udfs_call_the_same_hash(spark: SparkSession, kind: str, udf: Callable[..., Any], partitions: int) -> None:
-    """They agree with the expression and with Python, key by key; a null key has no partition."""
+    """The UDFs agree with the expression and with Python for each key; a null key has no partition."""
     keys = [None if number % 11 == 0 else f"ключ-{number}" * (number % 5) for number in range(500)]
     rows = [(key,) for key in keys]
     frame = spark.createDataFrame(rows, "k string").select(sf.col("k").cast(kind).alias("k"))
@@ -34,8 +34,8 @@ def test_udfs_call_the_same_hash(spark: SparkSession, kind: str, udf: Callable[.
 
 
 @pytest.mark.parametrize("udf", UDFS)
-def test_udfs_refuse_what_is_no_key_or_count(spark: SparkSession, udf: Callable[..., Any]) -> None:
-    """A count out of range at once, a number as a key when the query runs."""
+def test_udfs_reject_invalid_keys_and_counts(spark: SparkSession, udf: Callable[..., Any]) -> None:
+    """A count out of range fails at once, a number as a key when the query runs."""
     for count in (0, 65_536):
         with pytest.raises(ValueError, match="partitions"):
             udf("k", count)
@@ -48,7 +48,7 @@ def test_udfs_refuse_what_is_no_key_or_count(spark: SparkSession, udf: Callable[
 @since_4_1
 @pytest.mark.parametrize("partitions", [3, 16])
 def test_aligned_frame_has_the_partitions_of_the_queue(spark: SparkSession, partitions: int) -> None:
-    """Task i has just the keys of partition i, and the rows without a key are not all in one place."""
+    """Task i has exactly the keys of partition i, and the rows without a key are spread."""
     rows = [(None if number % 10 == 0 else f"key-{number % 200}", number) for number in range(2000)]
     frame = spark.createDataFrame(rows, "k string, n int").repartition(4)
     found = aligned(frame, "k", partitions).select("k", "n", sf.spark_partition_id().alias("task")).collect()
@@ -67,9 +67,9 @@ def test_aligned_refuses_a_key_of_another_type(spark: SparkSession) -> None:
         aligned(spark.range(3), 7)
 
 
-@pytest.mark.skipif(PYSPARK >= (4, 1), reason="newer ones can")
-def test_what_this_spark_cannot_do_is_told(spark: SparkSession) -> None:
-    """Which version can, and what to use instead."""
+@pytest.mark.skipif(PYSPARK >= (4, 1), reason="newer versions support it")
+def test_unsupported_feature_of_this_spark_is_an_error(spark: SparkSession) -> None:
+    """The error names the required version and the alternative."""
     with pytest.raises(NotImplementedError, match=r"4\.1 or newer, or sort by oxbus\.spark\.partition_id"):
         aligned(spark.range(3), "id")
     with pytest.raises(NotImplementedError, match="use partition_id_udf"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk drain: tasks hand over what waits in the partitions of a directory, and settle it by number afterwards."""
+"""Bulk drain: tasks read the ready messages of the partitions of a directory, and settle them by number afterwards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def message(number: int) -> ServiceBusMessage:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A namespace with messages in a partitioned queue, and some that do not wait; closed."""
+    """A closed namespace with messages in a partitioned queue, some of them not ready."""
     with Namespace(tmp_path / "bus", durability="os") as namespace, ServiceBusClient(namespace) as client:
         admin = ServiceBusAdministrationClient(namespace)
         admin.create_queue("q", enable_partitioning=True)
@@ -61,8 +61,8 @@ def left(path: Path, queue: str = "q", **options: Any) -> list[str]:
         return [str(it) for it in client.get_queue_receiver(queue, max_wait_time=0, **options).receive_messages(10_000)]
 
 
-def test_all_that_waits_is_read_and_settled_once(spark: SparkSession, path: Path) -> None:
-    """Reading changes nothing, so it may be done again; settling again finds nothing."""
+def test_all_ready_messages_are_read_and_settled_once(spark: SparkSession, path: Path) -> None:
+    """Reading changes nothing, so it can be repeated; settling a second time settles nothing."""
     drain = receiver(path=path, queue="q")
     for _ in range(2):
         rows = partitions(spark, path=path, queue="q").mapInArrow(drain, drain.schema).collect()
@@ -97,7 +97,7 @@ def test_all_that_waits_is_read_and_settled_once(spark: SparkSession, path: Path
 
 
 def test_rows_in_and_out(spark: SparkSession, path: Path) -> None:
-    """`mapPartitions` over partition ids gives rows, `foreachPartition` settles them."""
+    """`mapPartitions` over partition ids returns rows, `foreachPartition` settles them."""
     drain = receiver(path=path, queue="q", columns=["sequence_number", "body"])
     rows = spark.sparkContext.parallelize(range(16), 4).mapPartitions(drain)
     found = rows.collect()
@@ -117,7 +117,7 @@ def test_rows_in_and_out(spark: SparkSession, path: Path) -> None:
 
 
 def test_tasks_share_the_partitions(spark: SparkSession, path: Path) -> None:
-    """Two tasks for each core, or as many as are asked for, but never more than there are partitions."""
+    """Two tasks for each core, or the requested number, but never more than there are partitions."""
     for tasks, expected in ((None, 4), (3, 3), (99, 16)):
         shared = partitions(spark, path=path, queue="q", tasks=tasks)
         assert shared.rdd.getNumPartitions() == expected
@@ -127,7 +127,7 @@ def test_tasks_share_the_partitions(spark: SparkSession, path: Path) -> None:
 
 
 def test_dead_letters_and_queues_without_partitions(spark: SparkSession, path: Path) -> None:
-    """Both have their paths; a queue without partitions is one partition."""
+    """Both have paths; a queue without partitioning has one partition."""
     letters = receiver(path=path, queue="q/$DeadLetterQueue")
     (letter,) = partitions(spark, path=path, queue="q/$DeadLetterQueue").mapInArrow(letters, letters.schema).collect()
     assert letter.dead_letter_reason == "tested"
@@ -146,8 +146,8 @@ def test_dead_letters_and_queues_without_partitions(spark: SparkSession, path: P
     assert sum(row.settled for row in settled) == 2
 
 
-def test_a_message_that_somebody_has_is_left_alone(path: Path) -> None:
-    """It was read, and then a receiver took it: it is the receiver's."""
+def test_a_locked_message_is_not_settled(path: Path) -> None:
+    """A receiver locks the message after it was read and keeps it."""
     numbers = [row.sequence_number for row in receiver(path=path, queue="q", columns=["sequence_number"])(range(16))]
     with Namespace(path, durability="os") as namespace:
         client = ServiceBusClient(namespace)
@@ -163,8 +163,8 @@ def test_a_message_that_somebody_has_is_left_alone(path: Path) -> None:
     assert left(path) == []
 
 
-def test_what_is_wrong_is_told(spark: SparkSession, path: Path, tmp_path: Path) -> None:
-    """On the driver where it can be, else in the task; nothing is settled."""
+def test_errors_are_reported(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    """The error comes from the driver if possible, else from the task; nothing is settled."""
     with pytest.raises(MessagingEntityNotFoundError):
         receiver(path=path, queue="none")
     with pytest.raises(FileNotFoundError, match="create it"):

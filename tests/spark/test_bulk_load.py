@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk load: tasks put their rows into the partitions of a namespace in a directory, each row once."""
+"""Bulk load: tasks write their rows into the partitions of a namespace in a directory, each row exactly once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = 2000
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A namespace with a partitioned queue, closed."""
+    """A closed namespace with a partitioned queue."""
     with Namespace(tmp_path / "bus", durability="os") as namespace:
         admin = ServiceBusAdministrationClient(namespace)
         admin.create_queue("q", enable_partitioning=True)
@@ -43,7 +43,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def received(path: Path) -> list[tuple[str, str | None, int | None]]:
-    """Body, key and partition of all messages; they are gone then."""
+    """Receive and delete all messages; return body, key and partition."""
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         receiver = client.get_queue_receiver("q", max_wait_time=0, receive_mode="receiveanddelete")
         return [(str(message), message.partition_key, message.partition_id) for message in receiver]
@@ -71,7 +71,7 @@ def for_each(df: DataFrame, load: Any) -> None:
 
 @pytest.mark.parametrize("run", [by_arrow, by_pandas, by_rows, for_each])
 def test_every_row_is_loaded_once(spark: SparkSession, path: Path, run: Callable[[DataFrame, Any], Any]) -> None:
-    """A second run of the job, as of a task that is tried again, stores nothing; another job stores all again."""
+    """A second run of the job, like a retried task, stores nothing; another job stores all again."""
     load = sender(path=path, queue="q", job="monday", durability="os")
     first, second = run(frame(spark), load), run(frame(spark), load)
     if first is not None:
@@ -89,7 +89,7 @@ def test_every_row_is_loaded_once(spark: SparkSession, path: Path, run: Callable
 
 @since_4_1
 def test_aligned_frame_keeps_the_order_of_a_key(spark: SparkSession, path: Path) -> None:
-    """Each task has one partition, and rows that are sorted within it come out in that order."""
+    """Each task has one partition, and rows that are sorted in it are received in that order."""
     keyed = frame(spark).where("partition_key is not null")
     placed = aligned(keyed, "partition_key").sortWithinPartitions("partition_key", sf.col("body").cast("int"))
     rows = by_arrow(placed, sender(path=path, queue="q", job="sorted", durability="os"))
@@ -101,7 +101,7 @@ def test_aligned_frame_keeps_the_order_of_a_key(spark: SparkSession, path: Path)
 
 
 def test_attempt_that_failed_half_way_is_finished_by_the_next(path: Path) -> None:
-    """What the first attempt attached is not attached again, and what it did not is."""
+    """The second attempt attaches only the rows that the first did not."""
     load = sender(path=path, queue="q", job="killed", durability="os", wait_time=0)
     rows = [{"body": str(number), "partition_key": f"key-{number}"} for number in range(100)]
     blocked = max(oxbus.partition_id(row["partition_key"]) for row in rows)
@@ -114,7 +114,7 @@ def test_attempt_that_failed_half_way_is_finished_by_the_next(path: Path) -> Non
 
 
 def test_task_waits_for_a_partition(path: Path) -> None:
-    """Of another process that has it for a moment."""
+    """Another process holds the partition for a moment."""
     script = (
         "import sys, time, oxbus\n"
         "namespace = oxbus.Namespace(sys.argv[1], partitions_owned={7})\n"
@@ -138,8 +138,8 @@ def test_task_waits_for_a_partition(path: Path) -> None:
         ("body string, partition_key string, session_id string", "session"),
     ],
 )
-def test_rows_that_are_no_messages_are_refused(spark: SparkSession, path: Path, rows: str, text: str) -> None:
-    """The job fails with a text that names the column, and nothing is stored."""
+def test_rows_of_wrong_types_are_rejected(spark: SparkSession, path: Path, rows: str, text: str) -> None:
+    """The job fails with an error that names the column, and nothing is stored."""
     values = [tuple(number if "bigint" in part else f"v{number}" for number, part in enumerate(rows.split(",")))]
     bad = spark.createDataFrame(values, rows)
     with pytest.raises(PySparkException, match=text):
@@ -147,8 +147,8 @@ def test_rows_that_are_no_messages_are_refused(spark: SparkSession, path: Path, 
     assert received(path) == []
 
 
-def test_the_driver_says_what_is_wrong(path: Path, tmp_path: Path) -> None:
-    """No such queue, a queue without partitions, a job without a name, a directory that is no namespace."""
+def test_the_driver_reports_errors(path: Path, tmp_path: Path) -> None:
+    """A missing queue, a queue without partitions, a job without a name, a directory that is no namespace."""
     with pytest.raises(MessagingEntityNotFoundError):
         sender(path=path, queue="none", job="j")
     with pytest.raises(InvalidOperationError, match="enable_partitioning"):

@@ -31,7 +31,7 @@ def first_flights(tmp_path: Path) -> Path:
 
 
 def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: Path) -> None:
-    """Each flight arrives once as JSON, in its aircraft's partition, an aircraft's flights in the file's order."""
+    """Each flight appears once as JSON in its aircraft's partition; the flights of an aircraft keep their order."""
     head = first_flights(tmp_path)
     seen: list[int] = []
     batches = encode_flights(spark, head, seen.append)
@@ -55,7 +55,7 @@ def test_flights_are_placed_ordered_and_encoded(spark: SparkSession, tmp_path: P
 
 
 def test_flights_by_the_bulk_path(spark: SparkSession, tmp_path: Path) -> None:
-    """All are loaded, found and settled, and every check says so."""
+    """All flights are loaded, found and settled, and every check passes."""
     trip = bulk_path.run_scenario(placed_flights(spark, first_flights(tmp_path)), tmp_path / "bus")
     assert trip.rows == ROWS
     assert [check.finding for check in trip.checks if not check.passed] == []

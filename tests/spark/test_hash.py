@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark, the package `xxhash` and oxbus agree on where a key lives."""
+"""Spark, the package `xxhash` and oxbus agree on the partition of a key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = 500
 
 
 def independent(key: bytes, partitions: int) -> int:
-    """The rule, written down with another implementation of the hash."""
+    """The rule, with another implementation of the hash."""
     unsigned = xxhash.xxh64_intdigest(key, seed=42)
     signed = unsigned - 2**64 if unsigned >= 2**63 else unsigned
     return signed % partitions
@@ -49,7 +49,7 @@ def frame(spark: SparkSession, keys: list[bytes] | list[str] | list[str | None],
 @pytest.mark.parametrize("partitions", PARTITIONS)
 @pytest.mark.parametrize("kind", ["binary", "string"])
 def test_all_hashes_agree(spark: SparkSession, kind: str, partitions: int) -> None:
-    """Spark's own hash, the Catalyst expression, `partition_id`, `partition_ids` and `xxhash` give one answer."""
+    """Spark's own hash, the Catalyst expression, `partition_id`, `partition_ids` and `xxhash` return the same value."""
     keys: list[bytes] | list[str] = byte_keys() if kind == "binary" else text_keys()
     rows = (
         frame(spark, keys, kind)
@@ -69,7 +69,7 @@ def test_all_hashes_agree(spark: SparkSession, kind: str, partitions: int) -> No
 
 
 def test_null_key_has_no_partition(spark: SparkSession) -> None:
-    """Spark answers the seed for a null; the expression answers null, as `partition_ids` does."""
+    """Spark returns the seed for a null; the expression returns null, as `partition_ids` does."""
     keys = ["a", None, "", None]
     found = [row.p for row in frame(spark, keys, "string").select(partition_id("k").alias("p")).collect()]
     assert found == [12, None, 4, None]
@@ -77,7 +77,7 @@ def test_null_key_has_no_partition(spark: SparkSession) -> None:
 
 
 def test_result_is_an_int_column(spark: SparkSession) -> None:
-    """The expression has the type that `repartitionById` wants."""
+    """The expression has the type that `repartitionById` requires."""
     schema = frame(spark, ["a"], "string").select(partition_id("k").alias("p")).schema
     assert schema["p"].dataType.simpleString() == "int"
 
@@ -90,7 +90,7 @@ def test_collation_does_not_change_the_partition(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("kind", ["int", "bigint", "double", "date", "boolean", "array<string>"])
 def test_other_key_types_are_refused(spark: SparkSession, kind: str) -> None:
-    """A number's bytes would hash differently from its digits, so the query fails with a text about the key."""
+    """The bytes of a number hash differently from its digits, so the query fails with an error about the key."""
     numbers = spark.createDataFrame([(None,)], f"k {kind}")
     with pytest.raises(PySparkException, match=r"(?i)must be string or binary, not|cast"):
         numbers.select(partition_id("k")).collect()
@@ -103,7 +103,7 @@ def test_partition_count_out_of_range_is_refused(spark: SparkSession, partitions
         partition_id("k", partitions)
 
 
-def test_something_else_than_a_column_is_refused(spark: SparkSession) -> None:  # noqa: ARG001 -- columns need a session
-    """Only a column or its name will do."""
+def test_argument_must_be_a_column(spark: SparkSession) -> None:  # noqa: ARG001 -- columns need a session
+    """Only a column or its name is accepted."""
     with pytest.raises(TypeError, match="column must be a Column or the name of a column; got int"):
         partition_id(7)

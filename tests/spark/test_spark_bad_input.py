@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input through Spark itself: the driver gets a text that says what to do, and nothing is half sent."""
+"""Bad input through Spark itself: the driver gets an error with a remedy, and no part of the data is sent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXPRESSIONS = {
 
 @pytest.mark.parametrize("case", EXPRESSIONS)
 def test_one_bad_row_sends_none(spark: SparkSession, broker: Broker, case: str) -> None:
-    """It is in the last of four tasks; what the others staged never shows."""
+    """The row is in the last of four tasks; the rows staged by the others never become visible."""
     broker.create("sessions", requires_session=True)
     expression, column, queue, text = EXPRESSIONS[case]
     rows = spark.range(0, ROWS, 1, 4).withColumn("body", sf.col("id").cast("string"))
@@ -55,7 +55,7 @@ def test_one_bad_row_sends_none(spark: SparkSession, broker: Broker, case: str) 
 
 
 def test_null_keys_are_no_keys(spark: SparkSession, broker: Broker) -> None:
-    """Where no key is needed such rows are spread over the partitions."""
+    """If no key is needed, such rows are spread over the partitions."""
     rows = spark.sql("SELECT CAST(id AS STRING) AS body, CAST(NULL AS STRING) AS partition_key FROM range(400)")
     rows.write.format("oxbus").options(**broker.options("out")).mode("append").save()
     assert broker.numbers("out") == list(range(ROWS))
@@ -87,7 +87,7 @@ def write_stream(spark: SparkSession, broker: Broker, connection: str, path: Pat
 def test_broker_that_cannot_be_used(
     spark: SparkSession, broker: Broker, tmp_path: Path, use: Callable[[SparkSession, Broker, str, Path], None]
 ) -> None:
-    """One that is not there and one with another key: both are told, without a key, and nothing is taken or sent."""
+    """An unreachable broker and a wrong key: both errors show no key, and nothing is read or sent."""
     broker.fill("in", range(10))
     wrong = broker.connection_string.replace(KEY, WRONG_KEY)
     for number, (connection, text) in enumerate([(NOBODY, "127.0.0.1:9"), (wrong, "(?i)key|token|credential")]):
@@ -101,7 +101,7 @@ def test_broker_that_cannot_be_used(
 
 @pytest.mark.parametrize("mode", ["peekLock", "peek"])
 def test_checkpoint_of_another_entity(spark: SparkSession, broker: Broker, tmp_path: Path, mode: str) -> None:
-    """One of another queue, and one of a queue that was deleted and made again: both are refused, and nothing moves."""
+    """A checkpoint of another queue, or of a recreated queue, is rejected, and no message changes."""
     broker.create("other")
     broker.fill("in", range(10))
     broker.fill("other", range(10, 20))
@@ -118,7 +118,7 @@ def test_checkpoint_of_another_entity(spark: SparkSession, broker: Broker, tmp_p
         run("other")
     broker.recreate("in")
     broker.fill("in", range(20, 30))
-    with pytest.raises(StreamingQueryException, match="deleted and made again"):
+    with pytest.raises(StreamingQueryException, match="deleted and created again"):
         run("in")
     assert broker.numbers("out") == list(range(10))
     assert broker.numbers("other") == list(range(10, 20))
@@ -126,7 +126,7 @@ def test_checkpoint_of_another_entity(spark: SparkSession, broker: Broker, tmp_p
 
 
 def test_two_writers_of_one_partition(spark: SparkSession, tmp_path: Path) -> None:
-    """A job whose partition somebody has fails and names who; run again it brings each row in once."""
+    """The job fails and names the owner of the partition; a repeated run stores each row once."""
     path = tmp_path / "bus"
     with Namespace(path, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
@@ -140,7 +140,7 @@ def test_two_writers_of_one_partition(spark: SparkSession, tmp_path: Path) -> No
         pytest.raises(PySparkException, match="in use by the process with pid"),
     ):
         rows.mapInArrow(load, BULK_LOAD_SCHEMA).collect()
-    # A task of the failed job may be at work still and find the partition free by now: its rows count once too.
+    # A task of the failed job may still run and find the partition free by now: its rows also count once.
     patient = sender(path=path, queue="q", job="contended", durability="os")
     assert sum(row.rows for row in rows.mapInArrow(patient, BULK_LOAD_SCHEMA).collect()) == ROWS
     with Namespace(path, durability="os") as namespace:
@@ -157,11 +157,11 @@ def test_two_writers_of_one_partition(spark: SparkSession, tmp_path: Path) -> No
     ],
 )
 def test_load_of_a_wrong_type(spark: SparkSession, tmp_path: Path, columns: str, text: str) -> None:
-    """The job fails with a text that names the column, and nothing is attached."""
+    """The job fails with an error that names the column, and nothing is attached."""
     path = tmp_path / "bus"
     with Namespace(path, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)
-    bad = spark.sql(f"SELECT {columns} FROM range(10)")  # noqa: S608 (no input of anybody)
+    bad = spark.sql(f"SELECT {columns} FROM range(10)")  # noqa: S608 (no user input)
     with pytest.raises(PySparkException, match=f"`{text}`"):
         bad.mapInArrow(sender(path=path, queue="q", job="bad"), BULK_LOAD_SCHEMA).collect()
     assert [*path.glob("shard-*/attached/*")] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch read browses what is there; here without Spark, in `test_spark_frames` with it."""
+"""A batch read browses the available messages; here without Spark, in `test_spark_frames` with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(rows: list[dict[str, Any]]) -> list[int]:
 
 
 def test_all_messages_are_read_and_stay(broker: Broker) -> None:
-    """Every column has the value of the message, and reading twice reads the same."""
+    """Every column has the value of the message, and a second read returns the same."""
     broker.fill("in", range(ROWS))
     reader, tasks, schema = batch_tasks(broker.options("in"))
     rows = rows_of(reader, tasks, schema)
@@ -39,8 +39,8 @@ def test_all_messages_are_read_and_stay(broker: Broker) -> None:
     assert broker.active("in") == ROWS
 
 
-def test_properties_come_as_they_were_sent(broker: Broker) -> None:
-    """Texts, properties and the time to live; null where a message has none."""
+def test_properties_are_read_as_they_were_sent(broker: Broker) -> None:
+    """Texts, properties and the time to live; null if a message has none."""
     table = pa.table(
         {
             "body": pa.array([b"\x00\xff", None], pa.binary()),
@@ -60,7 +60,7 @@ def test_properties_come_as_they_were_sent(broker: Broker) -> None:
 
 
 def test_properties_can_be_read_as_json(broker: Broker) -> None:
-    """Then they keep their types."""
+    """Properties read as JSON keep their types."""
     with oxbus.ServiceBusClient(broker.namespace) as client, client.get_queue_sender("in") as sender:
         properties: Any = {"text": "1", "whole": 1, "truth": True, "real": 1.5, "nothing": None}
         sender.send_messages(oxbus.ServiceBusMessage("x", application_properties=properties))
@@ -71,7 +71,7 @@ def test_properties_can_be_read_as_json(broker: Broker) -> None:
 
 
 def test_columns_can_be_chosen(broker: Broker) -> None:
-    """In any order; the body is left out where it is not wanted."""
+    """In any order; the body is omitted if it is not selected."""
     broker.fill("in", range(10))
     chosen = schema_of(queue=StringType(), sequence_number=LongType())
     rows = browse(broker.options("in"), chosen)
@@ -83,25 +83,25 @@ def test_columns_can_be_chosen(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("column", "text"), [("colour", "unknown column colour"), ("partition_id", "partition_id is int, not binary")]
 )
-def test_columns_that_messages_lack_are_refused(broker: Broker, column: str, text: str) -> None:
-    """The text names the column."""
+def test_unknown_columns_are_rejected(broker: Broker, column: str, text: str) -> None:
+    """The error names the column."""
     with pytest.raises(ValueError, match=text):
         browse(broker.options("in"), schema_of(**{column: BinaryType()}))
 
 
-def test_empty_queue_gives_nothing(broker: Broker) -> None:
-    """Spark makes up one task for that, which reads nothing."""
+def test_empty_queue_has_no_rows(broker: Broker) -> None:
+    """Spark creates one task for it, which reads nothing."""
     reader, tasks, schema = batch_tasks(broker.options("in"))
     assert tasks == []
     assert rows_of(reader, [spark.InputPartition(None)], schema) == []
 
 
-def test_range_is_what_the_options_say(broker: Broker) -> None:
+def test_range_follows_the_options(broker: Broker) -> None:
     """From a number, to a number, in some partitions; from and to a time."""
     broker.fill("in", range(ROWS))
     messages = broker.messages("in")
-    place = messages[len(messages) // 2]
-    partition, number = place["partition_id"], place["sequence_number"]
+    middle = messages[len(messages) // 2]
+    partition, number = middle["partition_id"], middle["sequence_number"]
     others = [it for it in messages if it["partition_id"] != partition]
     same = [it for it in messages if it["partition_id"] == partition]
 
@@ -111,7 +111,7 @@ def test_range_is_what_the_options_say(broker: Broker) -> None:
     assert numbers(browse(ending)) == numbers([it for it in same if it["sequence_number"] < number])
     assert browse(broker.options("in", startingOffsets="latest")) == []
 
-    moment = place["enqueued_time_utc"]
+    moment = middle["enqueued_time_utc"]
     wanted = [it for it in messages if it["enqueued_time_utc"] >= moment]
     assert numbers(browse(broker.options("in", startingTimestamp=moment.isoformat()))) == numbers(wanted)
     wanted = [it for it in messages if it["enqueued_time_utc"] < moment]
@@ -126,14 +126,14 @@ def test_range_is_what_the_options_say(broker: Broker) -> None:
         ({"partitionFilter": "3,99"}, "partitionFilter names partition 99"),
     ],
 )
-def test_range_that_cannot_be_is_refused(broker: Broker, options: dict[str, str], text: str) -> None:
-    """The text names the option and what there is."""
+def test_invalid_range_is_rejected(broker: Broker, options: dict[str, str], text: str) -> None:
+    """The error names the option and the valid range."""
     with pytest.raises(ValueError, match=text):
         browse(broker.options("in", **options))
 
 
-def test_messages_that_are_gone_are_missed_when_asked_for(broker: Broker) -> None:
-    """With failOnDataLoss; without it reading begins behind them."""
+def test_missing_messages_are_an_error_on_request(broker: Broker) -> None:
+    """With failOnDataLoss the read fails; without it the read starts behind them."""
     broker.fill("in", range(50), keys=1)
     first = broker.messages("in")[0]
     begin = f'{{"{first["partition_id"]}": {first["sequence_number"]}}}'
@@ -145,7 +145,7 @@ def test_messages_that_are_gone_are_missed_when_asked_for(broker: Broker) -> Non
 
 
 def test_partitions_are_shared_out_by_bytes(broker: Broker) -> None:
-    """As many tasks as the bytes are worth, within the bounds that the options set; pages as small as asked for."""
+    """The number of tasks follows the bytes, within the bounds of the options; pages have the requested size."""
     broker.fill("in", range(ROWS), keys=500)
     for options, tasks in [
         ({}, 1),
@@ -158,8 +158,8 @@ def test_partitions_are_shared_out_by_bytes(broker: Broker) -> None:
 
 
 @since_4_1
-def test_filters_spare_reading(broker: Broker) -> None:
-    """Numbers, partitions and times reach the broker; Spark evaluates all of them again."""
+def test_filters_reduce_reading(broker: Broker) -> None:
+    """Filters on numbers, partitions and times reach the broker; Spark evaluates all of them again."""
     broker.fill("in", range(ROWS), keys=500)
     rows = browse(broker.options("in"))
     number = sorted(row["sequence_number"] for row in rows)[ROWS // 2]
@@ -180,7 +180,7 @@ def test_filters_spare_reading(broker: Broker) -> None:
 
 
 def test_topic_subscriptions_and_dead_letters_are_read(broker: Broker) -> None:
-    """A subscription by its topic, a dead-letter queue by its queue."""
+    """A subscription is read by its topic, a dead-letter queue by its queue."""
     broker.make_topic("t", "s")
     broker.client.send("t", pa.table({"body": ["1", "2"], "partition_key": ["a", "b"]}))
     rows = browse(broker.options(topic="t", subscription="s"))

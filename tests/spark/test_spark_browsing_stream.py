@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream that browses: it follows the numbers of each partition and settles nothing."""
+"""A browsing stream follows the numbers of each partition and settles nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oxbus.spark.source.offsets import ForeignCheckpointError
 if TYPE_CHECKING:
     from spark_broker import Broker
 
-ReadMaxRows = pytest.importorskip("pyspark.sql.streaming.datasource").ReadMaxRows  # came with PySpark 4.2
+ReadMaxRows = pytest.importorskip("pyspark.sql.streaming.datasource").ReadMaxRows  # needs PySpark 4.2
 
 ROWS = 500
 
@@ -28,8 +28,8 @@ def numbers(batches: list[list[dict[str, Any]]]) -> list[int]:
     return sorted(int(row["body"]) for batch in batches for row in batch)
 
 
-def test_everything_is_seen_once_and_stays(broker: Broker) -> None:
-    """In batches of at most the limit; what comes later comes later."""
+def test_every_message_is_read_once_and_stays(broker: Broker) -> None:
+    """In batches up to the limit; later messages are in later batches."""
     broker.fill("in", range(ROWS))
     query = start(broker)
     batches = query.run(ReadMaxRows(200))
@@ -41,8 +41,8 @@ def test_everything_is_seen_once_and_stays(broker: Broker) -> None:
     assert start(broker, maxMessagesPerTrigger=50).run(ReadMaxRows(50))[0] != []
 
 
-def test_available_now_ends_at_what_there_was(broker: Broker) -> None:
-    """What comes while it runs is left for the next run."""
+def test_available_now_ends_at_the_messages_of_its_start(broker: Broker) -> None:
+    """The next run reads the messages that arrive during the run."""
     broker.fill("in", range(ROWS))
     query = start(broker)
     query.reader.prepareForTriggerAvailableNow()
@@ -51,7 +51,7 @@ def test_available_now_ends_at_what_there_was(broker: Broker) -> None:
 
 
 def test_first_batch_is_the_same_after_a_restart(broker: Broker) -> None:
-    """Although "latest" is elsewhere by then: Spark asks for the beginning again."""
+    """Spark asks for the start again, and the answer is the same even if "latest" has moved."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     query = start(broker, logs, startingOffsets="latest")
@@ -62,15 +62,15 @@ def test_first_batch_is_the_same_after_a_restart(broker: Broker) -> None:
     assert numbers(again.run()) == list(range(10, 15))
 
 
-def test_range_and_partitions_are_what_the_options_say(broker: Broker) -> None:
-    """As for batches."""
+def test_range_and_partitions_follow_the_options(broker: Broker) -> None:
+    """The options have the same effect as for batch reads."""
     broker.fill("in", range(ROWS))
     wanted = [int(it["body"]) for it in broker.messages("in") if it["partition_id"] in {3, 5}]
     assert numbers(start(broker, partitionFilter="3,5").run()) == sorted(wanted)
 
 
-def test_what_others_settled_is_missed_when_asked_for(broker: Broker) -> None:
-    """With failOnDataLoss; without it the stream goes on behind it."""
+def test_settled_messages_are_an_error_on_request(broker: Broker) -> None:
+    """With failOnDataLoss the stream fails; without it the stream continues behind them."""
     broker.fill("in", range(20), keys=1)
     logs: tuple[list[str], list[int]] = ([], [])
     query = start(broker, logs, maxMessagesPerTrigger=5)
@@ -85,10 +85,10 @@ def test_what_others_settled_is_missed_when_asked_for(broker: Broker) -> None:
 
 
 def test_checkpoint_of_another_entity_is_refused(broker: Broker) -> None:
-    """Of a queue that was deleted and made again, and of a stream that takes."""
+    """A checkpoint of a recreated queue, and of a settling stream."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     start(broker, logs).run()
     broker.recreate("in")
-    with pytest.raises(ForeignCheckpointError, match="deleted and made again"):
+    with pytest.raises(ForeignCheckpointError, match="deleted and created again"):
         start(broker, logs).plan()

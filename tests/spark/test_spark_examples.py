@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in `examples/spark` do what they say, on all real flights."""
+"""The programs in `examples/spark` work on all real flights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oxbus.demo.flights import FLIGHTS
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
 sys.path.insert(0, str(EXAMPLES))
 
-from bulk import load_by_aircraft  # noqa: E402 (the examples are found from here on)
+from bulk import load_by_aircraft  # noqa: E402 (the path of the examples is set above)
 from dead_letters import analyse  # noqa: E402
 from deduplication import send_twice  # noqa: E402
 from enrichment import enrich_despite_a_kill  # noqa: E402
@@ -26,7 +26,7 @@ CANCELLED = {"EWR": 3239, "JFK": 1863, "LGA": 3153}
 
 
 AIRCRAFT = 4043
-"""Different tail numbers of the year."""
+"""Number of different tail numbers of the year."""
 
 
 def test_bulk_load_of_all_flights(spark: SparkSession, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_bulk_load_of_all_flights(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_dead_letters_of_all_flights(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Each cancelled flight is a dead letter, and no other."""
+    """Exactly the cancelled flights are dead letters."""
     broker.create("flights")
     assert analyse(spark, broker.connection_string, tmp_path, FLIGHTS) == CANCELLED
     assert broker.active("flights") == 0
@@ -49,7 +49,7 @@ def test_duplicates_of_all_flights(spark: SparkSession, broker: Broker, tmp_path
 
 
 def test_enrichment_of_all_flights_survives_a_kill(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Each flight is enriched once, although the driver is killed in the middle."""
+    """Each flight is enriched once, although the driver is killed during the work."""
     broker.create("flights", "enriched")
     told = enrich_despite_a_kill(spark, broker.connection_string, tmp_path, FLIGHTS)
     assert "now all 336,776 are enriched once" in told

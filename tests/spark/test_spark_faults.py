@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker's disk fails under what Spark writes: the driver is told, nothing is half sent, and nothing is lost."""
+"""The broker's disk fails during a write of Spark: the driver gets an error, and nothing is half sent or lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAULTS = ("eio-write", "eio-rename", "enospc")
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_batch_write_onto_a_disk_that_fails(spark: SparkSession, broker: Broker, fault: str) -> None:
-    """Some stages were written before; none of their rows shows, and the same write goes through once it is healed."""
+    """Some stages were written before; none of their rows is visible, and the same write succeeds after healing."""
     rows = spark.range(0, ROWS, 1, 4).selectExpr(
         "CAST(id AS STRING) AS body", "CONCAT('key-', id % 50) AS partition_key"
     )

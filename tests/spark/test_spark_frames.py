@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch reads and writes through Spark itself: what only Spark can show."""
+"""Batch reads and writes through Spark itself: the behaviour that needs Spark."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def write(df: DataFrame, options: dict[str, str]) -> None:
     df.write.format("oxbus").options(**options).mode("append").save()
 
 
-def test_frame_goes_into_a_queue_and_comes_back(spark: SparkSession, broker: Broker) -> None:
-    """All rows with all columns; every action reads the same range, also when more has come meanwhile."""
+def test_frame_is_written_to_a_queue_and_read_back(spark: SparkSession, broker: Broker) -> None:
+    """All rows with all columns; every action reads the same range, even if new messages arrived in between."""
     later = "scheduled_enqueue_time_utc"
     df = spark.range(0, ROWS, 1, 3)
     df = df.select(sf.expr("CAST(id AS STRING)").alias("body"), "id")
@@ -53,8 +53,8 @@ def test_frame_goes_into_a_queue_and_comes_back(spark: SparkSession, broker: Bro
     assert message[later].isoformat() == "2099-01-01T00:00:00+00:00"
 
 
-def test_rows_of_a_source_go_on_as_they_are(spark: SparkSession, broker: Broker) -> None:
-    """A frame of messages is a frame to send, but for what the broker gives them."""
+def test_rows_of_a_source_can_be_sent_unchanged(spark: SparkSession, broker: Broker) -> None:
+    """A frame of messages can be sent, without the fields that the broker assigns."""
     broker.fill("in", range(ROWS))
     kept = read(spark, broker.options("in")).drop("partition_id")
     write(kept, broker.options("out", ignoreExtraColumns=True))
@@ -62,8 +62,8 @@ def test_rows_of_a_source_go_on_as_they_are(spark: SparkSession, broker: Broker)
 
 
 @since_4_1
-def test_filters_are_pushed_when_spark_may(spark: SparkSession, broker: Broker) -> None:
-    """With Spark's setting; without it Spark says which one is missing."""
+def test_filters_are_pushed_with_the_setting(spark: SparkSession, broker: Broker) -> None:
+    """With Spark's setting; without it the error names the setting."""
     broker.fill("in", range(ROWS), keys=500)
     conf = "spark.sql.python.filterPushdown.enabled"
     options = broker.options("in", pushFilters=True, minPartitions=16)
@@ -81,9 +81,9 @@ def test_filters_are_pushed_when_spark_may(spark: SparkSession, broker: Broker) 
         read(spark, options).collect()
 
 
-@pytest.mark.skipif(PYSPARK >= (4, 1), reason="newer ones can")
+@pytest.mark.skipif(PYSPARK >= (4, 1), reason="newer versions support it")
 def test_filters_that_spark_cannot_push_are_refused(spark: SparkSession, broker: Broker) -> None:
-    """The option would have no meaning."""
+    """The option would have no effect."""
     with pytest.raises(PySparkException, match=r"pushFilters needs PySpark 4\.1"):
         read(spark, broker.options("in", pushFilters=True)).collect()
 
@@ -91,7 +91,7 @@ def test_filters_that_spark_cannot_push_are_refused(spark: SparkSession, broker:
 def test_no_text_of_spark_shows_the_key(
     spark: SparkSession, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither plans nor frames nor errors."""
+    """Plans, frames and errors show no key."""
     df = read(spark, broker.options("in"))
     df.explain("extended")
     assert KEY not in capsys.readouterr().out + repr(df) + df._jdf.queryExecution().toString()
@@ -107,7 +107,7 @@ def test_no_text_of_spark_shows_the_key(
 
 @pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])
 def test_errors_reach_the_driver(spark: SparkSession, broker: Broker, delivery: str) -> None:
-    """With the text that says what to do, and nothing sent."""
+    """The error has a remedy, and nothing is sent."""
     for columns, text in [
         ("SELECT id AS body FROM range(3)", "body must be binary or string, not bigint"),
         ("SELECT 'x' AS body, id AS partition_key FROM range(3)", "cast it to string"),
@@ -118,7 +118,7 @@ def test_errors_reach_the_driver(spark: SparkSession, broker: Broker, delivery: 
     assert broker.active("out") == 0
 
 
-def test_modes_that_replace_are_refused(spark: SparkSession, broker: Broker) -> None:
-    """A queue is appended to."""
+def test_overwrite_modes_are_rejected(spark: SparkSession, broker: Broker) -> None:
+    """A queue supports only append."""
     with pytest.raises(PySparkException, match="append"):
         spark.sql("SELECT 'x' AS body").write.format("oxbus").options(**broker.options("out")).mode("overwrite").save()

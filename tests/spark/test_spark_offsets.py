@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in a checkpoint, and that one of another query is found out."""
+"""The content of a checkpoint, and the detection of a checkpoint of another query."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from oxbus.spark.source.offsets import (
 
 
 def test_offsets_survive_json_as_text() -> None:
-    """Spark compares texts, so a round trip must not change one."""
+    """Spark compares the JSON texts, so a round trip must not change one."""
     for offset in (reserving_offset("e1", "c", 7), browsing_offset("e1", (0, 5), (3, 9))):
         text = json.dumps(offset)
         assert json.dumps(json.loads(text)) == text
 
 
-def test_offsets_say_what_they_stand_for() -> None:
-    """The number of a reservation; where a batch begins and ends."""
+def test_offsets_have_a_description() -> None:
+    """The number of a reservation, or the begin and end of a batch."""
     offset = reserving_offset("e1", "c", 7)
     assert reservation_number(offset, path="q", incarnation="e1", consumer="c") == 7
     found = browsed_positions(json.loads(json.dumps(browsing_offset("e1", (0, 5), (3, 9)))), path="q", incarnation="e1")
@@ -31,7 +31,7 @@ def test_offsets_say_what_they_stand_for() -> None:
 
 
 def test_checkpoint_of_another_query_is_refused() -> None:
-    """Of another incarnation, another consumer, another mode, or of something else."""
+    """A checkpoint of another incarnation, consumer or mode, or with another content."""
     offset = reserving_offset("e1", "c", 7)
     with pytest.raises(ForeignCheckpointError, match="does not belong to the entity"):
         reservation_number(offset, path="q", incarnation="e2", consumer="c")

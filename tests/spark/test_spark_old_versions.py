@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PySpark 4.0 and 4.1 load the source and run it with what they can do; here with what they lack taken away.
+"""PySpark 4.0 and 4.1 load the source and run it with fewer features; here their missing classes are removed.
 
 `make test-spark-versions` runs the tests of this folder with these versions themselves.
 """
@@ -25,10 +25,10 @@ OLD = """
 import sys
 from pyspark.sql import datasource
 import pyspark.sql.streaming
-sys.modules["pyspark.sql.streaming.datasource"] = None  # came with 4.2
+sys.modules["pyspark.sql.streaming.datasource"] = None  # new in 4.2
 if hasattr(pyspark.sql.streaming, "datasource"):
     del pyspark.sql.streaming.datasource
-for name in ("DataSourceStreamArrowWriter", "In", "EqualTo", "Filter"):  # came with 4.1
+for name in ("DataSourceStreamArrowWriter", "In", "EqualTo", "Filter"):  # new in 4.1
     datasource.__dict__.pop(name, None)
 from pyspark.sql.types import StringType, StructField, StructType
 from oxbus.spark.source.data_source import OxbusDataSource
@@ -44,14 +44,14 @@ print("loaded")
 """
 
 
-def test_modules_load_without_what_is_new() -> None:
-    """Readers and writers are made of the classes that there are."""
+def test_modules_load_without_newer_classes() -> None:
+    """Readers and writers derive from the available classes."""
     done = subprocess.run([sys.executable, "-c", OLD], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "loaded", done.stderr
 
 
-def test_stream_goes_on_where_spark_says_nothing_of_the_start(broker: Broker) -> None:
-    """Before 4.2 `latestOffset` has no arguments; what was planned last, or the restart, tells where it stands."""
+def test_stream_continues_without_a_start_offset_from_spark(broker: Broker) -> None:
+    """Before 4.2 `latestOffset` has no arguments; the last plan, or the restart, gives the position."""
     broker.fill("in", range(25))
     source = OxbusDataSource(broker.options("in", maxMessagesPerTrigger=10, maxWaitMs=0))
     schema = source.schema()
@@ -60,7 +60,7 @@ def test_stream_goes_on_where_spark_says_nothing_of_the_start(broker: Broker) ->
     seen = []
     for count in (10, 10, 5):
         end = reader.latestOffset()
-        assert reader.latestOffset() == end  # asked again, it has nothing more
+        assert reader.latestOffset() == end  # a second call returns nothing new
         tasks = reader.partitions(begin, end)
         seen += [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
         assert len(seen) % 10 == count % 10
@@ -68,7 +68,7 @@ def test_stream_goes_on_where_spark_says_nothing_of_the_start(broker: Broker) ->
     reader.stop()
 
     restarted = source.streamReader(schema)
-    assert restarted.partitions(begin, begin) == []  # so Spark announces where it stands
+    assert restarted.partitions(begin, begin) == []  # Spark reports the position this way
     assert restarted.latestOffset() == begin
     restarted.stop()
     assert sorted(int(row["body"]) for row in seen) == list(range(25))
@@ -76,15 +76,15 @@ def test_stream_goes_on_where_spark_says_nothing_of_the_start(broker: Broker) ->
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_rows_become_what_arrow_writers_get(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """4.0 gives rows to stream writers, with times of the worker's zone."""
+def test_rows_are_converted_for_arrow_writers(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4.0 passes rows to stream writers, with times in the worker's zone."""
     import time  # noqa: PLC0415
 
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
         schema = schema_of(body=StringType(), at=TimestampType(), properties=MapType(StringType(), StringType()))
-        moment = datetime(2026, 3, 1, 12)  # noqa: DTZ001 (as Spark makes them)
+        moment = datetime(2026, 3, 1, 12)  # noqa: DTZ001 (Spark creates naive times)
         rows = [Row(body=str(it), at=moment + timedelta(seconds=it), properties={"a": None}) for it in range(3)]
         (batch,) = rows_as_batches(iter([*rows, Row(body=None, at=None, properties=None)]), schema)
         assert batch.column("at")[1].as_py().timestamp() == (moment + timedelta(seconds=1)).timestamp()

@@ -21,13 +21,13 @@ QUEUE = CONNECTION | {"queue": "q"}
 
 
 def test_names_are_compared_without_letter_case() -> None:
-    """Spark hands them over in lower case, users write them as they like."""
+    """Spark passes them in lower case, and users write them in any case."""
     settings = source_settings({name.upper(): value for name, value in QUEUE.items()}, "batch read")
     assert settings.entity == "q"
 
 
 def test_defaults_are_those_of_the_guide() -> None:
-    """A stream takes and settles, a batch browses; a stream writes exactly once, a batch at least once."""
+    """A stream settles, a batch browses; a stream writes exactly once, a batch at least once."""
     stream, batch = source_settings(QUEUE, "stream read"), source_settings(QUEUE, "batch read")
     assert (stream.peek_lock, batch.peek_lock) == (True, False)
     assert (stream.fail_on_data_loss, batch.fail_on_data_loss) == (True, False)
@@ -38,7 +38,7 @@ def test_defaults_are_those_of_the_guide() -> None:
 
 
 def test_consumer_is_the_same_for_every_run() -> None:
-    """It depends on the broker and the entity, not on the key."""
+    """The consumer's name depends on the broker and the entity, not on the key."""
     again = {**QUEUE, "connectionString": CONNECTION["connectionString"].replace("c2VjcmV0", "b3RoZXI=")}
     one, two = (source_settings(it, "stream read").consumer for it in (QUEUE, again))
     other = source_settings(QUEUE | {"queue": "r"}, "stream read").consumer
@@ -55,7 +55,7 @@ def test_consumer_is_the_same_for_every_run() -> None:
     ],
 )
 def test_entity_is_named_in_one_way(options: dict[str, str], entity: str) -> None:
-    """As a receiver names it."""
+    """The name is that of a receiver."""
     assert source_settings(CONNECTION | options, "batch read").entity == entity
 
 
@@ -100,7 +100,7 @@ def test_values_are_read(name: str, value: str, read: object) -> None:
     ],
 )
 def test_value_of_a_wrong_form_is_refused(name: str, value: str) -> None:
-    """The text names the option and what it takes."""
+    """The error names the option and its valid values."""
     with pytest.raises(ValueError, match=f"option {name} takes "):
         read_options({name: value}, "stream read")
 
@@ -130,7 +130,7 @@ def test_value_of_a_wrong_form_is_refused(name: str, value: str) -> None:
     ],
 )
 def test_options_that_contradict_are_refused(use: Use, options: dict[str, str], text: str) -> None:
-    """Each text says what to do instead."""
+    """Each error has a remedy."""
     read = sink_settings if use.endswith("write") else source_settings
     with pytest.raises(ValueError, match=text):
         read(QUEUE | options, use)
@@ -151,8 +151,10 @@ def test_option_that_is_missing_is_named(options: dict[str, str], text: str) -> 
         source_settings(options, "batch read")
 
 
-def test_connection_string_may_stand_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a file or in the environment of the driver, so that it shows in no plan."""
+def test_connection_string_may_come_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file or in the environment of the driver, so that no plan shows it."""
     file = tmp_path / "connection"
     file.write_text(CONNECTION["connectionString"] + "\n")
     monkeypatch.setenv("OXBUS_CONNECTION", CONNECTION["connectionString"])
@@ -166,13 +168,13 @@ def test_connection_string_may_stand_elsewhere(tmp_path: Path, monkeypatch: pyte
 
 
 def test_settings_show_no_secret_and_can_be_pickled() -> None:
-    """They travel into tasks and stand in tracebacks."""
+    """Settings are sent to tasks and appear in tracebacks."""
     for settings in (source_settings(QUEUE, "stream read"), sink_settings(QUEUE, "stream write")):
         assert "c2VjcmV0" not in repr(settings)
-        assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 (our own)
+        assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 (a value of the test)
 
 
-def test_option_of_every_name_has_a_meaning_somewhere() -> None:
+def test_option_names_differ_by_more_than_case() -> None:
     """No two options differ by letter case only."""
     assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)
     assert all(option.uses for option in OPTIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Spark gets to know `format("oxbus")`."""
+"""The registration of `format("oxbus")` in Spark."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")
-def test_spark_finds_it_and_can_be_told(spark: SparkSession, broker: Broker) -> None:
-    """Sessions that were told nothing find it; telling one, even twice, does no harm."""
+def test_spark_finds_it_with_and_without_registration(spark: SparkSession, broker: Broker) -> None:
+    """Sessions find it without registration; registering it, even twice, is harmless."""
     broker.fill("in", range(3))
     for session in (spark.newSession(), spark.newSession()):
         assert session.read.format("oxbus").options(**broker.options("in")).load().count() == 3
@@ -35,13 +35,13 @@ def test_spark_finds_it_and_can_be_told(spark: SparkSession, broker: Broker) -> 
 
 
 def test_module_that_spark_looks_for_imports_nothing() -> None:
-    """One that fails would hide all other sources, so it waits with everything until it is asked."""
+    """An import error there would hide all other sources, so the module imports everything on first use."""
     program = "import sys, pyspark_oxbus; print([name for name in ('pyspark', 'oxbus') if name in sys.modules])"
     assert run(program) == "[]"
 
 
 def test_module_that_spark_looks_for_never_raises(tmp_path: Path) -> None:
-    """Where PySpark is missing or broken there is no such class, and no error."""
+    """Without PySpark, or with a broken one, the class is missing, but there is no error."""
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text("raise RuntimeError('broken')")
     program = (
@@ -52,7 +52,7 @@ def test_module_that_spark_looks_for_never_raises(tmp_path: Path) -> None:
 
 
 def test_class_is_pickled_by_its_name() -> None:
-    """Workers import it, so that what it keeps in its modules lasts from task to task."""
+    """Workers import it, so the state of its modules is kept from task to task."""
     import pyspark_oxbus  # noqa: PLC0415
 
     assert pyspark_oxbus.DefaultSource is OxbusDataSource
@@ -60,8 +60,8 @@ def test_class_is_pickled_by_its_name() -> None:
     assert OxbusDataSource.name() == "oxbus"
 
 
-def test_readers_and_writers_travel_without_what_is_of_their_process(broker: Broker) -> None:
-    """A reader that has begun as a driver arrives in a task as one that has not."""
+def test_pickled_readers_and_writers_omit_process_state(broker: Broker) -> None:
+    """A reader that has started on the driver arrives in a task in its initial state."""
     source = OxbusDataSource(broker.options("in"))
     reader = source.streamReader(source.schema())
     first = reader.initialOffset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream that takes messages: each batch a reservation; here without Spark, in `test_spark_streams` with it."""
+"""A settling stream: each batch is a reservation; here without Spark, in `test_spark_streams` with it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from spark_broker import Broker
 
-limits = pytest.importorskip("pyspark.sql.streaming.datasource")  # came with PySpark 4.2
+limits = pytest.importorskip("pyspark.sql.streaming.datasource")  # needs PySpark 4.2
 
 ROWS = 500
 
 
 @pytest.fixture
 def start(broker: Broker) -> Iterator[Any]:
-    """Start a run of a query on `in`; the logs are shared by all that are given the same."""
+    """Start a run of a query on `in`; runs with the same `logs` argument share their logs."""
     runs: list[Query] = []
 
     def start(logs: tuple[list[str], list[int]] | None = None, **options: object) -> Query:
@@ -42,8 +42,8 @@ def numbers(batches: list[list[dict[str, Any]]]) -> list[int]:
     return sorted(int(row["body"]) for batch in batches for row in batch)
 
 
-def test_messages_are_settled_when_spark_asks_behind_them(broker: Broker, start: Any) -> None:
-    """Batches as large as the trigger lets; the last one too is settled, although nothing comes after it."""
+def test_messages_are_settled_when_spark_requests_the_next_offset(broker: Broker, start: Any) -> None:
+    """Batches are as large as the trigger allows; the last one is settled too, although none follows."""
     broker.fill("in", range(ROWS))
     query = start()
     batches = query.run()
@@ -54,7 +54,7 @@ def test_messages_are_settled_when_spark_asks_behind_them(broker: Broker, start:
 
 
 def test_batch_can_be_read_again_until_it_is_done(broker: Broker, start: Any) -> None:
-    """Retries, speculation and a second action read the same; nobody else gets these messages meanwhile."""
+    """Retries, speculation and a second action read the same; no other consumer gets these messages."""
     broker.fill("in", range(ROWS))
     query = start(maxMessagesPerTrigger=ROWS)
     assert query.plan()
@@ -64,8 +64,8 @@ def test_batch_can_be_read_again_until_it_is_done(broker: Broker, start: Any) ->
     assert broker.take("in", 1) == []
 
 
-def test_batch_is_as_large_as_limits_and_bytes_let(broker: Broker, start: Any) -> None:
-    """The limit that Spark gives wins over the option; a trigger that asks for all gets all."""
+def test_batch_size_follows_limits_and_bytes(broker: Broker, start: Any) -> None:
+    """Spark's limit overrides the option; a trigger for all messages gets all."""
     broker.fill("in", range(ROWS))
     assert [len(batch) for batch in start(maxMessagesPerTrigger=7).run(limits.ReadMaxRows(250))] == [250, 250]
     broker.fill("in", range(ROWS))
@@ -78,8 +78,8 @@ def test_batch_is_as_large_as_limits_and_bytes_let(broker: Broker, start: Any) -
     assert sum(sizes) == ROWS
 
 
-def test_available_now_ends_at_what_there_was(broker: Broker, start: Any) -> None:
-    """What comes while it runs is left for the next run."""
+def test_available_now_ends_at_the_messages_of_its_start(broker: Broker, start: Any) -> None:
+    """The next run reads the messages that arrive during the run."""
     broker.fill("in", range(ROWS))
     query = start()
     query.reader.prepareForTriggerAvailableNow()
@@ -92,8 +92,8 @@ def test_available_now_ends_at_what_there_was(broker: Broker, start: Any) -> Non
     assert broker.active("in") == 10 * len(batches)
 
 
-def test_nothing_new_is_the_same_offset(broker: Broker, start: Any) -> None:
-    """As text, or Spark would run empty batches for ever; the wait for something new is the broker's."""
+def test_offset_is_unchanged_without_new_messages(broker: Broker, start: Any) -> None:
+    """The text must be equal, or Spark would run empty batches for ever; the broker waits for new messages."""
     query = start(maxWaitMs=50)
     begin = query.start
     assert query.reader.latestOffset(begin, limits.ReadMaxRows(10)) == begin
@@ -102,8 +102,8 @@ def test_nothing_new_is_the_same_offset(broker: Broker, start: Any) -> None:
     assert numbers(query.run()) == [0, 1, 2]
 
 
-def test_new_consumer_can_begin_behind_what_is_there(broker: Broker, start: Any) -> None:
-    """Decided once, at the first start of the consumer; a restart before the first batch does not move it."""
+def test_new_consumer_can_begin_behind_existing_messages(broker: Broker, start: Any) -> None:
+    """The start is decided once, at the first start of the consumer; a restart before the first batch keeps it."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     assert not start(logs, consumer="late", startingOffsets="latest").plan()
@@ -111,13 +111,13 @@ def test_new_consumer_can_begin_behind_what_is_there(broker: Broker, start: Any)
     assert numbers(start(logs, consumer="late", startingOffsets="latest").run()) == list(range(10, 15))
 
 
-def test_restart_goes_on_where_the_logs_end(broker: Broker, start: Any) -> None:
-    """Before an offset was logged, before a batch was done, before the next question: nothing lost or doubled."""
+def test_restart_continues_at_the_end_of_the_logs(broker: Broker, start: Any) -> None:
+    """Before an offset was logged, before a batch was done, before the next plan: nothing is lost or duplicated."""
     broker.fill("in", range(ROWS))
     logs: tuple[list[str], list[int]] = ([], [])
     seen = []
     lost = start(logs)
-    lost.reader.latestOffset(lost.start, None)  # reserved, not logged
+    lost.reader.latestOffset(lost.start, None)  # reserved but not logged
     logged = start(logs)
     assert logged.plan()
     first = logged.read()  # logged, not done
@@ -134,8 +134,8 @@ def test_restart_goes_on_where_the_logs_end(broker: Broker, start: Any) -> None:
     assert broker.active("in") == 0
 
 
-def test_older_run_is_shut_out(broker: Broker, start: Any) -> None:
-    """By a newer run, or by another query with the same consumer; the text says how to have two."""
+def test_older_run_is_fenced(broker: Broker, start: Any) -> None:
+    """By a newer run, or by another query with the same consumer; the error says how to run two."""
     broker.fill("in", range(ROWS))
     older = start(consumer="c")
     assert older.plan()
@@ -147,8 +147,8 @@ def test_older_run_is_shut_out(broker: Broker, start: Any) -> None:
     assert numbers(batches) == list(range(ROWS))
 
 
-def test_two_consumers_share_what_there_is(broker: Broker, start: Any) -> None:
-    """They compete: each message goes to one of them."""
+def test_two_consumers_share_the_messages(broker: Broker, start: Any) -> None:
+    """Consumers compete: each message goes to one of them."""
     broker.fill("in", range(ROWS))
     one, two = start(consumer="one"), start(consumer="two")
     batches = []
@@ -161,19 +161,19 @@ def test_two_consumers_share_what_there_is(broker: Broker, start: Any) -> None:
 
 
 def test_checkpoint_of_another_entity_is_refused(broker: Broker, start: Any) -> None:
-    """Of a queue that was deleted and made again, and of another consumer."""
+    """A checkpoint of a recreated queue, and of another consumer."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     start(logs).run()
     with pytest.raises(ForeignCheckpointError, match="option consumer"):
         start(logs, consumer="other").plan()
     broker.recreate("in")
-    with pytest.raises(ForeignCheckpointError, match="deleted and made again"):
+    with pytest.raises(ForeignCheckpointError, match="deleted and created again"):
         start(logs).plan()
 
 
-def test_checkpoint_that_was_rolled_back_is_found_out(broker: Broker, start: Any) -> None:
-    """What it would read is settled; it says so, or goes on behind that when failOnDataLoss is false."""
+def test_checkpoint_that_was_rolled_back_is_detected(broker: Broker, start: Any) -> None:
+    """Its messages are settled; the query fails, or continues behind them if failOnDataLoss is false."""
     broker.fill("in", range(ROWS))
     logs: tuple[list[str], list[int]] = ([], [])
     start(logs).run()
@@ -190,7 +190,7 @@ def test_checkpoint_that_was_rolled_back_is_found_out(broker: Broker, start: Any
 
 
 def test_lock_is_renewed_while_a_batch_runs(broker: Broker, start: Any) -> None:
-    """Beyond the end that it had at first."""
+    """The lock lasts beyond its first end."""
     broker.fill("in", range(10))
     query = start(lockDuration="2s")
     assert query.plan()
@@ -201,14 +201,14 @@ def test_lock_is_renewed_while_a_batch_runs(broker: Broker, start: Any) -> None:
 
 
 def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
-    """A restart locks again what nobody took; what was taken is reported, not read."""
+    """A restart locks the remaining messages again; messages taken by others are reported, not read."""
     broker.fill("in", range(10))
     logs: tuple[list[str], list[int]] = ([], [])
     query = start(logs, lockDuration="1s")
     assert query.plan()
     tasks = query.tasks()
-    query.stop()  # its renewal
-    broker.wait_for_lapse("in")
+    query.stop()  # ends the lock renewal
+    broker.wait_for_expiry("in")
     taken = broker.take("in", 3)
     assert len(taken) == 3
     with pytest.raises(MessageLockLostError, match="not live any more"):
@@ -221,8 +221,8 @@ def test_lock_that_was_lost_fails_the_task(broker: Broker, start: Any) -> None:
     assert broker.active("in") == 0
 
 
-def test_progress_shows_what_is_left(broker: Broker, start: Any) -> None:
-    """As the latest offset, which Spark shows as it is."""
+def test_progress_shows_the_remaining_messages(broker: Broker, start: Any) -> None:
+    """The latest offset, which Spark shows unchanged, has the numbers of active and reserved messages."""
     broker.fill("in", range(ROWS))
     query = start()
     assert query.reader.reportLatestOffset() is None
@@ -232,7 +232,7 @@ def test_progress_shows_what_is_left(broker: Broker, start: Any) -> None:
 
 
 def test_entity_that_cannot_be_reserved_is_refused(broker: Broker, start: Any) -> None:
-    """One with sessions, and one that is not there."""
+    """An entity with sessions, and a missing one."""
     broker.create("sessions", requires_session=True)
     with pytest.raises(ServiceBusError, match="session"):
         start(queue="sessions").plan()

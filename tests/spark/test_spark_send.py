@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch write turns rows into messages, or says why not; here without Spark, in `test_spark_frames` with it."""
+"""A batch write turns rows into messages, or reports errors; here without Spark, in `test_spark_frames` with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows(numbers: range) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])
 def test_each_row_is_a_message(broker: Broker, delivery: str) -> None:
-    """Where its key says, once."""
+    """Each is stored once, in the partition of its key."""
     write(broker.options("out", delivery=delivery), KEYED, rows(range(600)), rows(range(600, ROWS)))
     messages = broker.messages("out")
     assert sorted(int(it["body"]) for it in messages) == list(range(ROWS))
@@ -51,7 +51,7 @@ def test_each_row_is_a_message(broker: Broker, delivery: str) -> None:
 
 
 def test_every_property_is_sent(broker: Broker) -> None:
-    """All columns that a sink takes, of the types that Spark has for them."""
+    """All columns of a sink, with their Spark types."""
     texts = ("message_id", "subject", "content_type", "correlation_id", "reply_to", "to")
     later = datetime(2099, 1, 1, tzinfo=UTC)
     columns: dict[str, tuple[Any, Any]] = {
@@ -75,12 +75,12 @@ def test_every_property_is_sent(broker: Broker) -> None:
 
 
 PROPERTIES = '{"big":9007199254740993,"half":0.5,"no":null,"text":"true","yes":true}'
-"""A JSON object with each kind of value that a property can be made of."""
+"""A JSON object with each kind of property value."""
 
 
 @pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])
 def test_properties_as_json_keep_their_types(broker: Broker, delivery: str) -> None:
-    """What is written as JSON reads as JSON again, and is what a receiver in the process sees (decision 48)."""
+    """Properties written as JSON can be read as JSON, and a receiver in the process gets them (decision 48)."""
     schema = schema_of(body=StringType(), application_properties=StringType())
     batch = pa.record_batch({"body": ["0", "1"], "application_properties": [PROPERTIES, None]})
     options = {"applicationPropertiesAs": "json"}
@@ -107,7 +107,7 @@ def test_properties_as_json_keep_their_types(broker: Broker, delivery: str) -> N
     ],
 )
 def test_properties_that_are_no_json_object_send_nothing(broker: Broker, properties: str, text: str) -> None:
-    """The text says which row and what to do."""
+    """The error names the row and has a remedy."""
     schema = schema_of(body=StringType(), application_properties=StringType())
     batch = pa.record_batch({"body": ["0", "1"], "application_properties": ["{}", properties]})
     for delivery in ("atLeastOnce", "exactlyOnce"):
@@ -122,7 +122,7 @@ def test_properties_that_are_no_json_object_send_nothing(broker: Broker, propert
     ("form", "kind"), [("json", MapType(StringType(), StringType())), ("map", StringType()), ("json", LongType())]
 )
 def test_properties_of_the_other_form_are_refused(broker: Broker, form: str, kind: Any) -> None:
-    """By the driver, which names the option."""
+    """The driver raises an error that names the option."""
     source = OxbusDataSource(broker.options("out", applicationPropertiesAs=form))
     with pytest.raises(ValueError, match=r"application_properties must be .*applicationPropertiesAs"):
         source.writer(schema=schema_of(body=StringType(), application_properties=kind), overwrite=False)
@@ -130,7 +130,7 @@ def test_properties_of_the_other_form_are_refused(broker: Broker, form: str, kin
 
 @pytest.mark.parametrize("delivery", ["atLeastOnce", "exactlyOnce"])
 def test_rows_can_name_their_queue_and_partition(broker: Broker, delivery: str) -> None:
-    """The option `queue` wins over the column."""
+    """The option `queue` overrides the column."""
     schema = schema_of(body=StringType(), partition_id=IntegerType(), queue=StringType())
     batch = pa.record_batch(
         {
@@ -154,8 +154,8 @@ def test_rows_without_a_key_are_spread(broker: Broker) -> None:
     assert len({it["partition_id"] for it in broker.messages("out")}) == 16
 
 
-def test_many_bytes_go_in_pieces(broker: Broker) -> None:
-    """Batches of any size, and tasks of any number of batches."""
+def test_many_bytes_are_sent_in_chunks(broker: Broker) -> None:
+    """Batches of any size, and tasks with any number of batches."""
     schema = schema_of(body=BinaryType())
     batch = pa.record_batch({"body": pa.array([bytes([it]) * 200_000 for it in range(100)])})
     for delivery in ("atLeastOnce", "exactlyOnce"):
@@ -163,8 +163,8 @@ def test_many_bytes_go_in_pieces(broker: Broker) -> None:
     assert sorted(it["body"][0] for it in broker.messages("out")) == sorted(2 * list(range(100)))
 
 
-def test_write_under_a_name_stores_its_rows_once(broker: Broker) -> None:
-    """A job that is run again after a failure names its write with sinkId."""
+def test_write_with_a_sink_id_stores_its_rows_once(broker: Broker) -> None:
+    """A job that is repeated after a failure names its write with sinkId."""
     for _ in range(2):
         write(broker.options("out", delivery="exactlyOnce", sinkId="load-1"), KEYED, rows(range(ROWS)))
     assert broker.numbers("out") == list(range(ROWS))
@@ -190,15 +190,15 @@ def test_write_under_a_name_stores_its_rows_once(broker: Broker) -> None:
     ],
 )
 def test_columns_of_a_wrong_type_are_refused(broker: Broker, columns: dict[str, Any], text: str) -> None:
-    """By the driver, before any task runs; the text names the column and what to do."""
+    """The driver rejects them before any task runs; the error names the column and has a remedy."""
     source = OxbusDataSource(broker.options("out"))
     for make in (source.writer, source.streamWriter):
         with pytest.raises(ValueError, match=text):
             make(schema=schema_of(**columns), overwrite=False)
 
 
-def test_extra_columns_can_be_left_out(broker: Broker) -> None:
-    """With ignoreExtraColumns, so that rows of a source go on as they are."""
+def test_extra_columns_can_be_ignored(broker: Broker) -> None:
+    """With ignoreExtraColumns, rows of a source can be sent unchanged."""
     schema = schema_of(body=StringType(), sequence_number=LongType())
     batch = pa.record_batch({"body": ["1"], "sequence_number": [5]})
     write(broker.options("out", ignoreExtraColumns=True), schema, batch)
@@ -217,7 +217,7 @@ def test_extra_columns_can_be_left_out(broker: Broker) -> None:
     ],
 )
 def test_row_of_a_wrong_value_sends_none(broker: Broker, columns: dict[str, list[Any]], text: str) -> None:
-    """With exactlyOnce nothing of any task shows, and nothing is left behind."""
+    """With exactlyOnce no row of any task is visible, and no stage is left."""
     kinds: dict[str, Any] = {"partition_id": LongType(), "partition_key": BinaryType(), "queue": StringType()}
     if isinstance(columns.get("partition_key", [b""])[-1], str):
         kinds["partition_key"] = StringType()
@@ -234,7 +234,7 @@ def test_row_of_a_wrong_value_sends_none(broker: Broker, columns: dict[str, list
 
 
 def test_target_that_is_missing_is_named(broker: Broker) -> None:
-    """By the driver, before any task runs."""
+    """The driver reports it before any task runs."""
     source = OxbusDataSource(broker.options("none"))
     with pytest.raises(MessagingEntityNotFoundError, match="none"):
         source.writer(schema=KEYED, overwrite=False)
@@ -243,7 +243,7 @@ def test_target_that_is_missing_is_named(broker: Broker) -> None:
 
 
 def test_broker_that_does_not_answer_is_an_error(broker: Broker) -> None:
-    """One that is not there, or that has another key; neither text shows a key."""
+    """An unreachable broker, or one with another key; no error shows a key."""
     wrong = broker.connection_string.replace(KEY, "d3Jvbmcta2V5LW9mLWEtdGVzdA==")
     nobody = f"Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey={KEY};UseDevelopmentEmulator=true"
     for connection, text in [(wrong, "key|credential|token"), (nobody, "127.0.0.1:9")]:
@@ -255,6 +255,6 @@ def test_broker_that_does_not_answer_is_an_error(broker: Broker) -> None:
 
 
 def test_queue_is_not_overwritten(broker: Broker) -> None:
-    """Spark's other modes have no meaning for a queue."""
+    """Spark's other modes do not apply to a queue."""
     with pytest.raises(ValueError, match="append"):
         OxbusDataSource(broker.options("out")).writer(schema=KEYED, overwrite=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of Spark that the guide advises change nothing of a load and a drain; older Sparks pass over some."""
+"""The Spark settings that the guide recommends do not affect a load and a drain; older versions ignore some."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from spark_versions import PYSPARK
 
 ROWS = 6000
 BODY_BYTES = 1024
-"""Together more than a batch under the settings may have."""
+"""All rows together exceed one batch under the settings."""
 
 DRIVER = Path(__file__).with_name("kit") / "settings_driver.py"
 
 
 def test_bulk_load_and_drain_under_the_settings(tmp_path: Path) -> None:
-    """In a session of its own, as most of them are fixed when Spark starts."""
+    """In a separate session, as most of them are fixed when Spark starts."""
     path = tmp_path / "bus"
     with Namespace(path, durability="os") as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=True)

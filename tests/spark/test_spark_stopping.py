@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a query: Spark ends the process of its source, mostly by SIGTERM, and the source still tidies up."""
+"""The end of a query: Spark ends the process of its source, usually with SIGTERM, and the source still cleans up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_over(pid: int) -> bool:
 
 
 def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Its reader is stopped where Spark lets it, its process ends, and the locks of its batch are renewed no more."""
+    """Spark stops the reader if it can, its process ends, and the locks of its batch are no longer renewed."""
     spark.dataSource.register(StoppingSource)
     broker.fill("in", range(ROWS))
     df = messages(spark, broker, "oxbus-stopping", testDirectory=tmp_path, lockDuration="5s")
@@ -43,9 +43,9 @@ def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp
     process = int((tmp_path / "running").read_text())
     broker.wait_until(lambda: is_over(process))
     assert (tmp_path / "stopped").exists() or not STOPS_SOURCES
-    broker.wait_for_lapse("in")
+    broker.wait_for_expiry("in")
     left = broker.take("in", ROWS)
-    # A batch that was in the sink already and not settled yet would be in both.
+    # A batch that was in the sink but not settled yet would be in both queues.
     assert {*broker.numbers("out"), *left} == set(range(ROWS + 50))
 
 
@@ -53,7 +53,7 @@ def test_stopped_query_stops_its_source(spark: SparkSession, broker: Broker, tmp
 def test_handler_of_sigterm_is_set_in_workers_of_spark_only(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, in_spark: bool
 ) -> None:
-    """There it ends the process as `sys.exit` does, so that what is to be stopped is; elsewhere nothing is changed."""
+    """There SIGTERM ends the process like `sys.exit`, so that cleanup runs; elsewhere the handler is unchanged."""
     if in_spark:
         monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
     else:

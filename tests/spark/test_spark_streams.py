@@ -25,7 +25,7 @@ ROWS = 500
 
 
 def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """In batches of the limit; settled at the end, shown in the progress, and nothing left over."""
+    """In batches of the limit; settled at the end and shown in the progress, with no message left."""
     broker.fill("in", range(ROWS))
     before = {it["message_id"]: (it["body"], it["partition_key"]) for it in broker.messages("in")}
     query = until_done(forward(messages(spark, broker), broker, tmp_path))
@@ -42,13 +42,13 @@ def test_queue_to_queue_exactly_once(spark: SparkSession, broker: Broker, tmp_pa
         assert latest["activeMessages"] == ROWS
     assert KEY not in query.lastProgress.prettyJson
 
-    broker.fill("in", range(ROWS, ROWS + 20))  # the next run goes on
+    broker.fill("in", range(ROWS, ROWS + 20))  # the next run continues
     until_done(forward(messages(spark, broker), broker, tmp_path))
     assert broker.numbers("out") == list(range(ROWS + 20))
 
 
-def test_types_of_properties_go_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """With JSON on both sides numbers and truth values stay what they are."""
+def test_types_of_properties_are_kept_from_queue_to_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """With JSON on both sides numbers and booleans keep their types."""
     properties: dict[str, Any] = {"whole": 7, "half": 0.5, "yes": True, "text": "7", "no": None}
     with ServiceBusClient(broker.namespace) as client:
         message = ServiceBusMessage("x", application_properties=properties)
@@ -59,8 +59,8 @@ def test_types_of_properties_go_from_queue_to_queue(spark: SparkSession, broker:
     assert arrived.application_properties == properties
 
 
-def test_trigger_that_never_ends_follows_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Messages come as they are sent, and the last batch is settled although nothing follows."""
+def test_continuous_trigger_follows_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Messages arrive as they are sent, and the last batch is settled although none follows."""
     query = forward(messages(spark, broker), broker, tmp_path, delivery="atLeastOnce").start()
     try:
         for begin in (0, 300):
@@ -72,8 +72,8 @@ def test_trigger_that_never_ends_follows_the_queue(spark: SparkSession, broker: 
         query.stop()
 
 
-def test_browsing_stream_leaves_the_queue_as_it_is(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """It sees everything once over all its runs."""
+def test_browsing_stream_does_not_change_the_queue(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The stream reads every message once over all its runs."""
     browsing = {"receiveMode": "peek", "consumer": None, "maxMessagesPerTrigger": 200}
     options = {name: value for name, value in browsing.items() if value is not None}
     for end in (ROWS, ROWS + 30):
@@ -85,7 +85,7 @@ def test_browsing_stream_leaves_the_queue_as_it_is(spark: SparkSession, broker: 
 
 
 def test_read_stream_registers_and_counts_cores(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """The short way to a stream; as many tasks as cores."""
+    """The helper starts a stream with as many tasks as cores."""
     broker.fill("in", range(ROWS))
     counts = []
 
@@ -97,8 +97,8 @@ def test_read_stream_registers_and_counts_cores(spark: SparkSession, broker: Bro
     assert counts == [spark.sparkContext.defaultParallelism]
 
 
-def test_messages_of_a_batch_can_be_settled_otherwise(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Dead-lettered by the function that handles the batch; the rest is completed when it is done."""
+def test_messages_of_a_batch_can_be_settled_individually(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The function that handles the batch dead-letters some; the rest is completed at the end of the batch."""
     broker.fill("in", range(ROWS))
     options = {"connectionString": broker.connection_string}
 
@@ -121,14 +121,14 @@ def test_messages_of_a_batch_can_be_settled_otherwise(spark: SparkSession, broke
     assert broker.active("in") == 0
 
 
-def test_settle_says_what_is_wrong(spark: SparkSession) -> None:
-    """Before anything runs."""
+def test_settle_reports_errors(spark: SparkSession) -> None:
+    """The error comes before anything runs."""
     df = spark.sql("SELECT 'x' AS body")
     options = {"connectionString": "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=k;SharedAccessKey=x"}
     with pytest.raises(ValueError, match="column queue is missing"):
         oxbus.spark.settle(df, "defer", options)
     with pytest.raises(ValueError, match="outcome must be one of"):
-        oxbus.spark.settle(df, "lose", options)  # type: ignore[arg-type] # that is the point
+        oxbus.spark.settle(df, "lose", options)  # type: ignore[arg-type] # an invalid outcome on purpose
     with pytest.raises(ValueError, match="for dead_letter only"):
         oxbus.spark.settle(df, "defer", options, reason="x")
     with pytest.raises(ValueError, match="connectionString is missing"):
@@ -136,7 +136,7 @@ def test_settle_says_what_is_wrong(spark: SparkSession) -> None:
 
 
 def test_errors_reach_the_driver(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Options when the stream is loaded or started, columns and targets when it starts; none shows the key."""
+    """Errors of options at load or start of the stream, of columns and targets at its start; none shows the key."""
     broker.fill("in", range(3))
     with pytest.raises(PySparkException, match="unknown option colour"):
         messages(spark, broker, colour="red")

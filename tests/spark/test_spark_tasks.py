@@ -9,7 +9,7 @@ from oxbus.spark.source.tasks import PartitionSlice, pack
 
 
 def share(partition: int, count: int, size: int) -> PartitionSlice:
-    """Messages of one partition, with a hole in the middle of the numbers."""
+    """Messages of one partition, with a gap in the middle of the numbers."""
     half = (count + 1) // 2
     first = partition << 48
     ranges = ((first + 1, first + half), (first + half + 11, first + 10 + count))
@@ -31,7 +31,7 @@ def numbers(shares: tuple[PartitionSlice, ...]) -> list[int]:
 def test_every_message_is_in_one_task(
     counts: list[int], size: int, task_bytes: int, tasks_min: int, extra: int
 ) -> None:
-    """Nothing is left out or read twice, there are never too many tasks, and each has something to do."""
+    """Every message is read exactly once, the number of tasks is within the limit, and no task is empty."""
     shares = [share(partition, count, size) for partition, count in enumerate(counts)]
     tasks = pack(shares, task_bytes=task_bytes, tasks_min=tasks_min, tasks_max=tasks_min + extra)
     found = [number for task in tasks for number in numbers(task)]
@@ -50,14 +50,14 @@ def test_small_partitions_share_a_task() -> None:
 
 
 def test_large_partitions_have_a_task_each() -> None:
-    """As many tasks as the bytes are worth, none of them much heavier than another."""
+    """The number of tasks follows the bytes, and none is much larger than another."""
     shares = [share(partition, 1000, 1024) for partition in range(16)]
     tasks = pack(shares, task_bytes=1 << 20, tasks_min=1, tasks_max=8)
     assert sorted(sum(it.bytes for it in task) for task in tasks) == [2 * 1000 * 1024] * 8
 
 
-def test_partition_is_split_only_when_more_tasks_are_asked_for() -> None:
-    """The order of a key holds within a task only."""
+def test_partition_is_split_only_when_more_tasks_are_requested() -> None:
+    """The order of a key holds only within a task."""
     one = [share(3, 1000, 1 << 20)]
     assert len(pack(one, task_bytes=1 << 20, tasks_min=1, tasks_max=16)) == 1
     assert len(pack(one, task_bytes=1 << 20, tasks_min=4, tasks_max=4)) == 4

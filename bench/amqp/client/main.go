@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A client of any AMQP 1.0 broker.
-// bench/go_client.py builds it, tells it where the broker is, and reads the line of JSON that it prints.
+// bench/go_client.py builds it, passes it the address of the broker, and reads the line of JSON that it prints.
 package main
 
 import (

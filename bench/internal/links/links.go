@@ -17,7 +17,7 @@ var (
 	password = flag.String("password", "", "password for SASL PLAIN")
 	node     = flag.String("node", "", "where to send and receive")
 	durable  = flag.Bool("durable", false, "ask the broker to keep messages")
-	told     = flag.Bool("told", false, "settle without waiting for the broker to confirm it")
+	told     = flag.Bool("told", false, "settle without waiting for the broker's confirmation")
 	credit   = flag.Int("credit", 256, "messages that the broker may send ahead to a link")
 )
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A client of work queues over the network, each with the package that is usual for it.
-// bench/go_client.py builds it, tells it where the server is, and reads the line of JSON that it prints.
+// bench/go_client.py builds it, passes it the address of the server, and reads the line of JSON that it prints.
 package main
 
 import (

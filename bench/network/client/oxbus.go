@@ -14,7 +14,7 @@ import (
 
 const listFormat = 0x80013700
 
-// AMQP over one session. What is sent at once is one transfer, a list as Azure's SDKs make it; settlements are confirmed.
+// AMQP over one session. A list is sent as one transfer, as Azure's SDKs do; settlements are confirmed.
 type oxbus struct {
 	ctx      context.Context
 	conn     *links.Connection

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declaration:
     """An entity or a rule in the file.
 
     Attributes:
@@ -25,14 +25,14 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredRule(Declared):
+class DeclaredRule(Declaration):
     """A rule of a subscription."""
 
     rule: RuleProperties
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredEntity(Declared):
+class DeclaredEntity(Declaration):
     """An entity in the file.
 
     Attributes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from oxbus.demo.deliveries import Deliveries
-    from oxbus.demo.exchange import Sent
+    from oxbus.demo.exchange import SendResult
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
     return [Check("Spark's partition ids equal ours", differing == 0, f"{differing:,} of {sent.num_rows:,} differ")]
 
 
-def check_kept(sent: Sent) -> list[Check]:
+def check_kept(sent: SendResult) -> list[Check]:
     """Check that a run killed while sending lost no acknowledged message; empty without such a run."""
     if sent.acknowledged_before == 0:
         return []

@@ -33,7 +33,7 @@ QUIET_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Sent:
+class SendResult:
     """The sent messages, in order."""
 
     messages: pa.Table
@@ -50,7 +50,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceiveResult:
     """The messages that one receiver got and completed in this run."""
 
     rows: int
@@ -64,7 +64,7 @@ def send(
     batches: Sequence[pa.RecordBatch],
     notes: ProgressLog,
     on_rows: Callable[[int], object] = lambda _rows: None,
-) -> Sent:
+) -> SendResult:
     """Send encoded flights; the tail number is the partition key, flights without one have no key.
 
     Acknowledged batches are not sent again, whatever the queue contains: a batch that it lost must be detected.
@@ -75,7 +75,7 @@ def send(
     acknowledged = pa.Table.from_batches(batches[:first], messages.schema)
     on_rows(acknowledged.num_rows)
     if first == len(batches):
-        return Sent(messages, 0, 0.0, acknowledged_before=0, missing=0, found=0)
+        return SendResult(messages, 0, 0.0, acknowledged_before=0, missing=0, found=0)
 
     in_queue = _message_ids_in(client, queue_name)
     missing = acknowledged.num_rows - _count(acknowledged["message_id"], in_queue)
@@ -91,12 +91,12 @@ def send(
             notes.acknowledge(place + 1)
             rows += left.num_rows
             on_rows(batch.num_rows)
-    return Sent(messages, rows, seconds, acknowledged.num_rows, missing, found)
+    return SendResult(messages, rows, seconds, acknowledged.num_rows, missing, found)
 
 
 def receive(
     client: ServiceBusClient, queue_name: str, notes: ProgressLog, on_rows: Callable[[int], object] = lambda _rows: None
-) -> list[Received]:
+) -> list[ReceiveResult]:
     """Drain the queue with competing receivers, each in its own thread; `notes` records the deliveries.
 
     Raises:
@@ -104,7 +104,7 @@ def receive(
     """
     start_together = threading.Barrier(RECEIVERS)
     stop = threading.Event()
-    received: list[Received | None] = [None] * RECEIVERS
+    received: list[ReceiveResult | None] = [None] * RECEIVERS
     failures: list[BaseException] = []
 
     def drain(place: int, receiver: ServiceBusReceiver) -> None:
@@ -142,7 +142,7 @@ def _receive_until_quiet(
     notes: ProgressLog,
     stop: threading.Event,
     on_rows: Callable[[int], object],
-) -> Received:
+) -> ReceiveResult:
     rows = 0
     started = last_completed = time.perf_counter()
     for number in count():
@@ -157,7 +157,7 @@ def _receive_until_quiet(
         last_completed = time.perf_counter()
         rows += batch.num_rows
         on_rows(batch.num_rows)
-    return Received(rows, last_completed - started)
+    return ReceiveResult(rows, last_completed - started)
 
 
 def _message_ids_in(client: ServiceBusClient, queue_name: str) -> pa.Array:

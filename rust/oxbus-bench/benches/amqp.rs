@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What AMQP takes per message, without a socket.
+//! Time that AMQP takes per message, without a socket.
 //!
-//! Ids read `operation/payload/shape`; throughput is messages per second.
+//! Case ids are `codec/OPERATION/PAYLOAD/SHAPE` and `engine/OPERATION/PAYLOAD/SHAPE`; throughput is in messages per second.
 
 use std::hint::black_box;
 
@@ -19,10 +19,10 @@ use oxbus_amqp::performative::{
 };
 use oxbus_amqp::{Engine, EngineEvent};
 
-/// Messages of one round: what a client sends or is sent before it waits.
+/// Messages that a client sends or receives before it waits.
 const ROUND: u32 = 100;
 
-/// A message as azure-servicebus writes it, with 1 KiB of data.
+/// A message as azure-servicebus encodes it, with 1 KiB of data.
 fn message() -> Bytes {
     let mut out = BytesMut::new();
     Header::of(0, Some(60_000)).encode(&mut out);
@@ -35,13 +35,14 @@ fn message() -> Bytes {
         ..Properties::NONE
     };
     properties.encode(&mut out);
-    let own = [
+    let application_properties = [
         ("region", AmqpValue::from("north")),
         ("quantity", AmqpValue::from(17_i32)),
     ];
     put_application_properties(
         &mut out,
-        &own.into_iter()
+        &application_properties
+            .into_iter()
             .map(|(key, value)| (AmqpValue::from(key), value))
             .collect(),
     );
@@ -51,7 +52,7 @@ fn message() -> Bytes {
 
 fn transfer_frame(out: &mut BytesMut, delivery_id: u32, payload: &[u8]) {
     let start = out.len();
-    let tag = Tag::new(&delivery_id.to_be_bytes()).expect("a short tag");
+    let tag = Tag::new(&delivery_id.to_be_bytes()).expect("the tag is short");
     out.extend_from_slice(&[0, 0, 0, 0, 2, 0, 0, 1]);
     let head = TransferHeader {
         handle: 0,
@@ -67,7 +68,7 @@ fn transfer_frame(out: &mut BytesMut, delivery_id: u32, payload: &[u8]) {
     out[start..start + 4].copy_from_slice(&size.to_be_bytes());
 }
 
-/// An engine with an open connection, and a link on which the client has `role`.
+/// An engine with an open connection, and a link whose client end has `role`.
 fn engine(role: Role) -> (Engine, LinkId) {
     let settings = EngineSettings {
         is_sasl_required: false,
@@ -121,14 +122,14 @@ fn engine(role: Role) -> (Engine, LinkId) {
         if let EngineEvent::Attach(request) = event {
             let accept = AttachResponse {
                 credit: 1_000,
-                ..AttachResponse::as_requested(&request.attach).expect("both ends")
+                ..AttachResponse::as_requested(&request.attach).expect("source and target are set")
             };
-            engine.accept(request.link, accept).expect("it is there");
+            engine.accept(request.link, accept).expect("the link exists");
             link = Some(request.link);
         }
     }
     engine.output().clear();
-    (engine, link.expect("a link"))
+    (engine, link.expect("the client attached a link"))
 }
 
 fn codec(criterion: &mut Criterion) {
@@ -136,9 +137,9 @@ fn codec(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     let message = message();
     group.bench_function("scan/1024B/sdk_message", |bencher| {
-        bencher.iter(|| Sections::scan(black_box(&message)).expect("a message"));
+        bencher.iter(|| Sections::scan(black_box(&message)).expect("a valid message"));
     });
-    let sections = Sections::scan(&message).expect("a message");
+    let sections = Sections::scan(&message).expect("a valid message");
     group.bench_function("properties/1024B/four_set", |bencher| {
         bencher.iter(|| {
             let mut reader = Reader::within(black_box(&message), sections.properties.start, sections.properties.end);
@@ -149,7 +150,7 @@ fn codec(criterion: &mut Criterion) {
     transfer_frame(&mut frame, 70_000, &message);
     let body = frame.freeze().slice(8..);
     group.bench_function("transfer_decode/1024B/one_frame", |bencher| {
-        bencher.iter(|| Frame::read(black_box(&body)).expect("a frame"));
+        bencher.iter(|| Frame::read(black_box(&body)).expect("a valid frame"));
     });
     let mut out = BytesMut::with_capacity(4_096);
     group.bench_function("transfer_encode/1024B/one_frame", |bencher| {
@@ -241,7 +242,7 @@ fn rounds(criterion: &mut Criterion) {
                     settled: false,
                     parts: &[&message],
                 };
-                sending.send(link, &outgoing).expect("credit");
+                sending.send(link, &outgoing).expect("the link has credit");
             }
             sending.flush(0);
             sending.output().clear();

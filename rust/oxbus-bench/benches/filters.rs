@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the rules of a topic take per message.
+//! Time that the rules of a topic take per message.
 //!
-//! Ids read `select/rules/shape`; throughput is messages per second.
+//! Case ids are `select/RULES/SHAPE` and `evaluate/KIND/SHAPE`; throughput is in messages per second.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ fn rule(filter: FilterSettings) -> Arc<Rule> {
         action: None,
         created_at_ms: 0,
     };
-    Arc::new(Rule::compile(&settings).expect("a rule"))
+    Arc::new(Rule::compile(&settings).expect("compiles"))
 }
 
-/// Compares some of the properties, and the subject or not.
+/// A correlation filter on the first `properties` properties, and on the subject when `has_subject`.
 fn correlation(number: usize, properties: usize, has_subject: bool) -> FilterSettings {
     let names = ["customer", "region", "color"];
     let value = |name: &str| OwnedValue::Text(format!("{name}-{number}"));
@@ -50,8 +50,8 @@ fn topic(filters: impl Iterator<Item = FilterSettings>) -> TopicRules {
     TopicRules::compile(subscriptions.iter().map(<[_; 1]>::as_slice))
 }
 
-/// Shows the message that all cases are about.
-fn with_message<T>(see: impl FnOnce(&RuleInput<'_>) -> T) -> T {
+/// Calls `use_message` with the message of all cases.
+fn with_message<T>(use_message: impl FnOnce(&RuleInput<'_>) -> T) -> T {
     let mut properties = PropertiesBuilder::default();
     properties.push("customer", Value::Text("customer-4711"));
     properties.push("region", Value::Text("region-4711"));
@@ -63,7 +63,7 @@ fn with_message<T>(see: impl FnOnce(&RuleInput<'_>) -> T) -> T {
         application_properties: Some(properties.properties()),
         ..Fields::default()
     };
-    see(&RuleInput {
+    use_message(&RuleInput {
         fields: &fields,
         enqueued_at: Timestamp(1_700_000_000_000),
         enqueued_number: None,
@@ -147,7 +147,7 @@ fn evaluate(criterion: &mut Criterion) {
         ("sql/like", like, true),
     ] {
         group.bench_function(name, |bencher| {
-            let filter = SqlFilter::parse(&expression, &[]).expect("a filter");
+            let filter = SqlFilter::parse(&expression, &[]).expect("parses");
             with_message(|message| {
                 assert_eq!(filter.selects(message), Ok(expected), "{name}");
                 bencher.iter(|| filter.selects(black_box(message)));

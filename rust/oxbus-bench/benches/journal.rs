@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The journal beside the disk it stands on: commits per second, and bytes per second read back.
+//! The journal compared with its disk: commits per second, and bytes per second in recovery.
 //!
-//! Each line is one shape, its figure, and its ratio to the disk's own: a file that grows by a write and a sync of the
-//! same size, measured in turn with it. Ratios hold within one run only. `OXBUS_BENCH_DIR` chooses the disk.
+//! Each line is one shape with its messages per second, and their ratio to the appends and syncs of 100 bytes per second to
+//! a plain file. Both alternate. Ratios are comparable within one run only. `OXBUS_BENCH_DIR` chooses the disk.
 
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a bench prints what it timed"
+    reason = "a bench prints its times"
 )]
 
 use oxbus_store::Wait;
@@ -44,17 +44,17 @@ fn open(dir: &Path) -> (FileLog, Count) {
     (opened.log, count)
 }
 
-/// Appends as a shard does: the number is taken under a guard of its own.
+/// Appends as a shard does: takes the number and appends under a mutex.
 fn append(log: &FileLog, shard: &Mutex<()>, entry: &[u8], level: Level) {
     let guard = shard.lock().expect("unpoisoned");
     let lsn = log.next_lsn();
     log.append(lsn, entry, SpaceClass::Adds, level, None, &Wait::FOREVER)
-        .expect("taken");
+        .expect("appends");
     drop(guard);
-    log.commit(lsn, level, &Wait::FOREVER).expect("committed");
+    log.commit(lsn, level, &Wait::FOREVER).expect("commits");
 }
 
-/// Commits per second of `threads` threads with `each` commits each.
+/// Commits per second of `threads` threads that make `each` commits each.
 fn commits(dir: &Path, threads: usize, each: usize, entry: &[u8], level: Level) -> f64 {
     let (log, _) = open(dir);
     let shard = Mutex::new(());
@@ -66,13 +66,13 @@ fn commits(dir: &Path, threads: usize, each: usize, entry: &[u8], level: Level) 
     });
     let rate = (threads * each) as f64 / began.elapsed().as_secs_f64();
     drop(log);
-    std::fs::remove_dir_all(dir).expect("removed");
+    std::fs::remove_dir_all(dir).expect("removes");
     rate
 }
 
-/// Appends and syncs per second of a plain file that grows.
+/// Appends with a sync per second to a plain file.
 fn plain(dir: &Path, each: usize, entry: &[u8]) -> f64 {
-    std::fs::create_dir_all(dir).expect("made");
+    std::fs::create_dir_all(dir).expect("creates the directory");
     let path = dir.join("plain");
     let file: File = OpenOptions::new()
         .create(true)
@@ -82,11 +82,11 @@ fn plain(dir: &Path, each: usize, entry: &[u8]) -> f64 {
         .expect("opens");
     let began = Instant::now();
     for index in 0..each {
-        file.write_all_at(entry, (index * entry.len()) as u64).expect("written");
-        file.sync_data().expect("synced");
+        file.write_all_at(entry, (index * entry.len()) as u64).expect("writes");
+        file.sync_data().expect("syncs");
     }
     let rate = each as f64 / began.elapsed().as_secs_f64();
-    std::fs::remove_file(path).expect("removed");
+    std::fs::remove_file(path).expect("removes");
     rate
 }
 
@@ -145,5 +145,5 @@ fn main() {
             .collect(),
     );
     println!("{:32} {read:12.0} MB/s", "recovery, one shard");
-    std::fs::remove_dir_all(dir).expect("removed");
+    std::fs::remove_dir_all(dir).expect("removes");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Throughput by the number of partitions, each on a disk that takes 5 ms to sync: what waits for one store waits for no other.
+//! Throughput by the number of partitions, on a disk whose sync takes 5 ms: shards do not wait for each other.
 //!
-//! Four senders per partition send one message after the other at level `fsync`. Wanted: 0.8 × N for N partitions.
+//! Four senders per partition send one message after the other at level `fsync`. Target: 0.8 × N for N partitions.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -21,9 +21,9 @@ use oxbus_store::fault::FaultDisk;
 
 const SYNC: Duration = Duration::from_millis(5);
 const SENDERS: usize = 4;
-const TURN: Duration = Duration::from_secs(2);
+const DURATION: Duration = Duration::from_secs(2);
 
-/// A file system in memory whose syncs take a while.
+/// A file system in memory whose syncs take [`SYNC`].
 #[derive(Debug)]
 struct SlowDisk(FaultDisk);
 
@@ -96,11 +96,11 @@ impl DiskFile for SlowFile {
 }
 
 fn main() {
-    println!("| partitions | messages/s | over one | of N |");
+    println!("| partitions | messages/s | ratio to 1 partition | ratio / N |");
     println!("|---|---|---|---|");
     let mut one = None;
     for partitions in [1, 2, 4, 16] {
-        let rate = sent_per_second(partitions);
+        let rate = messages_per_second(partitions);
         let over = rate / *one.get_or_insert(rate);
         println!(
             "| {partitions} | {rate:.0} | {over:.2} | {:.2} |",
@@ -109,7 +109,7 @@ fn main() {
     }
 }
 
-fn sent_per_second(partitions: u16) -> f64 {
+fn messages_per_second(partitions: u16) -> f64 {
     let namespace = Namespace::open(NamespaceOptions {
         partitions: Some(partitions),
         store: Some(StoreOptions {
@@ -121,14 +121,14 @@ fn sent_per_second(partitions: u16) -> f64 {
         }),
         ..NamespaceOptions::default()
     })
-    .expect("an empty disk");
+    .expect("opens");
     let settings = QueueSettings {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
     namespace
         .create_queue("orders", settings, &Wait::FOREVER)
-        .expect("a new queue");
+        .expect("creates the queue");
     let keys: Vec<String> = (0..partitions).map(|partition| key_of(partition, partitions)).collect();
     let threads = usize::from(partitions) * SENDERS;
     let gate = Barrier::new(threads);
@@ -136,7 +136,7 @@ fn sent_per_second(partitions: u16) -> f64 {
         let senders: Vec<_> = (0..threads)
             .map(|thread| {
                 let (gate, key) = (&gate, keys[thread % keys.len()].as_str());
-                let sender = namespace.sender("orders").expect("a sender");
+                let sender = namespace.sender("orders").expect("opens a sender");
                 scope.spawn(move || {
                     let fields = Fields {
                         body: Body::Data(&[7; 100]),
@@ -144,10 +144,10 @@ fn sent_per_second(partitions: u16) -> f64 {
                         ..Fields::default()
                     };
                     gate.wait();
-                    let begun = Instant::now();
+                    let start = Instant::now();
                     let mut sent = 0;
-                    while begun.elapsed() < TURN {
-                        sender.send(&fields, None, &Wait::FOREVER).expect("a disk that works");
+                    while start.elapsed() < DURATION {
+                        sender.send(&fields, None, &Wait::FOREVER).expect("sends");
                         sent += 1;
                     }
                     sent
@@ -156,12 +156,15 @@ fn sent_per_second(partitions: u16) -> f64 {
             .collect();
         senders.into_iter().map(|sender| sender.join().expect("no panic")).sum()
     });
-    let counts = namespace.queue("orders").expect("the queue").counts(&Wait::FOREVER);
-    assert_eq!(counts.total.active, sent as u64, "what was sent is there");
-    sent as f64 / TURN.as_secs_f64()
+    let counts = namespace
+        .queue("orders")
+        .expect("the queue exists")
+        .counts(&Wait::FOREVER);
+    assert_eq!(counts.total.active, sent as u64, "every sent message is in the queue");
+    sent as f64 / DURATION.as_secs_f64()
 }
 
-/// A key of a partition.
+/// A partition key of `partition`.
 fn key_of(partition: u16, partitions: u16) -> String {
     (0..)
         .map(|number: u32| number.to_string())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message's whole life in a store — append, claim, complete — in the slot log and in its mutex twin.
+//! Append, claim and complete on one thread, in the slot log and in its mutex twin.
 //!
-//! Ids read `cycle/store/shape`; one thread. Where threads meet, see `twins`.
+//! Case ids are `cycle/STORE/SHAPE`. `twins` measures several threads.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use oxbus_store::{ClaimMode, MessageStore, NewMessage, Record, SlotLog};
 use oxbus_twin::MutexLog;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-const HOLD: ClaimMode = ClaimMode::Lock {
+const LOCK: ClaimMode = ClaimMode::Lock {
     deadline: Ticks(60_000),
 };
 const BODY: &[u8] = &[7; 100];
@@ -24,7 +24,7 @@ fn message() -> NewMessage {
     }
 }
 
-/// Moves `rounds` batches through the store and checks that no lock was lost.
+/// Appends, claims and completes `rounds` batches. Panics when a lock was lost.
 fn cycle(store: &dyn MessageStore, batch: usize, rounds: u64) {
     let record = message().record;
     let (mut messages, mut out, mut expired, mut lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -45,14 +45,17 @@ fn cycle(store: &dyn MessageStore, batch: usize, rounds: u64) {
             }));
             store.append(&mut messages, NOW);
         }
-        store.claim(batch, HOLD, NOW, &mut out, &mut expired);
+        store.claim(batch, LOCK, NOW, &mut out, &mut expired);
         keys.extend(out.iter().map(|claimed| claimed.key));
         black_box(&out);
         out.clear();
         store.complete(&keys, Ticks(1), &mut lost);
         keys.clear();
     }
-    assert!(lost.is_empty() && expired.is_empty(), "every lock held");
+    assert!(
+        lost.is_empty() && expired.is_empty(),
+        "no lock was lost, no message expired"
+    );
 }
 
 fn one_thread<S: MessageStore + Default>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, batch: usize) {

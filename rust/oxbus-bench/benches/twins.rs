@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slot log against its mutex twin: messages per second and the slowest cycles, by threads, batch and partitions.
+//! The slot log compared with its mutex twin: messages per second and slowest cycles, by threads, batch and partitions.
 //!
-//! Each thread appends, claims and completes a batch, each time in some partition. The twins take turns, in alternating
-//! order; the table shows medians over the rounds, and the ratio is the median of the ratios of the rounds.
-//! Records are allocated and freed as in the wheel. The last rows keep every core busy with other work, so that a thread is descheduled in the middle of a step.
+//! A thread appends, claims and completes a batch in each cycle, in a random partition. The two stores alternate, and so
+//! does their order in a round. The table shows medians of the rounds; the ratio is the median of the rounds' ratios.
+//! The allocator is that of the wheel. The last rows keep the cores busy with other work, so that the scheduler interrupts
+//! threads in the middle of a step.
 //! `cargo bench -p oxbus-bench --bench twins [-- ROUNDS [THREADSxBATCHxPARTITIONS+BUSY]]`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
@@ -22,45 +23,45 @@ use oxbus_twin::MutexLog;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-const HOLD: ClaimMode = ClaimMode::Lock {
+const LOCK: ClaimMode = ClaimMode::Lock {
     deadline: Ticks(60_000),
 };
 const BODY: &[u8] = &[7; 100];
-/// How long each contender runs in a round, once for its rate and once for its slowest cycles.
-const TURN: Duration = Duration::from_millis(150);
+/// Duration of one measurement. Each store is measured twice in a round: its rate, and the times of its cycles.
+const DURATION: Duration = Duration::from_millis(150);
 const ROUNDS: usize = 5;
-/// Messages that wait in each partition before and after.
+/// Messages in each partition before and after a cycle.
 const BACKLOG: usize = 256;
 
-/// What one row of the table measures.
+/// The shape of one row of the table.
 #[derive(Clone, Copy)]
 struct Shape {
     threads: usize,
     batch: usize,
     partitions: usize,
-    /// Threads that compute something else meanwhile.
+    /// Threads that do other work at the same time.
     busy: usize,
 }
 
-/// What a contender reached in a turn.
-struct Reached {
+/// The measurement of one store in a round.
+struct StoreMeasurement {
     messages_per_second: f64,
-    /// Nanoseconds of a cycle.
+    /// Median nanoseconds of a cycle.
     p50: u32,
     p999: u32,
 }
 
 fn main() {
     // Cargo passes `--bench`.
-    let words: Vec<String> = std::env::args()
+    let arguments: Vec<String> = std::env::args()
         .skip(1)
-        .filter(|word| !word.starts_with("--"))
+        .filter(|argument| !argument.starts_with("--"))
         .collect();
-    let rounds = words.first().map_or(ROUNDS, |word| {
-        word.parse().expect("the first word is a number of rounds")
+    let rounds = arguments.first().map_or(ROUNDS, |argument| {
+        argument.parse().expect("the first argument is a number of rounds")
     });
     println!(
-        "| threads | batch | partitions | busy beside | slot log, M/s | mutex twin, M/s | ratio | p50 / p99.9 µs | twin |"
+        "| threads | batch | partitions | busy threads | slot log, M/s | mutex twin, M/s | ratio | slot log, p50 / p99.9 µs | mutex twin, p50 / p99.9 µs |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut shapes = Vec::new();
@@ -80,30 +81,30 @@ fn main() {
     }
     for shape in shapes {
         let name = format!("{}x{}x{}+{}", shape.threads, shape.batch, shape.partitions, shape.busy);
-        if words.get(1).is_none_or(|only| *only == name) {
-            row(shape, rounds);
+        if arguments.get(1).is_none_or(|only| *only == name) {
+            print_row(shape, rounds);
         }
     }
 }
 
-fn row(shape: Shape, rounds: usize) {
-    let (mut ours, mut twins) = (Vec::new(), Vec::new());
+fn print_row(shape: Shape, rounds: usize) {
+    let (mut slot_logs, mut twins) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         if round % 2 == 0 {
-            ours.push(turn::<SlotLog>(shape));
-            twins.push(turn::<MutexLog>(shape));
+            slot_logs.push(measure::<SlotLog>(shape));
+            twins.push(measure::<MutexLog>(shape));
         } else {
-            twins.push(turn::<MutexLog>(shape));
-            ours.push(turn::<SlotLog>(shape));
+            twins.push(measure::<MutexLog>(shape));
+            slot_logs.push(measure::<SlotLog>(shape));
         }
     }
-    let ratios = ours
+    let ratios = slot_logs
         .iter()
         .zip(&twins)
-        .map(|(our, twin)| our.messages_per_second / twin.messages_per_second);
-    let rate = |all: &[Reached]| median(all.iter().map(|one| one.messages_per_second)) / 1e6;
-    let tail = |all: &[Reached]| {
-        let micros = |pick: fn(&Reached) -> u32| median(all.iter().map(|one| f64::from(pick(one)) / 1e3));
+        .map(|(slot_log, twin)| slot_log.messages_per_second / twin.messages_per_second);
+    let rate = |all: &[StoreMeasurement]| median(all.iter().map(|one| one.messages_per_second)) / 1e6;
+    let cycle_times = |all: &[StoreMeasurement]| {
+        let micros = |pick: fn(&StoreMeasurement) -> u32| median(all.iter().map(|one| f64::from(pick(one)) / 1e3));
         format!("{:.2} / {:.1}", micros(|one| one.p50), micros(|one| one.p999))
     };
     println!(
@@ -112,36 +113,36 @@ fn row(shape: Shape, rounds: usize) {
         shape.batch,
         shape.partitions,
         shape.busy,
-        rate(&ours),
+        rate(&slot_logs),
         rate(&twins),
         median(ratios),
-        tail(&ours),
-        tail(&twins),
+        cycle_times(&slot_logs),
+        cycle_times(&twins),
     );
 }
 
-/// Lets all threads work on fresh stores, twice: for the rate, and with a clock around each cycle.
-fn turn<S: MessageStore + Default>(shape: Shape) -> Reached {
-    let stores: Vec<S> = (0..shape.partitions).map(|_| waiting()).collect();
-    let (messages, seconds, _) = race(&stores, shape, false);
-    let (_, _, mut cycles) = race(&stores, shape, true);
-    // What a thread could not claim, since another was between append and claim, is still here.
+/// Measures all threads on new stores twice: the rate, and the time of each cycle.
+fn measure<S: MessageStore + Default>(shape: Shape) -> StoreMeasurement {
+    let stores: Vec<S> = (0..shape.partitions).map(|_| filled()).collect();
+    let (messages, seconds, _) = run_threads(&stores, shape, false);
+    let (_, _, mut cycles) = run_threads(&stores, shape, true);
+    // A thread may claim fewer messages than it appended, while another is between append and claim. They are still here.
     for store in &stores {
         let mut rest = Vec::new();
-        store.claim(usize::MAX, HOLD, NOW, &mut rest, &mut Vec::new());
-        assert_eq!(store.counts().locked, rest.len() as u64, "nothing is lost");
+        store.claim(usize::MAX, LOCK, NOW, &mut rest, &mut Vec::new());
+        assert_eq!(store.counts().locked, rest.len() as u64, "no message is lost");
     }
     cycles.sort_unstable();
     let at = |share: f64| cycles[((cycles.len() - 1) as f64 * share) as usize];
-    Reached {
+    StoreMeasurement {
         messages_per_second: messages as f64 / seconds,
         p50: at(0.5),
         p999: at(0.999),
     }
 }
 
-/// A store in which messages wait, so that what a thread claims is not always its own.
-fn waiting<S: MessageStore + Default>() -> S {
+/// A store with a backlog, so that a thread does not always claim its own messages.
+fn filled<S: MessageStore + Default>() -> S {
     let store = S::default();
     for _ in 0..BACKLOG {
         store.append_one(message(), NOW);
@@ -149,7 +150,7 @@ fn waiting<S: MessageStore + Default>() -> S {
     store
 }
 
-/// A record of its own for each message: a shared one would make the threads meet on its count.
+/// A message with its own record: threads would contend for the reference count of a shared one.
 fn message() -> NewMessage {
     NewMessage {
         record: Record::from_slice(BODY).into(),
@@ -157,7 +158,7 @@ fn message() -> NewMessage {
     }
 }
 
-fn race<S: MessageStore>(stores: &[S], shape: Shape, timed: bool) -> (u64, f64, Vec<u32>) {
+fn run_threads<S: MessageStore>(stores: &[S], shape: Shape, timed: bool) -> (u64, f64, Vec<u32>) {
     let gate = Barrier::new(shape.threads);
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -190,17 +191,17 @@ fn race<S: MessageStore>(stores: &[S], shape: Shape, timed: bool) -> (u64, f64, 
     })
 }
 
-/// Moves batches for a turn; returns the messages, the seconds and, when asked, the nanoseconds of each cycle.
+/// Runs cycles for `DURATION`. Returns the messages, the seconds and, when `timed`, the nanoseconds of each cycle.
 fn work<S: MessageStore>(stores: &[S], batch: usize, first: usize, timed: bool) -> (u64, f64, Vec<u32>) {
     let (mut messages, mut out, mut expired, mut lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut keys, mut cycles) = (Vec::new(), Vec::new());
     let (mut moved, mut at) = (0, first as u64 + 1);
     let start = Instant::now();
     loop {
-        // The clock is read once in a while, unless each cycle is timed anyway.
+        // Reads the clock every 64 cycles, unless each cycle is timed.
         for _ in 0..if timed { 1 } else { 64 } {
             let begun = timed.then(Instant::now);
-            // Any partition, or threads at one pace would follow each other through all of them.
+            // A random partition: in a fixed order, threads of the same pace would follow each other.
             at = at
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -211,7 +212,7 @@ fn work<S: MessageStore>(stores: &[S], batch: usize, first: usize, timed: bool) 
                 messages.extend((0..batch).map(|_| message()));
                 store.append(&mut messages, NOW);
             }
-            store.claim(batch, HOLD, NOW, &mut out, &mut expired);
+            store.claim(batch, LOCK, NOW, &mut out, &mut expired);
             keys.extend(out.iter().map(|claimed| claimed.key));
             black_box(&out);
             moved += out.len() as u64;
@@ -222,12 +223,15 @@ fn work<S: MessageStore>(stores: &[S], batch: usize, first: usize, timed: bool) 
                 cycles.push(u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX));
             }
         }
-        if start.elapsed() >= TURN {
+        if start.elapsed() >= DURATION {
             break;
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    assert!(lost.is_empty() && expired.is_empty(), "every lock held");
+    assert!(
+        lost.is_empty() && expired.is_empty(),
+        "no lock was lost, no message expired"
+    );
     (moved, seconds, cycles)
 }
 

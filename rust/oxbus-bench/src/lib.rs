@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nothing but a place for `benches/`.
+//! Empty: the crate contains only `benches/`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusMessageBatch`: messages that are stored together or not at all.
+//! `ServiceBusMessageBatch`: messages that are stored all or none.
 
 use std::ops::DerefMut;
 use std::sync::{Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use crate::message::ServiceBusMessage;
 /// A batch.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusMessageBatch {
-    /// Whole after a panic: a message is in it once it is checked and encoded.
+    /// A panic leaves it consistent: a message is added after it is checked and encoded.
     batch: Mutex<Batch>,
 }
 
@@ -36,7 +36,7 @@ impl ServiceBusMessageBatch {
         })
     }
 
-    /// The messages, to be sent; the batch keeps them, as in the SDK.
+    /// Copies the messages for sending; the batch keeps them, as in the SDK.
     pub(crate) fn messages(&self) -> Batch {
         self.guard().clone()
     }
@@ -46,7 +46,7 @@ impl ServiceBusMessageBatch {
     }
 }
 
-/// Refuses a received message: it carries its own number and lock (B-175).
+/// Rejects a received message: it carries its own number and lock (B-175).
 pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
     if message.record().is_none() {
         return Ok(());
@@ -55,7 +55,7 @@ pub(crate) fn check_outgoing(message: &ServiceBusMessage) -> PyResult<()> {
     Err(raise(&Error::new(ErrorKind::InvalidOperation, detail)))
 }
 
-/// Adds a message to a batch. `batch` is asked for only when no code of Python's can run any more.
+/// Adds a message to a batch. Calls `batch`, which may lock it, only once no Python code can run any more.
 pub(crate) fn push<B: DerefMut<Target = Batch>>(message: &Bound<'_, PyAny>, batch: impl FnOnce() -> B) -> PyResult<()> {
     let py = message.py();
     let message = message

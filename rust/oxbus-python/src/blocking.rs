@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that may wait for a store leave the interpreter; calls in memory do not, because leaving costs more than they do.
+//! Calls that may wait for a store detach from the interpreter; calls in memory do not, because detaching costs more than
+//! the call.
 
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::{convert, waiting};
 
-/// Messages of one call that are handled without leaving the interpreter: some 25 µs of work. A thread that leaves it while
-/// others want it gets it back after a switch of threads at best, which takes longer.
-pub(crate) const IN_PLACE_MAX: usize = 256;
+/// Maximum messages that one call handles without detaching from the interpreter: about 25 µs of work. Reattaching under
+/// contention costs at least a thread switch, which takes longer.
+pub(crate) const INLINE_MESSAGES_MAX: usize = 256;
 
-/// Runs `work`; outside the interpreter when it may wait for a store.
+/// Runs `work`, detached from the interpreter when it may wait for a store.
 #[inline]
 pub(crate) fn run<T: Send>(py: Python<'_>, may_wait: bool, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
     if may_wait {
-        waiting::outside(py, work)
+        waiting::run_detached(py, work)
     } else {
         Ok(work(&Wait::FOREVER))
     }
 }
 
-/// The same for a call that has `timeout` seconds; `None` is no bound.
+/// Like [`run`], with a time limit of `timeout` seconds; `None` sets no limit.
 #[inline]
 pub(crate) fn run_for<T: Send>(
     py: Python<'_>,
@@ -29,7 +30,7 @@ pub(crate) fn run_for<T: Send>(
     work: impl FnOnce(&Wait<'_>) -> T + Send,
 ) -> PyResult<T> {
     if may_wait {
-        waiting::outside_until(py, convert::deadline("timeout", timeout)?, work)
+        waiting::run_detached_until(py, convert::deadline("timeout", timeout)?, work)
     } else {
         Ok(work(&Wait::FOREVER))
     }

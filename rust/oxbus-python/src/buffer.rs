@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `memoryview(message)`: the body of a received message without a copy.
-#![expect(unsafe_code, reason = "the buffer protocol is made of raw pointers")]
+//! `memoryview(message)` shows the body of a received message without a copy.
+#![expect(unsafe_code, reason = "the buffer protocol uses raw pointers")]
 
 use std::ffi::{c_int, c_void};
 
@@ -21,12 +21,12 @@ impl ServiceBusReceivedMessage {
         let record = message.record().expect("a received message is stored");
         let Body::Data(body) = Fields::decode(record).or_raise()?.body else {
             return Err(PyBufferError::new_err(
-                "the message has no body, or one that another SDK sent in parts; look at its body_type, or take bytes(message)",
+                "the message has no body, or a body that is not one data section; check its body_type, or use bytes(message)",
             ));
         };
         let len = ffi::Py_ssize_t::try_from(body.len()).expect("a record has at most 4 GiB");
-        // SAFETY: `view` is the interpreter's. It keeps a reference to the message, whose record is never replaced
-        // nor written to, so the bytes live as long as the view; 1 makes it read-only.
+        // SAFETY: the interpreter owns `view`. The view keeps a reference to the message, whose record is never replaced
+        // or written to, so the bytes live as long as the view; 1 makes it read-only.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_BulkLoad`: rows of one task on their way into a namespace that nobody has open.
+//! `_BulkLoad`: loads the rows of one task into a namespace that is not open.
 
 use std::sync::Mutex;
 
@@ -11,11 +11,11 @@ use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::{arrow, blocking, convert, ids, options, waiting};
 
-/// A load that is under way, and how many rows it has.
-struct Loading {
+/// A running load and the number of its rows.
+struct ActiveLoad {
     load: BulkLoad,
     rows: u64,
 }
@@ -24,21 +24,21 @@ struct Loading {
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _BulkLoad {
     keyless: PartitionId,
-    /// `None` once it has ended. Whole after a panic: who works on it has taken it out.
-    loading: Owned<Mutex<Option<Loading>>>,
+    /// `None` once the load has ended. A panic leaves it consistent: a call that works on the load takes it out.
+    active: ProcessLocal<Mutex<Option<ActiveLoad>>>,
 }
 
 impl _BulkLoad {
-    fn take(&self) -> PyResult<Loading> {
-        let mut loading = ignore_poison(self.loading.get()?.lock());
+    fn take(&self) -> PyResult<ActiveLoad> {
+        let mut active = ignore_poison(self.active.get()?.lock());
         let ended = || Error::new(ErrorKind::InvalidOperation, "the load has ended; begin another");
-        loading.take().ok_or_else(ended).or_raise()
+        active.take().ok_or_else(ended).or_raise()
     }
 }
 
 #[pymethods]
 impl _BulkLoad {
-    /// Begins a load of the queue of a namespace in a directory; `keyless` names the partition for rows without a key.
+    /// Begins a load into a queue of a namespace in a directory. `keyless` selects the partition of rows without a key.
     #[new]
     #[pyo3(signature = (path, queue, name, *, keyless=0, durability=None))]
     fn new(
@@ -56,57 +56,60 @@ impl _BulkLoad {
             let load = BulkLoad::begin(&namespace, queue, name, durability)?;
             Ok((namespace.partitions(), load))
         };
-        let (partitions, load) = waiting::outside(py, begin)?.or_raise()?;
+        let (partitions, load) = waiting::run_detached(py, begin)?.or_raise()?;
         Ok(Self {
             keyless: PartitionId(keyless % partitions),
-            loading: Owned::new(Mutex::new(Some(Loading { load, rows: 0 }))),
+            active: ProcessLocal::new(Mutex::new(Some(ActiveLoad { load, rows: 0 }))),
         })
     }
 
-    /// Makes the disk of its files fail; see `oxbus.testing.inject_fault`.
+    /// Injects a fault into the files of the load; see `oxbus.testing.inject_fault`.
     fn _inject_fault(&self, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         if partition_id.is_some() {
-            let detail = "the files of a load are of no partition yet; pass None as partition_id";
+            let detail = "the files of a load belong to no partition yet; pass None as partition_id";
             return Err(Error::new(ErrorKind::InvalidArgument, detail)).or_raise();
         }
         let fault = InjectedFault::parse(fault).or_raise()?;
-        let loading = ignore_poison(self.loading.get()?.lock());
-        loading
+        let active = ignore_poison(self.active.get()?.lock());
+        active
             .as_ref()
             .map_or(Ok(()), |it| it.load.inject_fault(fault, after))
             .or_raise()
     }
 
-    /// Waits until some partition could be attached to.
+    /// Waits up to `wait_time` seconds until some partition is free.
     fn check_free(&self, py: Python<'_>, wait_time: f64) -> PyResult<()> {
-        let wait = convert::wait("wait_time", wait_time)?;
-        let loading = self.take()?;
-        let checked = blocking::run_for(py, true, None, |calls_off| loading.load.check_free(wait, calls_off))?;
-        *ignore_poison(self.loading.get()?.lock()) = Some(loading);
+        let wait = convert::duration("wait_time", wait_time)?;
+        let active = self.take()?;
+        let checked = blocking::run_for(py, true, None, |cancellation| {
+            active.load.check_free(wait, cancellation)
+        })?;
+        *ignore_poison(self.active.get()?.lock()) = Some(active);
         checked.or_raise()
     }
 
-    /// Adds the rows of an Arrow object. After an error the load has ended and nothing of it is stored.
+    /// Adds the rows of an Arrow object. After an error the load has ended and none of its rows is stored.
     fn push(&self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let chunks = arrow::read(data)?;
-        let mut loading = self.take()?;
+        let mut active = self.take()?;
         let pushed = blocking::run_for(data.py(), true, None, |_| {
             for chunk in &chunks {
-                oxbus_arrow::load_rows(&mut loading.load, chunk, loading.rows, ids::first_of, self.keyless)?;
-                loading.rows += chunk.rows() as u64;
+                oxbus_arrow::load_rows(&mut active.load, chunk, active.rows, ids::first_of, self.keyless)?;
+                active.rows += chunk.rows() as u64;
             }
-            Ok(loading)
+            Ok(active)
         });
-        let loading = pushed?.or_raise()?;
-        *ignore_poison(self.loading.get()?.lock()) = Some(loading);
+        let active = pushed?.or_raise()?;
+        *ignore_poison(self.active.get()?.lock()) = Some(active);
         Ok(())
     }
 
-    /// Attaches the rows: partition, rows, and whether they were attached now, for each partition.
+    /// Attaches the rows. Returns for each partition its id, its rows, and whether this call attached them.
     fn finish(&self, py: Python<'_>, wait_time: f64) -> PyResult<Vec<(u16, u64, bool)>> {
-        let wait = convert::wait("wait_time", wait_time)?;
-        let loading = self.take()?;
-        let loaded = blocking::run_for(py, true, None, |calls_off| loading.load.finish(wait, calls_off))?.or_raise()?;
+        let wait = convert::duration("wait_time", wait_time)?;
+        let active = self.take()?;
+        let loaded =
+            blocking::run_for(py, true, None, |cancellation| active.load.finish(wait, cancellation))?.or_raise()?;
         Ok(loaded
             .into_iter()
             .map(|it| (it.partition.0, it.rows, it.is_attached))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ManualClock`: time moved by hand.
+//! `ManualClock`: a clock that tests advance.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,12 +12,12 @@ use pyo3::types::PyWeakrefReference;
 
 use crate::convert;
 
-/// A clock moved by hand.
+/// A clock that tests advance.
 #[pyclass(frozen, module = "oxbus.testing")]
 pub(crate) struct ManualClock {
     clock: Arc<oxbus_broker::ManualClock>,
-    /// References to objects whose `look` is called when the clock has moved.
-    /// Whole after a panic: one that is in the list is called.
+    /// Weak references to objects whose `renew_due` is called after the clock has moved.
+    /// A panic leaves the list consistent: each change is one step.
     followers: Mutex<Vec<Py<PyWeakrefReference>>>,
 }
 
@@ -59,19 +59,19 @@ impl ManualClock {
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         if !(0.0..=1e10).contains(&seconds) {
             return Err(PyValueError::new_err(format!(
-                "a clock moves forward only, by at most 1e10 seconds: {seconds}"
+                "a clock only moves forward, by at most 1e10 seconds a call: {seconds}"
             )));
         }
         let ms = (seconds * 1000.0).round() as u64;
         py.detach(|| self.clock.advance(ms));
-        // After those who wait under it, and without a lock: a follower may move the clock.
+        // After the waits on this clock were notified, and without a lock: a follower may advance the clock.
         let followers = self.live_followers(py);
         followers
             .iter()
             .try_for_each(|follower| follower.call_method0("renew_due").map(drop))
     }
 
-    /// Has `look` of an object called after each move, in the thread that moves the clock, for as long as the object lives.
+    /// Calls `renew_due` of an object after each move, in the thread that moves the clock, until the object is dropped.
     fn _follow(&self, follower: &Bound<'_, PyAny>) -> PyResult<()> {
         let reference = PyWeakrefReference::new(follower)?.unbind();
         let mut followers = ignore_poison(self.followers.lock());

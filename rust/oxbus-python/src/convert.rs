@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Times, waits and numbers: from Python values to those of the model and back.
+//! Times, durations and numbers: conversion between Python and the model.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn timedelta(py: Python<'_>, ms: u64) -> PyResult<Bound<'_, PyAny>> {
     imports::timedelta(py)?.call1((ms / MS_PER_DAY, 0, 0, ms % MS_PER_DAY))
 }
 
-/// Milliseconds since 1970 of a datetime; one without a time zone counts as UTC.
+/// Milliseconds since 1970 of a datetime; a naive datetime counts as UTC.
 pub(crate) fn datetime_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
     if !value.is_instance(imports::datetime(py)?)? {
@@ -69,7 +69,7 @@ pub(crate) fn timedelta_ms(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(part("days")? * 86_400_000 + part("seconds")? * 1000 + part("microseconds")?.div_euclid(1000))
 }
 
-/// Units of a timedelta, of which a [timespan](oxbus_model::timespan) is made.
+/// A timedelta in the units of a [timespan](oxbus_model::timespan).
 pub(crate) fn timedelta_units(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let part = |name: &str| value.getattr(name)?.extract::<i64>();
     let seconds = part("days")? * 86_400 + part("seconds")?;
@@ -77,18 +77,18 @@ pub(crate) fn timedelta_units(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let units = seconds.checked_mul(UNITS_PER_SECOND);
     units.and_then(|units| units.checked_add(fraction)).ok_or_else(|| {
         PyValueError::new_err(format!(
-            "a property has a timedelta that is too long; 10,675,199 days are the most: {value}"
+            "a property has a timedelta that is too long; use at most 10,675,199 days: {value}"
         ))
     })
 }
 
-/// A timedelta of those units, rounded down to microseconds.
+/// A timedelta from timespan units, rounded down to microseconds.
 pub(crate) fn timedelta_of_units(py: Python<'_>, units: i64) -> PyResult<Bound<'_, PyAny>> {
     let (seconds, rest) = (units.div_euclid(UNITS_PER_SECOND), units.rem_euclid(UNITS_PER_SECOND));
     imports::timedelta(py)?.call1((0, seconds, rest / UNITS_PER_MICROSECOND))
 }
 
-/// A datetime that the model can hold.
+/// A datetime in the range of the model.
 pub(crate) fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Timestamp> {
     let ms = datetime_ms(value)?;
     u64::try_from(ms)
@@ -98,7 +98,7 @@ pub(crate) fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Timestamp> {
         .ok_or_else(|| PyValueError::new_err("the time is out of range; use a time after 1970-01-01"))
 }
 
-/// A number of seconds. Python takes long to make a float of an int, so a small one is read as what it is.
+/// A number of seconds. Converting an int to a float is slow in Python, so a small int is read directly.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seconds(pub(crate) f64);
 
@@ -116,13 +116,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
     }
 }
 
-/// The end of a wait in seconds; `None` waits for ever.
+/// The deadline of a wait of `seconds`; `None` waits forever.
 pub(crate) fn deadline(name: &str, seconds: Option<f64>) -> PyResult<Deadline> {
-    Ok(Deadline::after(seconds.map(|seconds| wait(name, seconds)).transpose()?))
+    Ok(Deadline::after(
+        seconds.map(|seconds| duration(name, seconds)).transpose()?,
+    ))
 }
 
-/// A wait in seconds, at least 0.
-pub(crate) fn wait(name: &str, seconds: f64) -> PyResult<Duration> {
+/// A duration in seconds, at least 0.
+pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(
             "{name} cannot be negative; use 0 for no wait: {seconds}"
@@ -131,7 +133,7 @@ pub(crate) fn wait(name: &str, seconds: f64) -> PyResult<Duration> {
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// Refuses a timeout that is not more than 0, as the SDK does.
+/// Rejects a timeout of 0 or less, as the SDK does.
 pub(crate) fn check_timeout(timeout: Option<f64>) -> PyResult<()> {
     match timeout {
         Some(seconds) if seconds.is_nan() || seconds <= 0.0 => Err(PyValueError::new_err(format!(
@@ -141,15 +143,17 @@ pub(crate) fn check_timeout(timeout: Option<f64>) -> PyResult<()> {
     }
 }
 
-/// One sequence number or several.
+/// Reads one sequence number or an iterable of them.
 pub(crate) fn sequence_numbers(value: &Bound<'_, PyAny>) -> PyResult<Vec<SequenceNumber>> {
     let number = |value: &Bound<'_, PyAny>| {
         let number = value.cast::<PyInt>().map_err(|_| {
-            PyTypeError::new_err("sequence_numbers must be an int or several; use the sequence_number of messages")
+            PyTypeError::new_err(
+                "sequence_numbers must be an int or an iterable of ints; use the sequence_number of messages",
+            )
         })?;
         number.extract().map(SequenceNumber).map_err(|_| {
             PyValueError::new_err(format!(
-                "a sequence number is between 0 and 2**64 - 1; use that of a message: {number}"
+                "a sequence number is between 0 and 2**64 - 1; use the sequence_number of a message: {number}"
             ))
         })
     };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_Drain`: messages of one partition as columns, settled by number once they are elsewhere.
+//! `_Drain`: reads the messages of one partition as columns; the caller settles them by sequence number once it has
+//! written them elsewhere.
 
 use std::sync::Arc;
 
@@ -17,24 +18,24 @@ use pyo3::pybacked::PyBackedStr;
 
 use crate::arrow::{ArrowTable, import};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::namespace::Namespace;
 use crate::{options, waiting};
 
 /// See `oxbus.spark.bulk_drain`.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct _Drain {
-    entity: Owned<Arc<Entity>>,
+    entity: ProcessLocal<Arc<Entity>>,
     sub_queue: SubQueue,
     partition: PartitionId,
-    chosen: ColumnSelection,
+    columns: ColumnSelection,
 }
 
-/// The partitions of the namespace that the partitions of an entity are in, of a namespace that nobody has to close.
+/// The namespace partition of each partition of an entity. The namespace is opened without owning partitions.
 #[pyfunction]
 pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult<Vec<u16>> {
     let options = options::unowned(path, None)?;
-    let shards = waiting::outside(path.py(), |_| {
+    let shards = waiting::run_detached(path.py(), |_| {
         let entity = oxbus_broker::Namespace::open(options)?.entity(entity_path)?;
         Ok((0..usize::from(entity.partitions()))
             .map(|index| entity.shard(index).id().0)
@@ -43,17 +44,17 @@ pub(crate) fn _shards_of(path: &Bound<'_, PyAny>, entity_path: &str) -> PyResult
     shards?.or_raise()
 }
 
-/// The chosen columns of messages, whose bytes go there from wherever they are.
+/// Builds the selected columns, copying records straight from memory or disk.
 fn table_of(
     queue: &Entity,
     partition: PartitionId,
-    waiting: &DrainPage,
-    chosen: &ColumnSelection,
+    page: &DrainPage,
+    columns: &ColumnSelection,
 ) -> Result<RecordBatch> {
-    let bytes = waiting.messages.iter().map(|message| message.record.len()).sum();
-    let mut builder = TableBuilder::of(chosen, waiting.messages.len(), bytes);
+    let bytes = page.messages.iter().map(|message| message.record.len()).sum();
+    let mut builder = TableBuilder::of(columns, page.messages.len(), bytes);
     let mut reader = CoalescingReader::default();
-    queue.read_records(partition, &waiting.messages, &mut reader, |message, record| {
+    queue.read_records(partition, &page.messages, &mut reader, |message, record| {
         builder.push_peeked(queue, partition.0.into(), message, record, true)
     })?;
     builder.finish()
@@ -62,7 +63,7 @@ fn table_of(
 #[pymethods]
 impl _Drain {
     #[new]
-    /// `columns` names those that pages have; `None` for all.
+    /// `columns` names the columns of each page; `None` selects all.
     #[pyo3(signature = (namespace, entity_path, sub_queue, partition, columns=None))]
     fn new(
         namespace: &Namespace,
@@ -77,27 +78,27 @@ impl _Drain {
             entity: namespace.namespace.sibling(opened.entity(entity_path).or_raise()?),
             sub_queue: options::sub_queue(sub_queue)?,
             partition: PartitionId(partition),
-            chosen: ColumnSelection::of(names).or_raise()?,
+            columns: ColumnSelection::of(names).or_raise()?,
         })
     }
 
-    /// Messages that wait, from a sequence number on (0 for all): at most so many bytes of them, and one at least. With the
-    /// number to go on from.
+    /// Returns a page of available messages from a sequence number on (0 for the first): at most `bytes_max`, at least one
+    /// message. The second value is the start of the next page.
     fn page(&self, py: Python<'_>, from: u64, bytes_max: usize) -> PyResult<(ArrowTable, Option<u64>)> {
         let (queue, partition) = (self.entity.get()?, self.partition);
-        let page = waiting::outside(py, |wait| {
+        let page = waiting::run_detached(py, |wait| {
             let counter = SequenceNumber(from).counter().max(Counter::FIRST);
-            let waiting = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
-            let next = waiting
+            let page = queue.drain_page(self.sub_queue, partition, counter, bytes_max, wait)?;
+            let next = page
                 .next
                 .map(|next| Entity::sequence_number(usize::from(partition.0), next).0);
-            Ok((table_of(queue, partition, &waiting, &self.chosen)?, next))
+            Ok((table_of(queue, partition, &page, &self.columns)?, next))
         })?;
         let (table, next) = page.or_raise()?;
         Ok((ArrowTable::of(table), next))
     }
 
-    /// Settles messages by sequence number, given as an Arrow array of int64; how many there were.
+    /// Settles messages by sequence number, given as an Arrow array of int64. Returns how many existed.
     #[pyo3(signature = (numbers, outcome, reason=None, description=None))]
     fn settle(
         &self,
@@ -137,7 +138,7 @@ impl _Drain {
         counters.sort_unstable();
         counters.dedup();
         let queue = self.entity.get()?;
-        waiting::outside(numbers.py(), |wait| {
+        waiting::run_detached(numbers.py(), |wait| {
             queue.settle_drained(self.sub_queue, self.partition, &counters, outcome, wait)
         })?
         .or_raise()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From error kind to Python exception: one table. What made an error is the exception's cause.
+//! Maps error kinds to Python exceptions in one table. The source of an error becomes the cause of the exception.
 
 use std::error::Error as StdError;
 use std::io;
@@ -40,7 +40,7 @@ pub(crate) fn class_name(kind: ErrorKind) -> Option<&'static str> {
     })
 }
 
-/// The AMQP condition where it is not the class's own.
+/// The AMQP condition, where it differs from the default of the class.
 fn condition(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::NotSupported => Some("amqp:not-implemented"),
@@ -50,7 +50,7 @@ fn condition(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// The exception of an error, with what made it.
+/// The exception of an error, with its cause.
 pub(crate) fn raise(error: &Error) -> PyErr {
     with_cause(exception_of(error), error.source())
 }
@@ -64,7 +64,7 @@ fn exception_of(error: &Error) -> PyErr {
         };
         return with_effect(built_in, error);
     };
-    named_with(class, error.detail(), error.effect(), error.numbers(), |keywords| {
+    exception_with(class, error.detail(), error.effect(), error.numbers(), |keywords| {
         if let Some(condition) = condition(error.kind()) {
             keywords.set_item("condition", condition)?;
         }
@@ -72,23 +72,23 @@ fn exception_of(error: &Error) -> PyErr {
     })
 }
 
-/// The same exception, caused by another error, if there is one.
+/// Sets the cause of an exception, if there is one.
 pub(crate) fn with_cause(exception: PyErr, source: Option<&(dyn StdError + 'static)>) -> PyErr {
     if let Some(source) = source {
-        let cause = with_cause(foreign(source), source.source());
+        let cause = with_cause(exception_of_source(source), source.source());
         Python::attach(|py| exception.set_cause(py, Some(cause)));
     }
     exception
 }
 
-/// The exception of an error that is none of this workspace's: an `OSError` with the system's number, if it is the system's.
-fn foreign(error: &(dyn StdError + 'static)) -> PyErr {
+/// The exception of a source error: an `OSError` for an I/O error, with the errno if there is one.
+fn exception_of_source(error: &(dyn StdError + 'static)) -> PyErr {
     let text = error.to_string();
     let Some(system) = error.downcast_ref::<io::Error>() else {
         return PyException::new_err(text);
     };
     match system.raw_os_error() {
-        // Python shows the number itself.
+        // Python shows the errno itself.
         Some(errno) => {
             let end = format!(" (os error {errno})");
             PyOSError::new_err((errno, text.trim_end_matches(&end).to_owned()))
@@ -97,7 +97,7 @@ fn foreign(error: &(dyn StdError + 'static)) -> PyErr {
     }
 }
 
-/// A built-in exception that says what a call did whose work had begun.
+/// Sets the effect of a partly executed call as attributes of a built-in exception.
 fn with_effect(exception: PyErr, error: &Error) -> PyErr {
     let Some(effect) = error.effect() else {
         return exception;
@@ -110,13 +110,17 @@ fn with_effect(exception: PyErr, error: &Error) -> PyErr {
     set.map_or_else(|error| error, |()| exception)
 }
 
-/// An exception of `oxbus.exceptions` by name, of a call that failed before its work began.
-pub(crate) fn named(class: &'static str, text: &str, extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> PyErr {
-    named_with(class, text, None, &[], extend)
+/// Creates an exception of `oxbus.exceptions` for a call that failed before its work began.
+pub(crate) fn exception(
+    class: &'static str,
+    text: &str,
+    extend: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyErr {
+    exception_with(class, text, None, &[], extend)
 }
 
-/// An exception of `oxbus.exceptions` by name; what the call did, and the messages for which it did not do all.
-pub(crate) fn named_with(
+/// Creates an exception of `oxbus.exceptions` with the effect of the call and the messages for which it did not complete.
+pub(crate) fn exception_with(
     class: &'static str,
     text: &str,
     effect: Option<Effect>,
@@ -141,7 +145,7 @@ pub(crate) fn named_with(
     })
 }
 
-/// Maps this workspace's results to Python's.
+/// Converts results of this workspace to `PyResult`.
 pub(crate) trait OrRaise<T> {
     /// The value, or the exception.
     fn or_raise(self) -> PyResult<T>;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fork: a child process refuses the handles of its parent instead of hanging on their locks.
+//! Fork: a child process rejects the handles of its parent instead of hanging on their locks.
 //!
-//! A handle notes the count of forks at its birth. The kernel of the matter is one atomic that only the child's
-//! fork handler writes. A forked handle is also never dropped in the child: dropping takes locks that a thread
-//! of the parent may have held at the fork. The files that lock the parent's directories are closed in the child, so that
-//! the locks end with the parent.
+//! A handle records the fork count at its creation; only the fork handler in the child increments that count. The child never
+//! drops a handle of its parent: dropping takes locks that a thread of the parent may have held at the fork. The child closes
+//! the files that lock the parent's directories, so that the locks end with the parent.
 
 #![expect(unsafe_code, reason = "pthread_atfork has no safe form")]
 
@@ -20,14 +19,14 @@ use crate::ids;
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// How many forks made this process.
+/// The number of forks from the process that loaded the library to this one.
 pub(crate) fn count() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
 extern "C" fn forked_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    ids::begin_in_child();
+    ids::change_prefix_in_child();
     for file in oxbus_store::file::lock_files() {
         // SAFETY: the files belong to handles of the parent, which this child neither uses nor drops. `close` is
         // async-signal-safe.
@@ -36,7 +35,7 @@ extern "C" fn forked_in_child() {
 }
 
 /// Registers the fork handler, once per process.
-pub(crate) fn watch() -> PyResult<()> {
+pub(crate) fn register_handler() -> PyResult<()> {
     static REGISTERED: std::sync::Once = std::sync::Once::new();
     let mut result = 0;
     REGISTERED.call_once(|| {
@@ -52,22 +51,22 @@ pub(crate) fn watch() -> PyResult<()> {
     )))
 }
 
-/// A value of this process: a forked child can neither use nor drop it.
-pub(crate) struct Owned<T> {
+/// A value that only the process that created it uses and drops; a forked child does neither.
+pub(crate) struct ProcessLocal<T> {
     value: ManuallyDrop<T>,
-    born: u64,
+    forks_at_creation: u64,
 }
 
-impl<T> Owned<T> {
+impl<T> ProcessLocal<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: ManuallyDrop::new(value),
-            born: FORKS.load(Ordering::Relaxed),
+            forks_at_creation: FORKS.load(Ordering::Relaxed),
         }
     }
 
     fn is_forked(&self) -> bool {
-        FORKS.load(Ordering::Relaxed) != self.born
+        FORKS.load(Ordering::Relaxed) != self.forks_at_creation
     }
 
     /// The value, or `ForkedProcessError` in a forked child.
@@ -81,15 +80,15 @@ impl<T> Owned<T> {
     }
 
     /// The value, unless this is a forked child.
-    pub(crate) fn if_ours(&self) -> Option<&T> {
+    pub(crate) fn if_same_process(&self) -> Option<&T> {
         (!self.is_forked()).then_some(&*self.value)
     }
 
-    /// Something of the same process as this.
-    pub(crate) fn sibling<U>(&self, value: U) -> Owned<U> {
-        Owned {
+    /// Wraps a value that belongs to the same process as this one.
+    pub(crate) fn sibling<U>(&self, value: U) -> ProcessLocal<U> {
+        ProcessLocal {
             value: ManuallyDrop::new(value),
-            born: self.born,
+            forks_at_creation: self.forks_at_creation,
         }
     }
 }
@@ -100,7 +99,7 @@ fn forked() -> PyErr {
     raise(&Error::new(ErrorKind::Forked, detail))
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for ProcessLocal<T> {
     fn drop(&mut self) {
         if !self.is_forked() {
             // SAFETY: `value` is dropped here only, and not used afterwards.

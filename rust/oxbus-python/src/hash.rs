@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::arrow::{self, ArrowArray};
 use crate::error::OrRaise;
 
-/// Largest number of partitions that an id has room for.
+/// The most partitions that a partition id can number.
 const PARTITIONS_OF_AN_ID_MAX: u64 = u16::MAX as u64;
 
 fn check_partitions(partitions: i64) -> PyResult<u32> {
@@ -19,7 +19,7 @@ fn check_partitions(partitions: i64) -> PyResult<u32> {
     Ok(count as u32)
 }
 
-/// The partition of a key of either kind; `None` for null.
+/// The partition of a key of type str or bytes; `None` for a null key.
 fn partition_of_object(key: &Bound<'_, PyAny>, partitions: u32) -> PyResult<Option<i32>> {
     let id = if let Ok(text) = key.cast::<PyString>() {
         partition_of(text.to_str()?.as_bytes(), partitions)
@@ -29,7 +29,7 @@ fn partition_of_object(key: &Bound<'_, PyAny>, partitions: u32) -> PyResult<Opti
         return Ok(None);
     } else {
         let detail = format!(
-            "a key must be str or bytes; convert it first, as it is to be read elsewhere: {}",
+            "a key must be str or bytes; convert it first, to the type that other readers see: {}",
             key.get_type().name()?
         );
         return Err(PyTypeError::new_err(detail));
@@ -56,7 +56,7 @@ pub(crate) fn partition_ids(keys: &Bound<'_, PyAny>, partitions: i64) -> PyResul
     }
     if keys.cast::<PyString>().is_ok() || keys.cast::<PyBytes>().is_ok() {
         return Err(PyTypeError::new_err(
-            "keys must be several; use partition_id for one key",
+            "keys must be a collection; use partition_id for one key",
         ));
     }
     let objects = keys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ids of messages that were not given one: a prefix of this process and a count (B-067).
+//! Ids for messages without one: the prefix of this process and a counter (B-067).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,31 +12,31 @@ use crate::error::OrRaise;
 static PREFIX: AtomicU64 = AtomicU64::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Chooses the prefix; call it before the first message is made.
-pub(crate) fn begin() -> PyResult<()> {
+/// Chooses the prefix. Call it before the first message is created.
+pub(crate) fn choose_prefix() -> PyResult<()> {
     PREFIX.store(u64::from_ne_bytes(random_bytes().or_raise()?), Ordering::Relaxed);
     Ok(())
 }
 
-/// Chooses another prefix in a forked child, which would count on from where its parent does.
-pub(crate) fn begin_in_child() {
+/// Chooses another prefix in a forked child, whose counter continues from the value of its parent.
+pub(crate) fn change_prefix_in_child() {
     let other = random_bytes().map_or_else(|_| u64::from(std::process::id()), u64::from_ne_bytes);
     PREFIX.fetch_xor(other, Ordering::Relaxed);
 }
 
-/// False for an id that was made before a fork.
+/// False for an id created before a fork.
 #[inline]
 pub(crate) fn is_of_this_process(id: AssignedId) -> bool {
     id.sender() == PREFIX.load(Ordering::Relaxed)
 }
 
-/// An id that no other message has.
+/// Returns a unique id.
 #[inline]
 pub(crate) fn next() -> AssignedId {
     first_of(1)
 }
 
-/// The first of so many ids that no other message has; the others follow it.
+/// Reserves `count` consecutive unique ids and returns the first.
 #[inline]
 pub(crate) fn first_of(count: u64) -> AssignedId {
     AssignedId::new(

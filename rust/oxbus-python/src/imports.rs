@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Python objects that are looked up once.
+//! Python objects, looked up once.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -60,13 +60,13 @@ once!(
     thread_ident, "threading", "get_ident"
 );
 once!(
-    /// `threading._active`: the threads that Python knows, by ident.
+    /// `threading._active`: the threads known to Python, by ident.
     active_threads, "threading", "_active"
 );
 
 /// The main thread.
 pub(crate) fn main_thread(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    // Looked up each time: a fork makes another one the main thread.
+    // Not cached: after a fork another thread is the main thread.
     py.import("threading")?.getattr("_main_thread")
 }
 

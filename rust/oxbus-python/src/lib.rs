@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The extension module `oxbus._oxbus`: conversion and registration only, one file per Python class.
 //!
-//! Each verb has four steps: take owned values, leave the interpreter where it may block, run, map the error.
+//! Each method has four steps: take owned values, detach from the interpreter where it may block, run, map the error.
 
 #![allow(
     clippy::unused_self,
     clippy::needless_pass_by_value,
-    reason = "methods take what Python hands over"
+    reason = "PyO3 fixes the arguments of methods"
 )]
 
 mod admin;
@@ -20,6 +20,7 @@ mod clock;
 mod convert;
 mod drain;
 mod error;
+mod event_loop;
 mod fork;
 mod hash;
 mod ids;
@@ -43,9 +44,8 @@ mod settle;
 mod shared_receiver;
 mod stages;
 mod transaction;
-mod unknown;
+mod unknown_options;
 mod waiting;
-mod wake_ups;
 
 use pyo3::prelude::*;
 
@@ -70,6 +70,8 @@ mod _oxbus {
     use super::clock::ManualClock;
     #[pymodule_export]
     use super::drain::{_Drain, _shards_of};
+    #[pymodule_export]
+    use super::event_loop::{EventLoopNotifier, TaskWaiter};
     #[pymodule_export]
     use super::hash::{partition_id, partition_ids};
     #[pymodule_export]
@@ -98,14 +100,12 @@ mod _oxbus {
     use super::transaction::Transaction;
     #[pymodule_export]
     use super::waiting::{_close_durable, _wake_waiting};
-    #[pymodule_export]
-    use super::wake_ups::{Waiter, WakeUps};
     use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::ids::begin()?;
-        super::fork::watch()?;
-        super::logging::begin()
+        super::ids::choose_prefix()?;
+        super::fork::register_handler()?;
+        super::logging::install()
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events of all crates as lines of Python's `logging`, under loggers `oxbus.*`.
+//! Forwards events of all crates to Python's `logging`, under loggers `oxbus.*`.
 //!
-//! A thread that emits an event may hold locks of the broker, or the interpreter, so it never calls Python: it leaves a line
-//! in a buffer. The thread `oxbus-log` takes lines from there and hands them to `pyo3_log`. It starts with the first line that
-//! may be wanted, or when a directory is opened or served; a handler may do what it likes there, even use oxbus.
+//! A thread that emits an event may hold locks of the broker, or the interpreter, so it never calls Python: it puts a line
+//! into a buffer. The thread `oxbus-log` passes lines from the buffer to `pyo3_log`. It starts with the first line that a level
+//! may let through, or when a directory is opened or a server starts. Handlers run in that thread and may even use oxbus.
 //!
 //! Source: docs/decisions/0030-log-lines-through-one-thread.md.
 
@@ -22,21 +22,21 @@ use pyo3_log::{Caching, Logger};
 
 use crate::{fork, waiting};
 
-/// For how long the end of the process waits for a handler.
+/// The longest wait for handlers at the end of the process.
 const END_MAX: Duration = Duration::from_secs(10);
 
-static LOG: OnceLock<Logging> = OnceLock::new();
-/// Nothing is wanted, whatever Python says.
+static LOG: OnceLock<LogBridge> = OnceLock::new();
+/// All lines are suppressed, whatever the levels in Python.
 static MUTED: AtomicBool = AtomicBool::new(false);
 
-struct Logging {
+struct LogBridge {
     subscriber: Arc<LogSubscriber>,
     levels: Arc<Levels>,
     clock: Arc<SystemClock>,
 }
 
-/// Takes the events of this library from now on; starts no thread.
-pub(crate) fn begin() -> PyResult<()> {
+/// Subscribes to the events of this library; starts no thread.
+pub(crate) fn install() -> PyResult<()> {
     let (levels, clock) = (Arc::new(Levels::default()), Arc::new(SystemClock::new()));
     let subscriber = Arc::new(LogSubscriber::new(
         clock.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn begin() -> PyResult<()> {
         fork::count,
         Box::new(start),
     ));
-    let log = Logging {
+    let log = LogBridge {
         subscriber: Arc::clone(&subscriber),
         levels,
         clock,
@@ -57,26 +57,26 @@ pub(crate) fn begin() -> PyResult<()> {
 }
 
 fn start(buffer: Arc<LineBuffer>) {
-    let its = Arc::clone(&buffer);
+    let reader_buffer = Arc::clone(&buffer);
     let named = std::thread::Builder::new().name("oxbus-log".to_owned());
-    if named.spawn(move || read(&its)).is_err() {
+    if named.spawn(move || read(&reader_buffer)).is_err() {
         buffer.reader_not_started();
     }
 }
 
-/// Writes lines until no more come.
+/// Passes lines on until the buffer is closed.
 fn read(buffer: &LineBuffer) {
     let clock = SystemClock::new();
     let mut logger = None;
     while let Some(lines) = buffer.take(&clock) {
-        // Without an interpreter there is nobody to write for.
+        // Lines are dropped once the interpreter is gone.
         let _ = Python::try_attach(|py| write_all(py, &mut logger, &lines));
     }
 }
 
 fn write_all(py: Python<'_>, logger: &mut Option<Logger>, lines: &[Line]) {
     let written = (|| {
-        // What a program says that never imported it: warnings are wanted, and nothing else.
+        // A program that never imported `logging` gets warnings and errors only.
         let is_wanted = |line: &Line| line.level <= tracing::Level::WARN;
         if logger.is_none() && (is_imported(py)? || lines.iter().any(is_wanted)) {
             *logger = Some(Logger::new(py, Caching::Loggers)?);
@@ -86,7 +86,7 @@ fn write_all(py: Python<'_>, logger: &mut Option<Logger>, lines: &[Line]) {
                 write(py, logger, line);
             }
         }
-        ask_levels(py)
+        read_levels(py)
     })();
     if let Err(error) = written {
         error.write_unraisable(py, None);
@@ -102,10 +102,10 @@ fn write(py: Python<'_>, logger: &Logger, line: &Line) {
             .args(format_args!("{line}"))
             .file_static(file)
             .line(number)
-            .key_values(&Fields(line))
+            .key_values(&LineFields(line))
             .build(),
     );
-    // The bridge leaves what a handler raised where the next call of Python would trip over it.
+    // `pyo3_log` leaves an exception of a handler set; the next Python call would fail with it.
     if let Some(error) = PyErr::take(py) {
         error.write_unraisable(py, None);
     }
@@ -121,10 +121,10 @@ fn level_of(level: tracing::Level) -> log::Level {
     }
 }
 
-/// The name and the fields of a line; the attributes of its record in Python.
-struct Fields<'a>(&'a Line);
+/// The event name and the fields of a line, which become attributes of the log record in Python.
+struct LineFields<'a>(&'a Line);
 
-impl Source for Fields<'_> {
+impl Source for LineFields<'_> {
     fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), log::kv::Error> {
         visitor.visit_pair(Key::from_str("event"), Value::from(self.0.event))?;
         for (name, value) in &self.0.fields {
@@ -141,24 +141,25 @@ fn is_imported(py: Python<'_>) -> PyResult<bool> {
     py.import("sys")?.getattr("modules")?.contains("logging")
 }
 
-/// Has a change of levels in Python count from now on. For calls that are seldom made by threads that the interpreter does not
-/// wait for: it runs Python code, and one that loses the interpreter in it at the exit ends the process.
-pub(crate) fn look(py: Python<'_>) -> PyResult<()> {
+/// Reads the levels from Python again unless they are fresh. It runs Python code, and a daemon thread that loses the
+/// interpreter there at exit ends the process; use it only in calls that daemon threads rarely make.
+pub(crate) fn refresh_levels(py: Python<'_>) -> PyResult<()> {
     match LOG.get() {
-        Some(log) if !waiting::is_exiting() && !log.levels.are_fresh(log.clock.ticks()) => ask_levels(py),
+        Some(log) if !waiting::is_exiting() && !log.levels.are_fresh(log.clock.ticks()) => read_levels(py),
         _ => Ok(()),
     }
 }
 
-/// Looks, and has every later change of levels count soon: for what emits events by itself.
-pub(crate) fn attend(py: Python<'_>) -> PyResult<()> {
+/// Starts the log thread, which keeps the levels current, and refreshes them now. For calls after which background threads
+/// emit events.
+pub(crate) fn start_and_refresh_levels(py: Python<'_>) -> PyResult<()> {
     if let Some(log) = LOG.get() {
         log.subscriber.start_reader();
     }
-    look(py)
+    refresh_levels(py)
 }
 
-fn ask_levels(py: Python<'_>) -> PyResult<()> {
+fn read_levels(py: Python<'_>) -> PyResult<()> {
     use tracing::Level;
 
     let Some(log) = LOG.get() else { return Ok(()) };
@@ -195,7 +196,7 @@ fn ask_levels(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Waits until the lines so far are written, or for so many seconds; false when some are not.
+/// Waits up to `seconds` until all lines so far are written; false when some are not.
 #[pyfunction]
 pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
     let longest = Duration::try_from_secs_f64(seconds).unwrap_or(END_MAX);
@@ -203,14 +204,14 @@ pub(crate) fn _flush_log(py: Python<'_>, seconds: f64) -> bool {
     py.detach(|| log.subscriber.buffer().flush(longest))
 }
 
-/// Takes no lines, whatever levels say; or takes them again.
+/// Suppresses all lines whatever the levels, or resumes.
 #[pyfunction]
 pub(crate) fn _mute_log(py: Python<'_>, muted: bool) -> PyResult<()> {
     MUTED.store(muted, Ordering::SeqCst);
-    ask_levels(py)
+    read_levels(py)
 }
 
-/// Has the lines so far written; later ones are not.
+/// Writes all lines so far and drops later ones.
 #[pyfunction]
 pub(crate) fn _end_log(py: Python<'_>) {
     let Some(log) = LOG.get() else { return };
@@ -218,7 +219,7 @@ pub(crate) fn _end_log(py: Python<'_>) {
     if buffer.has_reader() {
         py.detach(|| buffer.close(END_MAX));
     } else {
-        // The interpreter is not let go of at its exit for nothing: another thread would run on.
+        // Without a reader, stay attached: detaching at exit would let another thread run.
         buffer.close(Duration::ZERO);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusMessage`: a message to send, and the base of those received.
+//! `ServiceBusMessage`: an outgoing message, and the base class of received messages.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -12,66 +12,66 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString};
 
 use crate::error::OrRaise;
-use crate::outgoing::{Details, Outgoing, OutgoingBody};
-use crate::unknown::{self, Unknown};
+use crate::outgoing::{OptionalProperties, OutgoingBody, OutgoingMessage};
+use crate::unknown_options::{self, UnknownOptions};
 use crate::{convert, ids, imports, properties};
 
-enum Content {
-    Outgoing(Outgoing),
+enum MessageContent {
+    Outgoing(OutgoingMessage),
     Stored(Record),
 }
 
 /// A message.
 #[pyclass(subclass, frozen, module = "oxbus")]
 pub(crate) struct ServiceBusMessage {
-    content: Content,
+    content: MessageContent,
 }
 
-/// Characters of a body that a message shows of itself.
+/// Maximum characters of the body in `repr`.
 const REPR_BODY_CHARS: usize = 64;
 
-type Text<'py> = Option<Bound<'py, PyString>>;
+type OptionalText<'py> = Option<Bound<'py, PyString>>;
 
 impl ServiceBusMessage {
-    /// A message that the broker shows: it reads it back first when it is on disk.
+    /// Wraps a stored record, which the broker has read back if it was on disk.
     pub(crate) fn stored(record: StoredRecord) -> Self {
-        let record = Record::try_from(record).expect("what is shown is in memory");
+        let record = Record::try_from(record).expect("the broker returns records in memory");
         Self {
-            content: Content::Stored(record),
+            content: MessageContent::Stored(record),
         }
     }
 
     /// The stored bytes of a received message.
     pub(crate) fn record(&self) -> Option<&Record> {
         match &self.content {
-            Content::Stored(record) => Some(record),
-            Content::Outgoing(_) => None,
+            MessageContent::Stored(record) => Some(record),
+            MessageContent::Outgoing(_) => None,
         }
     }
 
-    /// Notes that the message is sent: from now on it shows the id that was assigned to it.
+    /// Marks the message as sent. From now on it shows its assigned id.
     #[inline]
     pub(crate) fn set_sent(&self) {
-        if let Content::Outgoing(outgoing) = &self.content
+        if let MessageContent::Outgoing(outgoing) = &self.content
             && !outgoing.sent.load(Ordering::Relaxed)
         {
             if !ids::is_of_this_process(outgoing.assigned_id) {
-                // Made before a fork: the parent may send it too.
-                outgoing.set(Some(ids::next()), |details| &mut details.assigned_id);
+                // Created before a fork: the parent may send the same message.
+                outgoing.set(Some(ids::next()), |optional| &mut optional.assigned_id);
             }
             outgoing.sent.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Runs `run` on the message as fields.
+    /// Runs `run` with the fields of the message.
     pub(crate) fn with_fields<R>(
         &self,
         py: Python<'_>,
         run: impl FnOnce(&Fields<'_>) -> oxbus_model::Result<R>,
     ) -> PyResult<R> {
         let outgoing = match &self.content {
-            Content::Stored(record) => return Fields::decode(record).and_then(|fields| run(&fields)).or_raise(),
-            Content::Outgoing(outgoing) => outgoing,
+            MessageContent::Stored(record) => return Fields::decode(record).and_then(|fields| run(&fields)).or_raise(),
+            MessageContent::Outgoing(outgoing) => outgoing,
         };
         let mut fields = Fields {
             message_id: Some(MessageId::Assigned(outgoing.assigned_id)),
@@ -82,19 +82,19 @@ impl ServiceBusMessage {
             OutgoingBody::Text(text) => Body::Data(text.to_str(py)?.as_bytes()),
             OutgoingBody::Null => Body::Null,
         };
-        if outgoing.details.get().is_none() {
+        if outgoing.optional.get().is_none() {
             return run(&fields).or_raise();
         }
-        // A copy: what follows may run code of Python's, and nothing may be locked then.
-        let Some(details) = outgoing.details().map(|details| details.clone_ref(py)) else {
+        // A copy: the code below may run Python code, and must not hold a lock then.
+        let Some(optional) = outgoing.optional().map(|optional| optional.clone_ref(py)) else {
             return run(&fields).or_raise();
         };
-        let mapping = details.application_properties.as_ref();
+        let mapping = optional.application_properties.as_ref();
         let encoded: Option<PropertiesBuilder> = mapping
             .map(|mapping| properties::encode(mapping.bind(py)))
             .transpose()?;
         macro_rules! set {
-            ($($name:ident),*) => { $(if let Some(text) = &details.$name { fields.$name = Some(text.to_str(py)?); })* };
+            ($($name:ident),*) => { $(if let Some(text) = &optional.$name { fields.$name = Some(text.to_str(py)?); })* };
         }
         set!(
             session_id,
@@ -106,39 +106,39 @@ impl ServiceBusMessage {
             reply_to,
             reply_to_session_id
         );
-        if let Some(id) = &details.message_id {
+        if let Some(id) = &optional.message_id {
             fields.message_id = Some(MessageId::Given(id.to_str(py)?));
-        } else if let Some(id) = details.assigned_id {
+        } else if let Some(id) = optional.assigned_id {
             fields.message_id = Some(MessageId::Assigned(id));
         }
-        fields.time_to_live_ms = details.time_to_live_ms;
-        fields.scheduled_enqueue_time = details.scheduled_enqueue_time;
+        fields.time_to_live_ms = optional.time_to_live_ms;
+        fields.scheduled_enqueue_time = optional.scheduled_enqueue_time;
         fields.application_properties = encoded.as_ref().map(PropertiesBuilder::properties);
         run(&fields).or_raise()
     }
 
-    /// The message, to change it.
-    fn outgoing(&self) -> PyResult<&Outgoing> {
+    /// The outgoing message; an error when the message was received, which cannot be changed.
+    fn outgoing(&self) -> PyResult<&OutgoingMessage> {
         match &self.content {
-            Content::Outgoing(outgoing) => Ok(outgoing),
-            Content::Stored(_) => Err(PyAttributeError::new_err(
+            MessageContent::Outgoing(outgoing) => Ok(outgoing),
+            MessageContent::Stored(_) => Err(PyAttributeError::new_err(
                 "a received message cannot be changed; make a new ServiceBusMessage from its body",
             )),
         }
     }
 
-    /// A text property of an outgoing message, or of a stored one.
+    /// Reads a text property of an outgoing or a stored message.
     fn text<'py>(
         &self,
         py: Python<'py>,
-        outgoing: impl FnOnce(&Details) -> &Option<Py<PyString>>,
+        outgoing: impl FnOnce(&OptionalProperties) -> &Option<Py<PyString>>,
         stored: impl for<'a> FnOnce(&Fields<'a>) -> Option<&'a str>,
-    ) -> PyResult<Text<'py>> {
+    ) -> PyResult<OptionalText<'py>> {
         match &self.content {
-            Content::Outgoing(message) => Ok(message
-                .details()
-                .and_then(|details| outgoing(&details).as_ref().map(|text| text.bind(py).clone()))),
-            Content::Stored(record) => {
+            MessageContent::Outgoing(message) => Ok(message
+                .optional()
+                .and_then(|optional| outgoing(&optional).as_ref().map(|text| text.bind(py).clone()))),
+            MessageContent::Stored(record) => {
                 Ok(stored(&Fields::decode(record).or_raise()?).map(|text| PyString::new(py, text)))
             }
         }
@@ -151,7 +151,7 @@ impl ServiceBusMessage {
     }
 }
 
-fn checked(name: &str, text: Text<'_>) -> PyResult<Option<Py<PyString>>> {
+fn checked(name: &str, text: OptionalText<'_>) -> PyResult<Option<Py<PyString>>> {
     if let Some(text) = &text {
         check_key_length(name, Some(text.to_str()?)).or_raise()?;
     }
@@ -169,7 +169,7 @@ fn check_keys(py: Python<'_>, session_id: Option<&Py<PyString>>, partition_key: 
 }
 
 fn time_to_live_ms(value: &Bound<'_, PyAny>) -> PyResult<u64> {
-    // The SDK takes whole seconds as a number, too.
+    // The SDK also accepts whole seconds as a number.
     let ms = match value.extract::<i64>() {
         Ok(seconds) => seconds.saturating_mul(1000),
         Err(_) => convert::timedelta_ms(value)?,
@@ -195,20 +195,20 @@ macro_rules! text_property {
         impl ServiceBusMessage {
             $(
                 #[getter]
-                fn $name<'py>(&self, py: Python<'py>) -> PyResult<Text<'py>> {
-                    self.text(py, |details| &details.$name, |fields| fields.$name)
+                fn $name<'py>(&self, py: Python<'py>) -> PyResult<OptionalText<'py>> {
+                    self.text(py, |optional| &optional.$name, |fields| fields.$name)
                 }
 
                 #[setter]
-                fn $set(&self, py: Python<'_>, value: Text<'_>) -> PyResult<()> {
-                    let check: fn(&str, Text<'_>) -> PyResult<Option<Py<PyString>>> = $check;
+                fn $set(&self, py: Python<'_>, value: OptionalText<'_>) -> PyResult<()> {
+                    let check: fn(&str, OptionalText<'_>) -> PyResult<Option<Py<PyString>>> = $check;
                     let value = check(stringify!($name), value)?;
                     let outgoing = self.outgoing()?;
-                    // Checked on a copy, while nothing is locked; the send checks what is set then.
-                    let mut next = outgoing.details().map(|details| details.clone_ref(py)).unwrap_or_default();
+                    // Checked on a copy, without a lock. The send checks the final values again.
+                    let mut next = outgoing.optional().map(|optional| optional.clone_ref(py)).unwrap_or_default();
                     next.$name = value.as_ref().map(|value| value.clone_ref(py));
                     check_keys(py, next.session_id.as_ref(), next.partition_key.as_ref())?;
-                    outgoing.set(value, |details| &mut details.$name);
+                    outgoing.set(value, |optional| &mut optional.$name);
                     Ok(())
                 }
             )*
@@ -242,20 +242,20 @@ impl ServiceBusMessage {
         py: Python<'_>,
         body: Bound<'_, PyAny>,
         application_properties: Option<Bound<'_, PyAny>>,
-        session_id: Text<'_>,
-        message_id: Text<'_>,
+        session_id: OptionalText<'_>,
+        message_id: OptionalText<'_>,
         scheduled_enqueue_time_utc: Option<Bound<'_, PyAny>>,
         time_to_live: Option<Bound<'_, PyAny>>,
-        content_type: Text<'_>,
-        correlation_id: Text<'_>,
-        subject: Text<'_>,
-        partition_key: Text<'_>,
-        to: Text<'_>,
-        reply_to: Text<'_>,
-        reply_to_session_id: Text<'_>,
-        unknown: Option<Unknown<'_, '_>>,
+        content_type: OptionalText<'_>,
+        correlation_id: OptionalText<'_>,
+        subject: OptionalText<'_>,
+        partition_key: OptionalText<'_>,
+        to: OptionalText<'_>,
+        reply_to: OptionalText<'_>,
+        reply_to_session_id: OptionalText<'_>,
+        unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Self> {
-        unknown::refuse::<Self>(py, "", unknown)?;
+        unknown_options::refuse::<Self>(py, "", unknown)?;
         let body = match body.cast_into::<PyBytes>() {
             Ok(bytes) => OutgoingBody::Bytes(bytes.unbind()),
             Err(error) => match error.into_inner().cast_into::<PyString>() {
@@ -290,10 +290,10 @@ impl ServiceBusMessage {
             && time_to_live.is_none();
         if plain {
             return Ok(Self {
-                content: Content::Outgoing(Outgoing::new(body, OnceLock::new())),
+                content: MessageContent::Outgoing(OutgoingMessage::new(body, OnceLock::new())),
             });
         }
-        let details = Details {
+        let optional = OptionalProperties {
             session_id: checked("session_id", session_id)?,
             message_id: checked("message_id", message_id)?,
             partition_key: checked("partition_key", partition_key)?,
@@ -311,16 +311,16 @@ impl ServiceBusMessage {
             time_to_live_ms: time_to_live.as_ref().map(time_to_live_ms).transpose()?,
             assigned_id: None,
         };
-        check_keys(py, details.session_id.as_ref(), details.partition_key.as_ref())?;
-        let details = OnceLock::from(Box::new(Mutex::new(details)));
+        check_keys(py, optional.session_id.as_ref(), optional.partition_key.as_ref())?;
+        let optional = OnceLock::from(Box::new(Mutex::new(optional)));
         Ok(Self {
-            content: Content::Outgoing(Outgoing::new(body, details)),
+            content: MessageContent::Outgoing(OutgoingMessage::new(body, optional)),
         })
     }
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyIterator>>> {
-        let section = if let Content::Outgoing(Outgoing {
+        let section = if let MessageContent::Outgoing(OutgoingMessage {
             body: OutgoingBody::Bytes(bytes),
             ..
         }) = &self.content
@@ -343,9 +343,9 @@ impl ServiceBusMessage {
     #[getter]
     fn body_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let kind = match &self.content {
-            Content::Outgoing(outgoing) if matches!(outgoing.body, OutgoingBody::Null) => BodyKind::Value,
-            Content::Outgoing(_) => BodyKind::Data,
-            Content::Stored(record) => Fields::decode(record).or_raise()?.body.kind(),
+            MessageContent::Outgoing(outgoing) if matches!(outgoing.body, OutgoingBody::Null) => BodyKind::Value,
+            MessageContent::Outgoing(_) => BodyKind::Data,
+            MessageContent::Stored(record) => Fields::decode(record).or_raise()?.body.kind(),
         };
         imports::body_type(py)?.getattr(match kind {
             BodyKind::Data => "DATA",
@@ -357,11 +357,11 @@ impl ServiceBusMessage {
     #[getter]
     fn application_properties<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match &self.content {
-            Content::Outgoing(outgoing) => Ok(outgoing.details().and_then(|details| {
-                let held = details.application_properties.as_ref();
-                held.map(|held| held.bind(py).clone())
+            MessageContent::Outgoing(outgoing) => Ok(outgoing.optional().and_then(|optional| {
+                let mapping = optional.application_properties.as_ref();
+                mapping.map(|mapping| mapping.bind(py).clone())
             })),
-            Content::Stored(record) => {
+            MessageContent::Stored(record) => {
                 let fields = Fields::decode(record).or_raise()?;
                 fields
                     .application_properties
@@ -375,16 +375,16 @@ impl ServiceBusMessage {
     fn set_application_properties(&self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let value = value.map(mapping).transpose()?;
         self.outgoing()?
-            .set(value, |details| &mut details.application_properties);
+            .set(value, |optional| &mut optional.application_properties);
         Ok(())
     }
 
     #[getter]
-    fn message_id<'py>(&self, py: Python<'py>) -> PyResult<Text<'py>> {
-        if let Content::Outgoing(outgoing) = &self.content {
-            let (given, other) = outgoing.details().map_or((None, None), |details| {
-                let given = details.message_id.as_ref();
-                (given.map(|given| given.bind(py).clone()), details.assigned_id)
+    fn message_id<'py>(&self, py: Python<'py>) -> PyResult<OptionalText<'py>> {
+        if let MessageContent::Outgoing(outgoing) = &self.content {
+            let (given, other) = outgoing.optional().map_or((None, None), |optional| {
+                let given = optional.message_id.as_ref();
+                (given.map(|given| given.bind(py).clone()), optional.assigned_id)
             });
             if given.is_some() {
                 return Ok(given);
@@ -398,20 +398,22 @@ impl ServiceBusMessage {
     }
 
     #[setter]
-    fn set_message_id(&self, value: Text<'_>) -> PyResult<()> {
+    fn set_message_id(&self, value: OptionalText<'_>) -> PyResult<()> {
         let value = checked("message_id", value)?;
         let outgoing = self.outgoing()?;
         outgoing.sent.store(false, Ordering::Relaxed);
-        outgoing.set(Some(ids::next()), |details| &mut details.assigned_id);
-        outgoing.set(value, |details| &mut details.message_id);
+        outgoing.set(Some(ids::next()), |optional| &mut optional.assigned_id);
+        outgoing.set(value, |optional| &mut optional.message_id);
         Ok(())
     }
 
     #[getter]
     fn scheduled_enqueue_time_utc<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let time = match &self.content {
-            Content::Outgoing(outgoing) => outgoing.details().and_then(|details| details.scheduled_enqueue_time),
-            Content::Stored(_) => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
+            MessageContent::Outgoing(outgoing) => {
+                outgoing.optional().and_then(|optional| optional.scheduled_enqueue_time)
+            }
+            MessageContent::Stored(_) => self.fields_of_stored(|fields| fields.scheduled_enqueue_time)?.flatten(),
         };
         time.map(|time| convert::datetime(py, time)).transpose()
     }
@@ -420,15 +422,15 @@ impl ServiceBusMessage {
     fn set_scheduled_enqueue_time_utc(&self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let value = value.as_ref().map(convert::timestamp).transpose()?;
         self.outgoing()?
-            .set(value, |details| &mut details.scheduled_enqueue_time);
+            .set(value, |optional| &mut optional.scheduled_enqueue_time);
         Ok(())
     }
 
     #[getter]
     fn time_to_live<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let ms = match &self.content {
-            Content::Outgoing(outgoing) => outgoing.details().and_then(|details| details.time_to_live_ms),
-            Content::Stored(_) => self.fields_of_stored(|fields| fields.time_to_live_ms)?.flatten(),
+            MessageContent::Outgoing(outgoing) => outgoing.optional().and_then(|optional| optional.time_to_live_ms),
+            MessageContent::Stored(_) => self.fields_of_stored(|fields| fields.time_to_live_ms)?.flatten(),
         };
         ms.map(|ms| convert::timedelta(py, ms)).transpose()
     }
@@ -436,7 +438,7 @@ impl ServiceBusMessage {
     #[setter]
     fn set_time_to_live(&self, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let value = value.as_ref().map(time_to_live_ms).transpose()?;
-        self.outgoing()?.set(value, |details| &mut details.time_to_live_ms);
+        self.outgoing()?.set(value, |optional| &mut optional.time_to_live_ms);
         Ok(())
     }
 
@@ -453,7 +455,7 @@ impl ServiceBusMessage {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        // A long body is cut, so that what names the message still shows.
+        // A long body is cut, so that the other properties still show.
         let body = slf.str()?.to_string();
         let start: String = body.chars().take(REPR_BODY_CHARS).collect();
         let cut = if start.len() < body.len() { "…" } else { "" };
@@ -488,7 +490,7 @@ impl ServiceBusMessage {
                 write!(shown, ", {name}={}", value.repr()?).expect("writing to a string does not fail");
             }
         }
-        // As in the SDK, a message shows at most 1,024 characters of itself.
+        // As in the SDK, `repr` has at most 1,024 characters.
         let mut shown: String = shown.chars().take(1_023).collect();
         shown.push(')');
         Ok(shown)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Namespace` and `PartitionHealth`.
+//! `Namespace`, `PartitionHealth` and `Recovery`.
 
 use oxbus_store::Wait;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::clock::ManualClock;
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
 use crate::reservations::Reservations;
 use crate::sender::ServiceBusSender;
 use crate::transaction::Transaction;
-use crate::unknown::{self, Unknown};
+use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, convert, imports, logging, options, waiting};
 
 /// Health of one partition.
@@ -45,7 +45,7 @@ impl PartitionHealth {
     }
 }
 
-/// What opening a durable namespace found.
+/// The result of recovering a durable namespace when it was opened.
 #[pyclass(frozen, get_all, module = "oxbus")]
 pub(crate) struct Recovery {
     frames: u64,
@@ -65,13 +65,13 @@ impl Recovery {
     }
 }
 
-/// A set of queues in this process.
+/// A namespace in this process.
 #[pyclass(frozen, module = "oxbus", weakref)]
-#[expect(clippy::struct_field_names, reason = "it is the broker's namespace of this one")]
+#[expect(clippy::struct_field_names, reason = "it is the broker's namespace behind this one")]
 pub(crate) struct Namespace {
-    pub(crate) namespace: Owned<oxbus_broker::Namespace>,
+    pub(crate) namespace: ProcessLocal<oxbus_broker::Namespace>,
     handles: AtomicU64,
-    /// Its clock, when that is moved by hand.
+    /// The manual clock of the namespace, if it has one.
     clock: Option<Py<ManualClock>>,
 }
 
@@ -83,13 +83,13 @@ impl Namespace {
     fn open(py: Python<'_>, options: NamespaceOptions, clock: Option<Py<ManualClock>>) -> PyResult<Self> {
         let is_durable = options.store.is_some();
         if is_durable {
-            logging::attend(py)?;
+            logging::start_and_refresh_levels(py)?;
         } else {
-            logging::look(py)?;
+            logging::refresh_levels(py)?;
         }
         let namespace = blocking::run(py, is_durable, |_| oxbus_broker::Namespace::open(options))?.or_raise()?;
         waiting::register(namespace.wake_handle());
-        let namespace = Owned::new(namespace);
+        let namespace = ProcessLocal::new(namespace);
         if is_durable {
             waiting::register_durable(namespace.sibling(namespace.get()?.close_handle()));
         }
@@ -100,12 +100,12 @@ impl Namespace {
         })
     }
 
-    pub(crate) fn share(&self) -> PyResult<Owned<oxbus_broker::Namespace>> {
+    pub(crate) fn share(&self) -> PyResult<ProcessLocal<oxbus_broker::Namespace>> {
         Ok(self.namespace.sibling(self.namespace.get()?.clone()))
     }
 }
 
-/// A partition id; one that no namespace has is refused by whoever looks it up, with the range that holds there.
+/// Converts a partition id. An impossible id becomes `u16::MAX`, which the later lookup rejects with the valid range.
 fn partition(partition_id: i64) -> PartitionId {
     PartitionId(u16::try_from(partition_id).unwrap_or(u16::MAX))
 }
@@ -133,9 +133,9 @@ impl Namespace {
         partitions_owned: Option<&Bound<'_, PyAny>>,
         lock_policy: &str,
         peek_policy: &str,
-        unknown: Option<Unknown<'_, '_>>,
+        unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Py<Self>> {
-        unknown::refuse::<Self>(py, "", unknown)?;
+        unknown_options::refuse::<Self>(py, "", unknown)?;
         // Read before anything is opened or created.
         let configuration = config
             .map(|config| imports::read_configuration(py)?.call1((config,)))
@@ -173,7 +173,7 @@ impl Namespace {
         Ok(opened)
     }
 
-    /// See `oxbus.spark.owned`: a namespace in a directory with one of its partitions, whose messages stay on disk.
+    /// Opens a directory with one owned partition, whose message bodies stay on disk; see `oxbus.spark.owned`.
     #[staticmethod]
     #[pyo3(signature = (path, partition, durability=None))]
     fn _own(py: Python<'_>, path: &Bound<'_, PyAny>, partition: i64, durability: Option<&str>) -> PyResult<Self> {
@@ -188,7 +188,7 @@ impl Namespace {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        logging::look(py)?;
+        logging::refresh_levels(py)?;
         py.detach(|| namespace.close());
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Namespace {
 
     #[getter]
     fn recovery(&self) -> PyResult<Option<Recovery>> {
-        // Nothing is recovered in memory.
+        // A namespace in memory has no recovery.
         let found = self.namespace.get()?.recovery();
         Ok(found.map(|found| Recovery {
             frames: found.frames,
@@ -241,7 +241,7 @@ impl Namespace {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, |_| namespace.checkpoint())?.or_raise()
+        waiting::run_detached(py, |_| namespace.checkpoint())?.or_raise()
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -279,7 +279,7 @@ impl Namespace {
     fn _inject_fault(&self, py: Python<'_>, partition_id: Option<i64>, fault: &str, after: u64) -> PyResult<()> {
         let namespace = self.namespace.get()?;
         let fault = InjectedFault::parse(fault).or_raise()?;
-        logging::look(py)?;
+        logging::refresh_levels(py)?;
         match partition_id {
             Some(id) => namespace.inject_fault(partition(id), fault, after),
             None => namespace.inject_fault_into_files(fault, after),
@@ -289,12 +289,12 @@ impl Namespace {
 
     fn _heal(&self, py: Python<'_>, partition_id: Option<i64>) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        logging::look(py)?;
+        logging::refresh_levels(py)?;
         let heal = |wait: &Wait<'_>| match partition_id {
             Some(id) => namespace.heal(partition(id), wait),
             None => namespace.heal_files(wait),
         };
-        waiting::outside(py, heal)?.or_raise()
+        waiting::run_detached(py, heal)?.or_raise()
     }
 
     #[pyo3(signature = (entity_path, client_identifier=None))]
@@ -326,7 +326,7 @@ impl Namespace {
     ) -> PyResult<ServiceBusReceiver> {
         let mode = options::receive_mode(receive_mode)?;
         if let Some(seconds) = max_wait_time {
-            convert::wait("max_wait_time", seconds)?;
+            convert::duration("max_wait_time", seconds)?;
         }
         if mode == ReceiveMode::ReceiveAndDelete && auto_lock_renewer.is_some() && session.is_none() {
             return Err(PyValueError::new_err(
@@ -352,7 +352,7 @@ impl Namespace {
             auto_lock_renewer,
             session.map(|(session_id,)| session_id.map_or(SessionSelector::Next, SessionSelector::Id)),
         )
-        .under(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
+        .with_clock(self.clock.as_ref().map(|clock| clock.clone_ref(py))))
     }
 
     fn _transaction(&self, cross_entity: bool) -> PyResult<Transaction> {
@@ -364,12 +364,12 @@ impl Namespace {
     #[pyo3(signature = (*arguments, **options))]
     fn serve_bulk(&self, arguments: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let _ = (arguments, options);
-        let detail = "serve_bulk was replaced by the one server; call oxbus.server.serve(namespace), whose connection_string \
-                      is what BulkClient, Spark and SDKs take (docs/guide/one-server.md)";
+        let detail = "serve_bulk was removed; call oxbus.server.serve(namespace) and pass its connection_string \
+                      to BulkClient, Spark and SDKs (docs/guide/one-server.md)";
         Err(Error::new(ErrorKind::NotSupported, detail)).or_raise()
     }
 
-    /// The reservations of an entity, for tests and for the administration client.
+    /// The reservations of an entity, for tests and the administration client.
     fn _reservations(&self, entity_path: &str) -> PyResult<Reservations> {
         let reservations = self.namespace.get()?.reservations(entity_path).or_raise()?;
         Ok(Reservations::new(self.namespace.sibling(reservations)))

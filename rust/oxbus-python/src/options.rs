@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options of a namespace and of a receiver, from what Python gives to what the broker takes.
+//! Converts the options of namespaces and receivers from Python to broker types.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 use crate::convert;
 use crate::error::OrRaise;
 
-/// The error of a feature of a later version.
-pub(crate) fn not_yet(what: &str, instead: &str) -> Error {
+/// The error of an unsupported feature.
+pub(crate) fn not_supported(what: &str, instead: &str) -> Error {
     Error::new(
         ErrorKind::NotSupported,
         format!("{what} is not in this version; {instead}"),
@@ -35,7 +35,7 @@ pub(crate) fn lock_policy(name: &str) -> PyResult<LockPolicy> {
     }
 }
 
-/// The tier and the edition by their names.
+/// Parses the tier and the profile.
 pub(crate) fn plan(tier: Option<&str>, profile: &str) -> PyResult<ServicePlan> {
     let tier = match tier {
         None => None,
@@ -71,7 +71,7 @@ pub(crate) fn peek_policy(name: &str) -> PyResult<PeekPolicy> {
     }
 }
 
-/// Where and how to keep a namespace; `None` in memory.
+/// The store of a namespace; `None` for a namespace in memory.
 pub(crate) fn store(
     path: Option<&Bound<'_, PyAny>>,
     durability: Option<&str>,
@@ -113,13 +113,13 @@ pub(crate) fn store(
         // Absolute: the process may change its directory while the namespace is open.
         path: std::path::absolute(&path)?,
         durability: durability.unwrap_or(Durability::Fsync),
-        owned: partitions_owned.map(owned).transpose()?,
+        owned: partitions_owned.map(owned_mask).transpose()?,
         disk: None,
         segment_bytes: None,
     }))
 }
 
-/// A namespace in a directory of which nothing is owned: it is only known what there is.
+/// Options that open a directory without owning partitions: only its entities are read.
 pub(crate) fn unowned(path: &Bound<'_, PyAny>, durability: Option<&str>) -> PyResult<NamespaceOptions> {
     let store = store(Some(path), durability, None)?.map(|store| StoreOptions {
         owned: Some(0),
@@ -131,8 +131,8 @@ pub(crate) fn unowned(path: &Bound<'_, PyAny>, durability: Option<&str>) -> PyRe
     })
 }
 
-/// Partition ids as one bit each.
-fn owned(ids: &Bound<'_, PyAny>) -> PyResult<u64> {
+/// Converts partition ids to a bit mask.
+fn owned_mask(ids: &Bound<'_, PyAny>) -> PyResult<u64> {
     let mut mask = 0;
     for id in ids.try_iter()? {
         let id: i64 = id?.extract()?;
@@ -170,10 +170,10 @@ pub(crate) fn memory_limit_bytes(limit: Option<i64>) -> PyResult<Option<u64>> {
     Ok(Some(bytes.get()))
 }
 
-/// Milliseconds from which a call is slow; 0 for never.
+/// The duration in milliseconds from which a call counts as slow; 0 disables the check.
 pub(crate) fn slow_call_ms(seconds: f64) -> PyResult<u64> {
-    let wait = convert::wait("slow_call_seconds", seconds)?;
-    // A tick of the clock is several milliseconds: what is less than one is none.
+    let wait = convert::duration("slow_call_seconds", seconds)?;
+    // A duration below 1 ms becomes 1 ms, because 0 would disable the check.
     Ok(u64::try_from(wait.as_millis())
         .unwrap_or(u64::MAX)
         .max(u64::from(!wait.is_zero())))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a message to send holds: a body, an id for when none is given, and what few messages have.
+//! The content of an outgoing message: body, assigned id, and optional properties.
+//!
+//! Most messages have no optional properties, so these are allocated on demand.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -12,16 +14,16 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::ids;
 
-/// The body of a message to send.
+/// The body of an outgoing message.
 pub(super) enum OutgoingBody {
     Bytes(Py<PyBytes>),
     Text(Py<PyString>),
     Null,
 }
 
-/// What few messages have.
+/// The properties that few messages have.
 #[derive(Default)]
-pub(super) struct Details {
+pub(super) struct OptionalProperties {
     pub(super) session_id: Option<Py<PyString>>,
     pub(super) message_id: Option<Py<PyString>>,
     pub(super) partition_key: Option<Py<PyString>>,
@@ -34,11 +36,11 @@ pub(super) struct Details {
     pub(super) application_properties: Option<Py<PyAny>>,
     pub(super) scheduled_enqueue_time: Option<Timestamp>,
     pub(super) time_to_live_ms: Option<u64>,
-    /// In place of the id that the message was made with.
+    /// Replaces the id that the message was created with.
     pub(super) assigned_id: Option<AssignedId>,
 }
 
-impl Details {
+impl OptionalProperties {
     pub(super) fn clone_ref(&self, py: Python<'_>) -> Self {
         let text = |text: &Option<Py<PyString>>| text.as_ref().map(|text| text.clone_ref(py));
         Self {
@@ -59,46 +61,46 @@ impl Details {
     }
 }
 
-/// A message to send.
-pub(super) struct Outgoing {
+/// An outgoing message.
+pub(super) struct OutgoingMessage {
     pub(super) body: OutgoingBody,
-    /// Its id, if none is given.
+    /// The message id unless the caller gives one.
     pub(super) assigned_id: AssignedId,
-    /// It was sent, or added to a batch: it shows its assigned id.
+    /// The message was sent or added to a batch: it now shows its assigned id.
     pub(super) sent: AtomicBool,
-    /// Locked for moments in which no code of Python's can run.
-    pub(super) details: OnceLock<Box<Mutex<Details>>>,
+    /// Locked only while no Python code can run.
+    pub(super) optional: OnceLock<Box<Mutex<OptionalProperties>>>,
 }
 
-impl Outgoing {
-    pub(super) fn new(body: OutgoingBody, details: OnceLock<Box<Mutex<Details>>>) -> Self {
+impl OutgoingMessage {
+    pub(super) fn new(body: OutgoingBody, optional: OnceLock<Box<Mutex<OptionalProperties>>>) -> Self {
         Self {
             body,
             assigned_id: ids::next(),
             sent: AtomicBool::new(false),
-            details,
+            optional,
         }
     }
 
-    /// What few messages have, if this one has it.
+    /// The optional properties, if any was ever set.
     #[inline]
-    pub(super) fn details(&self) -> Option<MutexGuard<'_, Details>> {
-        self.details.get().map(|details| guard(details))
+    pub(super) fn optional(&self) -> Option<MutexGuard<'_, OptionalProperties>> {
+        self.optional.get().map(|optional| guard(optional))
     }
 
-    /// The same, to change it.
-    pub(super) fn details_to_set(&self) -> MutexGuard<'_, Details> {
-        guard(self.details.get_or_init(Box::default))
+    /// The optional properties, to change them.
+    pub(super) fn optional_mut(&self) -> MutexGuard<'_, OptionalProperties> {
+        guard(self.optional.get_or_init(Box::default))
     }
 
-    /// Changes a detail. The old value is dropped last: that may run code of Python's.
-    pub(super) fn set<T>(&self, value: T, place: impl FnOnce(&mut Details) -> &mut T) {
-        let held = std::mem::replace(place(&mut self.details_to_set()), value);
-        drop(held);
+    /// Sets an optional property. The old value is dropped last, because dropping it may run Python code.
+    pub(super) fn set<T>(&self, value: T, field: impl FnOnce(&mut OptionalProperties) -> &mut T) {
+        let previous = std::mem::replace(field(&mut self.optional_mut()), value);
+        drop(previous);
     }
 }
 
-/// Whole after a panic: each field is set in one step.
-fn guard(details: &Mutex<Details>) -> MutexGuard<'_, Details> {
-    ignore_poison(details.lock())
+/// A panic leaves the properties consistent: each field is set in one step.
+fn guard(optional: &Mutex<OptionalProperties>) -> MutexGuard<'_, OptionalProperties> {
+    ignore_poison(optional.lock())
 }

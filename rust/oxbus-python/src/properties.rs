@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Application properties: from a Python mapping and back.
+//! Application properties: conversion from and to Python mappings.
 
 use oxbus_model::message::{Properties, PropertiesBuilder, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyMapping, PyString};
 
 use crate::{convert, imports};
 
-/// Encodes a mapping; keys are text (bytes in UTF-8 are taken too).
+/// Encodes a mapping. Keys are text or UTF-8 bytes.
 pub(crate) fn encode(mapping: &Bound<'_, PyAny>) -> PyResult<PropertiesBuilder> {
     let mapping = mapping.cast::<PyMapping>().map_err(|_| {
         PyTypeError::new_err("application properties must be a dict of text keys to bool, int, float, str, bytes, datetime, timedelta, UUID or None")
@@ -72,7 +72,7 @@ fn push(builder: &mut PropertiesBuilder, key: &str, value: &Bound<'_, PyAny>) ->
     Ok(())
 }
 
-/// The dict of encoded properties.
+/// Decodes properties to a dict.
 pub(crate) fn decode<'py>(py: Python<'py>, properties: Properties<'_>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (key, value) in properties.iter() {
@@ -81,7 +81,7 @@ pub(crate) fn decode<'py>(py: Python<'py>, properties: Properties<'_>) -> PyResu
     Ok(dict)
 }
 
-/// One value.
+/// Converts one value to Python.
 pub(crate) fn value<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
@@ -100,7 +100,7 @@ pub(crate) fn value<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'p
     })
 }
 
-/// A `uuid.UUID` of 16 bytes; `keyword` is `bytes` or `bytes_le`.
+/// Creates a `uuid.UUID` from 16 bytes; `keyword` is `bytes` or `bytes_le`.
 pub(crate) fn uuid<'py>(py: Python<'py>, keyword: &str, bytes: &[u8; 16]) -> PyResult<Bound<'py, PyAny>> {
     let keywords = PyDict::new(py);
     keywords.set_item(keyword, PyBytes::new(py, bytes))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusReceivedMessage`: a message that was received, fetched or peeked.
+//! `ServiceBusReceivedMessage`: a received, deferred or peeked message.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,11 +21,12 @@ use crate::message::ServiceBusMessage;
 use crate::shared_receiver::SharedReceiver;
 use crate::{convert, imports, properties};
 
-/// What the holder of a message may do with it.
+/// How the message was obtained, which decides whether it can be settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holding {
+enum MessageAccess {
     Locked,
-    Taken,
+    /// Received in `RECEIVE_AND_DELETE` mode.
+    Deleted,
     Peeked,
 }
 
@@ -33,18 +34,18 @@ enum Holding {
 #[pyclass(extends = ServiceBusMessage, frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceivedMessage {
     receiver: Py<SharedReceiver>,
-    at: SettleKey,
-    holding: Holding,
+    settle_key: SettleKey,
+    access: MessageAccess,
     state: u8,
     delivery_count: u32,
     enqueued_at: Timestamp,
     expires_at: Timestamp,
-    /// Milliseconds since 1970; moves with a renewal.
+    /// Milliseconds since 1970; a renewal changes it. 0 when the message has no lock.
     locked_until: AtomicU64,
     settled: AtomicBool,
-    /// A transaction that settles it is being committed.
+    /// A transaction that settles the message is being committed.
     committing: AtomicBool,
-    /// Set in one step: whole after a panic.
+    /// A panic leaves it consistent: it is set in one step.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -53,7 +54,7 @@ const DEFERRED: u8 = 1;
 const SCHEDULED: u8 = 2;
 
 impl ServiceBusReceivedMessage {
-    /// The Python object of a message that was handed out.
+    /// Creates the Python object of a delivered message.
     pub(crate) fn of_delivery<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
@@ -66,14 +67,14 @@ impl ServiceBusReceivedMessage {
         } = delivery;
         let mode = receiver.get().receiver()?.mode();
         let message = Self {
-            at: SettleKey {
+            settle_key: SettleKey {
                 index,
                 key: claimed.key,
             },
-            holding: if mode == ReceiveMode::PeekLock {
-                Holding::Locked
+            access: if mode == ReceiveMode::PeekLock {
+                MessageAccess::Locked
             } else {
-                Holding::Taken
+                MessageAccess::Deleted
             },
             state: if claimed.deferred { DEFERRED } else { ACTIVE },
             delivery_count: claimed.delivery_count,
@@ -91,7 +92,7 @@ impl ServiceBusReceivedMessage {
         )
     }
 
-    /// The Python object of a message that was looked at.
+    /// Creates the Python object of a peeked message.
     pub(crate) fn of_browsed<'py>(
         py: Python<'py>,
         receiver: &Py<SharedReceiver>,
@@ -99,14 +100,14 @@ impl ServiceBusReceivedMessage {
     ) -> PyResult<Bound<'py, Self>> {
         let BrowseItem { index, message } = browsed;
         let shown = Self {
-            at: SettleKey {
+            settle_key: SettleKey {
                 index,
                 key: LockKey {
                     counter: message.counter,
                     generation: 0,
                 },
             },
-            holding: Holding::Peeked,
+            access: MessageAccess::Peeked,
             state: match message.phase {
                 MessagePhase::Deferred | MessagePhase::DeferredLocked => DEFERRED,
                 MessagePhase::Scheduled => SCHEDULED,
@@ -127,16 +128,16 @@ impl ServiceBusReceivedMessage {
         )
     }
 
-    /// How `receiver` names this message's hold, if it may settle it.
+    /// The key with which `receiver` settles this message; an error when it cannot.
     pub(crate) fn settle_key(&self, receiver: &Receiver) -> PyResult<SettleKey> {
         let shared = self.receiver.get().receiver()?;
-        match self.holding {
-            Holding::Locked => {}
-            Holding::Taken => {
-                let detail = "a message received in RECEIVE_AND_DELETE mode is gone already and has nothing to settle; use PEEK_LOCK";
+        match self.access {
+            MessageAccess::Locked => {}
+            MessageAccess::Deleted => {
+                let detail = "a message received in RECEIVE_AND_DELETE mode is already deleted and cannot be settled; use PEEK_LOCK";
                 return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
             }
-            Holding::Peeked => {
+            MessageAccess::Peeked => {
                 let detail = "a peeked message has no lock and cannot be settled; receive it first";
                 return Err(raise(&Error::new(ErrorKind::InvalidArgument, detail)));
             }
@@ -157,36 +158,36 @@ impl ServiceBusReceivedMessage {
             );
             return Err(raise(&Error::new(ErrorKind::MessageLockLost, detail)));
         }
-        Ok(self.at)
+        Ok(self.settle_key)
     }
 
-    /// How its receiver names its hold, while it has one.
-    pub(crate) fn held(&self) -> Option<SettleKey> {
-        self.is_locked().then_some(self.at)
+    /// The settlement key, while the message is locked and not settled.
+    pub(crate) fn settle_key_if_locked(&self) -> Option<SettleKey> {
+        self.is_locked().then_some(self.settle_key)
     }
 
-    /// True until the message is settled, also when its time is over.
+    /// True until the message is settled, even after the lock expired.
     fn is_locked(&self) -> bool {
-        self.holding == Holding::Locked && !self.settled.load(Ordering::Acquire)
+        self.access == MessageAccess::Locked && !self.settled.load(Ordering::Acquire)
     }
 
-    /// Notes whether a transaction that settles the message is being committed.
+    /// Records whether a transaction that settles the message is being committed.
     pub(crate) fn set_committing(&self, on: bool) {
         self.committing.store(on, Ordering::Release);
     }
 
-    /// Notes that the message is settled.
+    /// Marks the message as settled.
     pub(crate) fn set_settled(&self) {
         self.settled.store(true, Ordering::Release);
     }
 
-    /// Notes a new end of the lock.
+    /// Records the new end of the lock.
     pub(crate) fn set_locked_until(&self, time: Timestamp) {
         self.locked_until.store(time.0, Ordering::Release);
     }
 
     pub(crate) fn number(&self) -> SequenceNumber {
-        Entity::sequence_number(self.at.index, self.at.key.counter)
+        Entity::sequence_number(self.settle_key.index, self.settle_key.key.counter)
     }
 
     fn text<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Option<Bound<'py, PyString>>> {
@@ -219,11 +220,11 @@ impl ServiceBusReceivedMessage {
             .get()
             .receiver()?
             .entity()
-            .visible_partition(self.at.index)
+            .visible_partition(self.settle_key.index)
             .map(|partition| partition.0))
     }
 
-    /// None on a plain queue: there is no earlier point of submission (B-115).
+    /// `None` for a message sent directly to its queue: no earlier entity numbered it (B-115).
     #[getter]
     fn enqueued_sequence_number(slf: &Bound<'_, Self>) -> PyResult<Option<u64>> {
         let Some(record) = slf.as_super().get().record() else {
@@ -260,8 +261,8 @@ impl ServiceBusReceivedMessage {
         if !self.is_locked() {
             return Ok(None);
         }
-        // The 16 bytes read as a .NET GUID, as on the wire (B-150).
-        let token = self.receiver.get().receiver()?.token(self.at);
+        // The 16 bytes are a .NET GUID, as on the wire (B-150).
+        let token = self.receiver.get().receiver()?.token(self.settle_key);
         properties::uuid(py, "bytes_le", &token.0).map(Some)
     }
 
@@ -293,7 +294,7 @@ impl ServiceBusReceivedMessage {
         Ok(source.map(ToOwned::to_owned))
     }
 
-    /// False for a message without a lock, as in the SDK: it has none to lose.
+    /// False for a message without a lock, as in the SDK.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
         let receiver = self.receiver.get().receiver()?;
@@ -310,7 +311,7 @@ impl ServiceBusReceivedMessage {
         self.settled.load(Ordering::Acquire)
     }
 
-    /// True while a commit has its lock; it is settled or locked as before afterwards.
+    /// True while a commit settles it. Afterwards it is settled, or locked as before.
     #[getter]
     fn _committing(&self) -> bool {
         self.committing.load(Ordering::Acquire)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusReceiver`: receiving and browsing. Settling is in `settle`.
+//! `ServiceBusReceiver`: receiving and peeking. Settlement is in `settle`.
 
 use oxbus_store::Wait;
 use std::sync::OnceLock;
@@ -17,46 +17,46 @@ use crate::arrow::{self, ArrowTable};
 use crate::clock::ManualClock;
 use crate::convert::{self, Seconds, check_timeout};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::received::ServiceBusReceivedMessage;
 use crate::session::ServiceBusSession;
 use crate::shared_receiver::SharedReceiver;
-use crate::unknown::{self, Unknown};
+use crate::unknown_options::{self, UnknownOptions};
 use crate::{blocking, receiving};
 
-/// A receiver. It looks its queue up at its first use, as the SDK connects at the first use.
+/// A receiver. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusReceiver {
-    namespace: Owned<Namespace>,
+    namespace: ProcessLocal<Namespace>,
     queue_name: String,
     client_identifier: String,
     options: ReceiverOptions,
     max_wait_time: Option<f64>,
     auto_lock_renewer: Option<Py<PyAny>>,
-    /// The clock of its namespace, when that is moved by hand.
+    /// The manual clock of the namespace, if it has one.
     clock: Option<Py<ManualClock>>,
-    /// The session it is to accept, where messages are received by session.
-    wanted: Option<SessionSelector>,
-    acceptor: OnceLock<Owned<Acceptor>>,
+    /// The session to accept; `None` for a receiver without sessions.
+    session_selector: Option<SessionSelector>,
+    acceptor: OnceLock<ProcessLocal<Acceptor>>,
     session: OnceLock<Py<ServiceBusSession>>,
-    /// The session's lock is being renewed.
-    renews_session: AtomicBool,
+    /// The session is registered with the lock renewer.
+    is_renewing_session: AtomicBool,
     shared: OnceLock<Py<SharedReceiver>>,
     closed: AtomicBool,
 }
 
-/// Seconds to wait for a session when the caller says nothing (B-196).
+/// Default seconds to wait for a session (B-196).
 const ACCEPT_WAIT_SECONDS: f64 = 60.0;
 
 impl ServiceBusReceiver {
     pub(crate) fn new(
-        namespace: Owned<Namespace>,
+        namespace: ProcessLocal<Namespace>,
         queue_name: String,
         client_identifier: String,
         options: ReceiverOptions,
         max_wait_time: Option<f64>,
         auto_lock_renewer: Option<Py<PyAny>>,
-        wanted: Option<SessionSelector>,
+        session_selector: Option<SessionSelector>,
     ) -> Self {
         Self {
             namespace,
@@ -66,22 +66,22 @@ impl ServiceBusReceiver {
             max_wait_time,
             auto_lock_renewer,
             clock: None,
-            wanted,
+            session_selector,
             acceptor: OnceLock::new(),
             session: OnceLock::new(),
-            renews_session: AtomicBool::new(false),
+            is_renewing_session: AtomicBool::new(false),
             shared: OnceLock::new(),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// The same for a namespace whose clock is moved by hand.
-    pub(crate) fn under(mut self, clock: Option<Py<ManualClock>>) -> Self {
+    /// Sets the manual clock of the namespace.
+    pub(crate) fn with_clock(mut self, clock: Option<Py<ManualClock>>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The receiver behind this handle.
+    /// The broker receiver behind this handle, which the first call opens.
     #[inline]
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<&Py<SharedReceiver>> {
         let namespace = self.namespace.get()?;
@@ -99,10 +99,10 @@ impl ServiceBusReceiver {
                 accepted.ok_or_else(|| acceptor.timed_out()).or_raise()?
             }
         };
-        self.keep(py, receiver)
+        self.set_receiver(py, receiver)
     }
 
-    /// Refuses when the receiver is closed.
+    /// An error when the receiver is closed.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -113,27 +113,27 @@ impl ServiceBusReceiver {
         Ok(())
     }
 
-    pub(crate) fn keep(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
+    pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
-        // Kept first, looked second; `close` does it the other way round, so one of them sees the other.
+        // This stores the receiver, then checks `closed`; `close` does it in the opposite order, so one of the two closes it.
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
-            // While its session was being accepted.
+            // Closed while the session was being accepted.
             shared.get().receiver()?.close(&Wait::FOREVER);
         }
         self.check_open().or_raise()?;
         Ok(shared)
     }
 
-    /// True when it receives from a session.
-    pub(crate) fn wants_session(&self) -> bool {
-        self.wanted.is_some()
+    /// True when this receiver accepts a session.
+    pub(crate) fn is_session_receiver(&self) -> bool {
+        self.session_selector.is_some()
     }
 
-    /// What accepts its session, until it has.
+    /// The acceptor of the session, until the session is accepted.
     pub(crate) fn acceptor(&self) -> PyResult<Option<&Acceptor>> {
-        let Some(wanted) = self.wanted.as_ref().filter(|_| self.shared.get().is_none()) else {
+        let Some(selector) = self.session_selector.as_ref().filter(|_| self.shared.get().is_none()) else {
             return Ok(None);
         };
         if let Some(acceptor) = self.acceptor.get() {
@@ -141,14 +141,14 @@ impl ServiceBusReceiver {
         }
         let namespace = self.namespace.get()?;
         let owner = self.client_identifier.clone();
-        let acceptor = namespace.acceptor(&self.queue_name, wanted.clone(), self.options, owner);
+        let acceptor = namespace.acceptor(&self.queue_name, selector.clone(), self.options, owner);
         let acceptor = self.namespace.sibling(acceptor.or_raise()?);
         self.acceptor.get_or_init(|| acceptor).get().map(Some)
     }
 
-    /// The session that it has accepted, as an object; `None` when it wants none.
+    /// The Python object of the accepted session; `None` for a receiver without sessions.
     fn session_object(&self, py: Python<'_>) -> PyResult<Option<&Py<ServiceBusSession>>> {
-        if !self.wants_session() {
+        if !self.is_session_receiver() {
             return Ok(None);
         }
         let shared = self.open(py)?;
@@ -159,20 +159,20 @@ impl ServiceBusReceiver {
         Ok(Some(self.session.get_or_init(|| session)))
     }
 
-    /// Has the lock of the session renewed, once, when that was asked for.
+    /// Registers the session with the lock renewer, once, if there is one.
     fn renew_session(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
-        let Some(renewer) = this.auto_lock_renewer.as_ref().filter(|_| this.wants_session()) else {
+        let Some(renewer) = this.auto_lock_renewer.as_ref().filter(|_| this.is_session_receiver()) else {
             return Ok(());
         };
         let session = this.session_object(slf.py())?;
-        if !this.renews_session.swap(true, Ordering::AcqRel) {
+        if !this.is_renewing_session.swap(true, Ordering::AcqRel) {
             renewer.bind(slf.py()).call_method1("register", (slf, session))?;
         }
         Ok(())
     }
 
-    /// Receives into an empty list; by whom.
+    /// Receives into the empty list `out` and returns the receiver.
     fn receive(
         &self,
         py: Python<'_>,
@@ -182,7 +182,7 @@ impl ServiceBusReceiver {
     ) -> PyResult<&Py<SharedReceiver>> {
         let shared = self.open(py)?;
         if let Some(seconds) = max_wait_time {
-            convert::wait("max_wait_time", seconds)?;
+            convert::duration("max_wait_time", seconds)?;
         }
         receiving::receive(py, shared.get().receiver()?, max, out, || {
             convert::deadline("max_wait_time", max_wait_time.or(self.max_wait_time))
@@ -201,7 +201,7 @@ impl ServiceBusReceiver {
         }
     }
 
-    fn hand_over<'py>(
+    fn to_message<'py>(
         slf: &Bound<'py, Self>,
         shared: &Py<SharedReceiver>,
         delivery: Delivery,
@@ -211,14 +211,14 @@ impl ServiceBusReceiver {
             .get()
             .auto_lock_renewer
             .as_ref()
-            .filter(|_| !slf.get().wants_session())
+            .filter(|_| !slf.get().is_session_receiver())
         {
             renewer.bind(slf.py()).call_method1("register", (slf, &message))?;
         }
         Ok(message)
     }
 
-    pub(crate) fn hand_over_all<'py>(
+    pub(crate) fn to_messages<'py>(
         slf: &Bound<'py, Self>,
         shared: &Py<SharedReceiver>,
         deliveries: &mut Deliveries,
@@ -226,20 +226,20 @@ impl ServiceBusReceiver {
         if deliveries.len() == 1
             && let Some(delivery) = deliveries.pop()
         {
-            return PyList::new(slf.py(), [Self::hand_over(slf, shared, delivery)?]);
+            return PyList::new(slf.py(), [Self::to_message(slf, shared, delivery)?]);
         }
         let messages: Vec<_> = deliveries
             .drain(..)
-            .map(|delivery| Self::hand_over(slf, shared, delivery))
+            .map(|delivery| Self::to_message(slf, shared, delivery))
             .collect::<PyResult<_>>()?;
         PyList::new(slf.py(), messages)
     }
 }
 
-/// A receiver that nobody holds any more gives its cache back, even while its messages are held.
+/// A dropped receiver releases its prefetched messages, even while its received messages live on.
 impl Drop for ServiceBusReceiver {
     fn drop(&mut self) {
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_ours()) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
             receiver.close(&Wait::FOREVER);
         }
     }
@@ -258,7 +258,7 @@ impl ServiceBusReceiver {
         let mut deliveries = Deliveries::new();
         Self::renew_session(slf)?;
         let shared = this.receive(slf.py(), max, max_wait_time.map(|wait| wait.0), &mut deliveries)?;
-        Self::hand_over_all(slf, shared, &mut deliveries)
+        Self::to_messages(slf, shared, &mut deliveries)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -271,7 +271,7 @@ impl ServiceBusReceiver {
         let shared = slf.get().receive(slf.py(), 1, None, &mut deliveries)?;
         let delivery = deliveries.pop();
         delivery
-            .map(|delivery| Self::hand_over(slf, shared, delivery))
+            .map(|delivery| Self::to_message(slf, shared, delivery))
             .transpose()
     }
 
@@ -295,7 +295,7 @@ impl ServiceBusReceiver {
             receiver.receive_deferred(&numbers, wait)
         })?
         .or_raise()?;
-        Self::hand_over_all(slf, shared, &mut deliveries)
+        Self::to_messages(slf, shared, &mut deliveries)
     }
 
     #[pyo3(
@@ -307,9 +307,9 @@ impl ServiceBusReceiver {
         max_message_count: i64,
         sequence_number: i64,
         timeout: Option<f64>,
-        unknown: Option<Unknown<'_, '_>>,
+        unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        unknown::refuse::<Self>(slf.py(), "peek_messages", unknown)?;
+        unknown_options::refuse::<Self>(slf.py(), "peek_messages", unknown)?;
         let (this, py) = (slf.get(), slf.py());
         Self::renew_session(slf)?;
         let shared = this.open(py)?;
@@ -318,7 +318,7 @@ impl ServiceBusReceiver {
         let max = this.max_count(Some(max_message_count))?;
         let number = u64::try_from(sequence_number).map_err(|_| {
             PyValueError::new_err(format!(
-                "sequence_number cannot be negative; use 0 to go on browsing: {sequence_number}"
+                "sequence_number cannot be negative; use 0 to continue after the last peek: {sequence_number}"
             ))
         })?;
         let from = (number > 0).then_some(SequenceNumber(number));
@@ -349,10 +349,10 @@ impl ServiceBusReceiver {
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_ours()) {
+        if let Some(receiver) = self.shared.get().and_then(|shared| shared.get().if_same_process()) {
             py.detach(|| receiver.close(&Wait::FOREVER));
-        } else if let Some(acceptor) = self.acceptor.get().and_then(Owned::if_ours) {
-            // Who waits for its session learns it.
+        } else if let Some(acceptor) = self.acceptor.get().and_then(ProcessLocal::if_same_process) {
+            // Wake a call that waits for the session; it checks `closed`.
             acceptor.entity().wake_all();
         }
     }
@@ -374,7 +374,7 @@ impl ServiceBusReceiver {
         Ok(session.map(|session| session.bind(slf.py()).clone()))
     }
 
-    /// Accepts the session if that takes no wait; true when it is there, or none is wanted.
+    /// Accepts the session if that needs no wait. True when the session is open, and for a receiver without sessions.
     fn _try_open(&self, py: Python<'_>) -> PyResult<bool> {
         self.namespace.get()?;
         self.check_open().or_raise()?;
@@ -385,11 +385,11 @@ impl ServiceBusReceiver {
         let Some(receiver) = py.detach(|| acceptor.accept_now(&Wait::FOREVER)).or_raise()? else {
             return Ok(false);
         };
-        self.keep(py, receiver)?;
+        self.set_receiver(py, receiver)?;
         Ok(true)
     }
 
-    /// The error of a wait for a session that ended without one.
+    /// Raises the error of a wait that ended without a session.
     fn _raise_timed_out(&self) -> PyResult<()> {
         match self.acceptor()? {
             Some(acceptor) => Err(acceptor.timed_out()).or_raise(),
@@ -399,10 +399,10 @@ impl ServiceBusReceiver {
 
     #[getter]
     fn _wants_session(&self) -> bool {
-        self.wants_session()
+        self.is_session_receiver()
     }
 
-    /// The clock of its namespace when that is moved by hand, else `None`.
+    /// The manual clock of the namespace, else `None`.
     #[getter]
     fn _clock<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, ManualClock>> {
         self.clock.as_ref().map(|clock| clock.bind(py))

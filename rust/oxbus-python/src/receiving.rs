@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting in a thread of Python for messages, for a session or for a reservation.
+//! Blocking waits of Python threads for messages, a session or a reservation.
 
 use oxbus_broker::Receiver;
 use oxbus_broker::client::{Acceptor, Deliveries, ReservationPlan, Reservations, ReserveOptions};
@@ -7,12 +7,12 @@ use oxbus_broker::clock::Deadline;
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
-use crate::blocking::IN_PLACE_MAX;
+use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
-use crate::waiting::until_notified;
+use crate::waiting::wait_until_notified;
 
-/// Receives up to `max` messages into an empty list, waiting until `deadline` while there is none. It stays empty when the
-/// wait ends.
+/// Receives up to `max` messages into an empty list, waiting for the first until `deadline`. The list stays empty when the
+/// wait times out.
 pub(crate) fn receive(
     py: Python<'_>,
     receiver: &Receiver,
@@ -20,14 +20,14 @@ pub(crate) fn receive(
     out: &mut Deliveries,
     deadline: impl FnOnce() -> PyResult<Deadline>,
 ) -> PyResult<()> {
-    // One that finds something is done before leaving the interpreter would pay.
-    if max <= IN_PLACE_MAX && !receiver.entity().may_wait() {
+    // A receive that finds messages at once is faster than detaching from the interpreter.
+    if max <= INLINE_MESSAGES_MAX && !receiver.entity().may_wait() {
         receiver.receive_into(max, out, &Wait::FOREVER).or_raise()?;
         if !out.is_empty() {
             return Ok(());
         }
     }
-    let received = until_notified(
+    let received = wait_until_notified(
         py,
         deadline()?,
         || false,
@@ -39,19 +39,19 @@ pub(crate) fn receive(
     Ok(())
 }
 
-/// Waits for a session until `deadline`, or until nobody wants it any more; `None` when none came.
+/// Waits for a session until `deadline` or until `is_closed`; `None` when the wait ended without one.
 pub(crate) fn accept(
     py: Python<'_>,
     acceptor: &Acceptor,
     deadline: Deadline,
     is_closed: impl Fn() -> bool + Sync,
 ) -> PyResult<Option<Receiver>> {
-    until_notified(py, deadline, is_closed, |options| {
+    wait_until_notified(py, deadline, is_closed, |options| {
         acceptor.accept_until(options, &Wait::FOREVER)
     })
 }
 
-/// Reserves messages, waiting until `deadline` while there is none.
+/// Reserves messages, waiting up to `options.wait` for the first. The plan is empty when the wait times out.
 pub(crate) fn reserve(
     py: Python<'_>,
     reservations: &Reservations,
@@ -60,7 +60,7 @@ pub(crate) fn reserve(
     options: &ReserveOptions,
 ) -> PyResult<ReservationPlan> {
     let deadline = Deadline::after(Some(options.wait));
-    let found = until_notified(
+    let found = wait_until_notified(
         py,
         deadline,
         || false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Reservations`: the reservations of an entity, in this process.
+//! `_Reservations`: reservations of an entity of an open namespace.
 
 use oxbus_broker::client::{
     self, ReservationInfo, ReservationPlan, ReservationStatus, ReserveOptions, Settlement, StartPosition,
@@ -10,15 +10,15 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::arrow::{ArrowTable, reserved_table};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::{convert, receiving, waiting};
 
 /// The reservations of an entity, or of its dead-letter queue.
 #[pyclass(frozen, module = "oxbus", name = "_Reservations")]
-pub(crate) struct Reservations(Owned<client::Reservations>);
+pub(crate) struct Reservations(ProcessLocal<client::Reservations>);
 
 impl Reservations {
-    pub(crate) fn new(reservations: Owned<client::Reservations>) -> Self {
+    pub(crate) fn new(reservations: ProcessLocal<client::Reservations>) -> Self {
         Self(reservations)
     }
 }
@@ -50,7 +50,7 @@ fn info_dict<'py>(py: Python<'py>, info: &ReservationInfo) -> PyResult<Bound<'py
     dict.set_item("epoch", info.epoch)?;
     dict.set_item("done", info.done)?;
     dict.set_item("messages", info.messages)?;
-    let state = match info.standing {
+    let state = match info.status {
         ReservationStatus::Live => "live",
         ReservationStatus::Expired => "lapsed",
     };
@@ -91,7 +91,7 @@ impl Reservations {
     #[pyo3(signature = (consumer, start="earliest"))]
     fn acquire<'py>(&self, py: Python<'py>, consumer: &str, start: &str) -> PyResult<Bound<'py, PyDict>> {
         let (reservations, start) = (self.0.get()?, start_of(start)?);
-        let acquired = waiting::outside(py, |wait| reservations.acquire(consumer, start, wait))?.or_raise()?;
+        let acquired = waiting::run_detached(py, |wait| reservations.acquire(consumer, start, wait))?.or_raise()?;
         let dict = PyDict::new(py);
         dict.set_item("epoch", acquired.epoch)?;
         dict.set_item("done", acquired.done)?;
@@ -116,8 +116,8 @@ impl Reservations {
             messages: max_messages,
             bytes: max_bytes,
             upto,
-            lock: convert::wait("lock_duration", lock_duration)?,
-            wait: convert::wait("max_wait_time", max_wait_time)?,
+            lock: convert::duration("lock_duration", lock_duration)?,
+            wait: convert::duration("max_wait_time", max_wait_time)?,
         };
         plan_dict(
             py,
@@ -135,8 +135,8 @@ impl Reservations {
         lock_duration: f64,
     ) -> PyResult<Bound<'py, PyDict>> {
         let reservations = self.0.get()?;
-        let lock = convert::wait("lock_duration", lock_duration)?;
-        let plan = waiting::outside(py, |wait| reservations.plan(consumer, epoch, n, lock, wait))?;
+        let lock = convert::duration("lock_duration", lock_duration)?;
+        let plan = waiting::run_detached(py, |wait| reservations.plan(consumer, epoch, n, lock, wait))?;
         plan_dict(py, &plan.or_raise()?)
     }
 
@@ -154,7 +154,7 @@ impl Reservations {
         include_body: bool,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
         let reservations = self.0.get()?;
-        let page = waiting::outside(py, |wait| {
+        let page = waiting::run_detached(py, |wait| {
             reservations.read((reservation_id, epoch), partition, lo, hi, max_bytes, wait)
         })?;
         let page = page.or_raise()?;
@@ -165,15 +165,15 @@ impl Reservations {
     #[pyo3(signature = (consumer, epoch, *, lock_duration))]
     fn renew(&self, py: Python<'_>, consumer: &str, epoch: u64, lock_duration: f64) -> PyResult<()> {
         let reservations = self.0.get()?;
-        let lock = convert::wait("lock_duration", lock_duration)?;
-        waiting::outside(py, |wait| reservations.renew(consumer, epoch, lock, wait))?.or_raise()?;
+        let lock = convert::duration("lock_duration", lock_duration)?;
+        waiting::run_detached(py, |wait| reservations.renew(consumer, epoch, lock, wait))?.or_raise()?;
         Ok(())
     }
 
     fn complete<'py>(&self, py: Python<'py>, consumer: &str, epoch: u64, n: u64) -> PyResult<Bound<'py, PyDict>> {
         let reservations = self.0.get()?;
         let completed =
-            waiting::outside(py, |wait| reservations.complete_up_to(consumer, epoch, n, wait))?.or_raise()?;
+            waiting::run_detached(py, |wait| reservations.complete_up_to(consumer, epoch, n, wait))?.or_raise()?;
         let dict = PyDict::new(py);
         dict.set_item("completed", completed.completed)?;
         dict.set_item("late", completed.late)?;
@@ -193,7 +193,7 @@ impl Reservations {
         description: Option<&str>,
     ) -> PyResult<u64> {
         let (reservations, how) = (self.0.get()?, settlement(outcome, reason, description)?);
-        waiting::outside(py, |wait| {
+        waiting::run_detached(py, |wait| {
             reservations.settle(reservation_id, epoch, &sequence_numbers, how, wait)
         })?
         .or_raise()
@@ -201,14 +201,14 @@ impl Reservations {
 
     fn reservations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let reservations = self.0.get()?;
-        let infos = waiting::outside(py, |wait| reservations.list(wait))?;
+        let infos = waiting::run_detached(py, |wait| reservations.list(wait))?;
         let dicts = infos.iter().map(|info| info_dict(py, info));
         PyList::new(py, dicts.collect::<PyResult<Vec<_>>>()?)
     }
 
     fn cancel_reservation(&self, py: Python<'_>, consumer: &str) -> PyResult<u64> {
         let reservations = self.0.get()?;
-        waiting::outside(py, |wait| reservations.cancel(consumer, wait))?.or_raise()
+        waiting::run_detached(py, |wait| reservations.cancel(consumer, wait))?.or_raise()
     }
 
     fn ends(&self) -> PyResult<Vec<u64>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `oxbus salvage`, for the command line.
+//! The native part of the command `oxbus salvage`.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use pyo3::types::{PyDict, PyList};
 use crate::error::OrRaise;
 use crate::waiting;
 
-/// Copies what is intact out of a damaged namespace. One dict per partition.
+/// Copies the intact messages of a damaged namespace. Returns one report dict per partition.
 #[pyfunction]
 pub(crate) fn _salvage(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<Bound<'_, PyList>> {
-    let found = waiting::outside(py, |_| oxbus_broker::salvage::salvage(&source, &target))?.or_raise()?;
+    let found = waiting::run_detached(py, |_| oxbus_broker::salvage::salvage(&source, &target))?.or_raise()?;
     let reports = PyList::empty(py);
     for partition in found {
         let report = PyDict::new(py);

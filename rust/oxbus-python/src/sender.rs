@@ -17,23 +17,23 @@ use pyo3::types::{PyDict, PyList};
 use crate::batch::{ServiceBusMessageBatch, check_outgoing, not_a_message, push};
 use crate::convert::{check_timeout, sequence_numbers as numbers_of, timestamp};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::message::ServiceBusMessage;
-use crate::unknown::{self, Unknown};
+use crate::unknown_options::{self, UnknownOptions};
 use crate::{arrow, blocking, transaction};
 
-/// A sender. It looks its queue up at its first use, as the SDK connects at the first use.
+/// A sender. It looks up its entity at first use, as the SDK connects at first use.
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSender {
-    namespace: Owned<Namespace>,
+    namespace: ProcessLocal<Namespace>,
     queue_name: String,
     client_identifier: String,
-    sender: Owned<OnceLock<Sender>>,
+    sender: ProcessLocal<OnceLock<Sender>>,
     closed: AtomicBool,
 }
 
 impl ServiceBusSender {
-    pub(crate) fn new(namespace: Owned<Namespace>, queue_name: String, client_identifier: String) -> Self {
+    pub(crate) fn new(namespace: ProcessLocal<Namespace>, queue_name: String, client_identifier: String) -> Self {
         Self {
             sender: namespace.sibling(OnceLock::new()),
             namespace,
@@ -97,7 +97,7 @@ impl ServiceBusSender {
         Ok(batch)
     }
 
-    /// One message, a batch object, or several messages.
+    /// Collects one message, a batch object, or an iterable of messages.
     fn collect_any(messages: &Bound<'_, PyAny>) -> PyResult<Batch> {
         if let Ok(batch) = messages.cast::<ServiceBusMessageBatch>() {
             return Ok(batch.get().messages());
@@ -115,14 +115,14 @@ impl ServiceBusSender {
         durability: Option<Durability>,
         timeout: Option<f64>,
     ) -> PyResult<Vec<SequenceNumber>> {
-        let may_wait = sender.entity().may_wait() || batch.len() > blocking::IN_PLACE_MAX;
+        let may_wait = sender.entity().may_wait() || batch.len() > blocking::INLINE_MESSAGES_MAX;
         blocking::run_for(py, may_wait, timeout, |wait| sender.send_batch(batch, durability, wait))?.or_raise()
     }
 }
 
-/// What a send asks for. A send of its own has no level below the operating system's.
+/// Parses the durability of a send. The lowest level that a single send can request is `os`.
 fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durability>> {
-    let asked = match name {
+    let durability = match name {
         None => return Ok(None),
         Some("os") => Durability::Os,
         Some("fsync") => Durability::Fsync,
@@ -133,9 +133,9 @@ fn durability_of(sender: &Sender, name: Option<&str>) -> PyResult<Option<Durabil
         }
     };
     if sender.entity().is_durable() {
-        return Ok(Some(asked));
+        return Ok(Some(durability));
     }
-    let detail = "the namespace is in memory, so a send cannot be more durable; open the namespace with a path";
+    let detail = "a namespace in memory cannot store a send durably; open the namespace with a path";
     Err(Error::new(ErrorKind::InvalidOperation, detail)).or_raise()
 }
 
@@ -181,10 +181,10 @@ impl ServiceBusSender {
         schedule_time_utc: &Bound<'py, PyAny>,
         timeout: Option<f64>,
         transaction: Option<&Bound<'py, PyAny>>,
-        unknown: Option<Unknown<'_, '_>>,
+        unknown: Option<UnknownOptions<'_, '_>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = messages.py();
-        unknown::refuse::<Self>(py, "schedule_messages", unknown)?;
+        unknown_options::refuse::<Self>(py, "schedule_messages", unknown)?;
         let sender = self.open()?;
         check_timeout(timeout)?;
         let due = timestamp(schedule_time_utc)?;
@@ -195,7 +195,7 @@ impl ServiceBusSender {
             let (inner, may_wait) = (transaction.inner()?, sender.entity().may_wait());
             let numbers = blocking::run_for(py, may_wait, timeout, |_| inner.send(sender, batch, None))?.or_raise()?;
             let list = PyList::empty(py);
-            transaction.fill(numbers, list.clone().unbind());
+            transaction.fill_on_commit(numbers, list.clone().unbind());
             return Ok(list);
         }
         let numbers = blocking::run_for(py, true, timeout, |wait| sender.send_batch(batch, None, wait))?.or_raise()?;
@@ -231,7 +231,7 @@ impl ServiceBusSender {
     }
 
     fn close(&self) {
-        if let Some(sender) = self.sender.if_ours().and_then(OnceLock::get) {
+        if let Some(sender) = self.sender.if_same_process().and_then(OnceLock::get) {
             sender.close();
         }
         self.closed.store(true, Ordering::Release);
@@ -249,7 +249,7 @@ impl ServiceBusSender {
 
     #[getter]
     fn last_durability(&self) -> Option<&'static str> {
-        let sender = self.sender.if_ours().and_then(OnceLock::get)?;
+        let sender = self.sender.if_same_process().and_then(OnceLock::get)?;
         sender.last_durability().map(Durability::name)
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Server`: a namespace that SDKs and bulk clients reach over the network.
+//! `Server`: serves a namespace to SDKs and bulk clients over the network.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use pyo3::types::PyList;
 
 use crate::admin::{authorization_rule, authorization_rules};
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::ids;
 use crate::logging;
 use crate::namespace::Namespace;
@@ -22,21 +22,21 @@ use crate::namespace::Namespace;
 /// A server of a namespace.
 #[pyclass(frozen, module = "oxbus.server", weakref)]
 pub(crate) struct Server {
-    server: Owned<BusServer>,
+    server: ProcessLocal<BusServer>,
 }
 
 fn port(name: &str, port: Option<i64>) -> PyResult<Option<u16>> {
     port.map(|port| {
         u16::try_from(port).map_err(|_| {
             PyValueError::new_err(format!(
-                "{name} is out of range; use 0 to 65535, 0 for any that is free: {port}"
+                "{name} is out of range; use 0 to 65535, 0 for any free port: {port}"
             ))
         })
     })
     .transpose()
 }
 
-/// BulkLimits that are lower than they are by default; what is negative is refused as 0 is.
+/// Lowers the default bulk limits. A negative limit is rejected like 0.
 fn limits(lower: &BTreeMap<String, i64>) -> PyResult<BulkLimits> {
     let mut limits = BulkLimits::default();
     for (name, value) in lower {
@@ -45,12 +45,12 @@ fn limits(lower: &BTreeMap<String, i64>) -> PyResult<BulkLimits> {
     Ok(limits)
 }
 
-fn rules(list: &Bound<'_, PyAny>, held: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
+fn rules(list: &Bound<'_, PyAny>, current: &[AuthorizationRule]) -> PyResult<Vec<AuthorizationRule>> {
     let now = SystemClock::new().now();
-    let wishes = authorization_rules(list)?;
-    let granted: oxbus_model::Result<Vec<_>> = wishes
+    let updates = authorization_rules(list)?;
+    let granted: oxbus_model::Result<Vec<_>> = updates
         .into_iter()
-        .map(|wish| wish.apply_to(held, now, &Randomness::System))
+        .map(|update| update.apply_to(current, now, &Randomness::System))
         .collect();
     granted.or_raise()
 }
@@ -83,7 +83,7 @@ impl Namespace {
             }),
             (Some(_), Some(_)) => {
                 return Err(PyValueError::new_err(
-                    "certificate_out is for the certificate that is made without one; leave it out, or certificate and \
+                    "certificate_out is for a generated certificate; leave it out, or leave out certificate and \
                      private_key",
                 ));
             }
@@ -106,7 +106,7 @@ impl Namespace {
             new_id: ids::first_of,
             bulk: limits(&bulk_limits)?,
         };
-        logging::attend(py)?;
+        logging::start_and_refresh_levels(py)?;
         let shared = self.namespace.get()?.clone();
         let server = py.detach(|| BusServer::start(shared, options)).or_raise()?;
         Ok(Server {
@@ -164,7 +164,7 @@ impl Server {
         PyList::new(py, dicts.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Puts other rules in place of those that hold.
+    /// Replaces the rules of the namespace.
     fn _replace_rules(&self, rules: &Bound<'_, PyAny>) -> PyResult<()> {
         let server = self.server.get()?;
         let rules = self::rules(rules, &server.rules())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `ServiceBusSession`: the session that a receiver has accepted.
+//! `ServiceBusSession`: the accepted session of a receiver.
 
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ use crate::{blocking, convert, transaction};
 #[pyclass(frozen, module = "oxbus")]
 pub(crate) struct ServiceBusSession {
     shared: Py<SharedReceiver>,
-    /// Set in one step: whole after a panic.
+    /// A panic leaves it consistent: it is set in one step.
     auto_renew_error: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -36,7 +36,7 @@ impl ServiceBusSession {
     }
 }
 
-/// The bytes of a state: bytes as they are, text as UTF-8.
+/// Converts a session state to bytes; text is encoded as UTF-8.
 fn state_bytes(state: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(bytes) = state.cast::<PyBytes>() {
         return Ok(bytes.as_bytes().to_vec());
@@ -104,7 +104,7 @@ impl ServiceBusSession {
         convert::datetime(py, until)
     }
 
-    /// True when the lock is over.
+    /// True when the session lock has expired.
     #[getter]
     fn _lock_expired(&self) -> PyResult<bool> {
         let receiver = self.receiver()?;

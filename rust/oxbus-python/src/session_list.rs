@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of an entity's sessions.
+//! Listing the sessions of an entity.
 
 use oxbus_model::Ticks;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use crate::namespace::Namespace;
 
 #[pymethods]
 impl Namespace {
-    /// The sessions of an entity as dicts, by id.
+    /// The sessions of an entity as dicts, ordered by id.
     fn _list_sessions<'py>(&self, py: Python<'py>, entity_path: &str) -> PyResult<Bound<'py, PyList>> {
         let namespace = self.namespace.get()?;
         let queue = namespace.entity(entity_path).or_raise()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settling half of `ServiceBusReceiver`.
+//! The settlement methods of `ServiceBusReceiver`.
 
 use oxbus_arrow::LockTokens;
 use oxbus_broker::client::{SettleKey, SettleListError, Settlement};
@@ -15,10 +15,10 @@ use crate::received::ServiceBusReceivedMessage;
 use crate::receiver::ServiceBusReceiver;
 use crate::{arrow, blocking, convert, transaction, waiting};
 
-type Message<'py> = Bound<'py, ServiceBusReceivedMessage>;
+type BoundMessage<'py> = Bound<'py, ServiceBusReceivedMessage>;
 
-/// The call of a settlement, owned.
-enum Call<'a> {
+/// The arguments of a settlement call.
+enum SettleCall<'a> {
     Complete,
     Abandon(Option<&'a Bound<'a, PyAny>>),
     Defer(Option<&'a Bound<'a, PyAny>>),
@@ -28,8 +28,8 @@ enum Call<'a> {
     },
 }
 
-impl Call<'_> {
-    /// Runs `run` with the settlement.
+impl SettleCall<'_> {
+    /// Encodes the properties to modify and runs `run` with the settlement.
     fn with<R>(&self, run: impl FnOnce(Settlement<'_>) -> PyResult<R>) -> PyResult<R> {
         let changes = |mapping: Option<&Bound<'_, PyAny>>| mapping.map(properties::encode).transpose();
         match self {
@@ -52,7 +52,7 @@ impl Call<'_> {
     }
 }
 
-fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Message<'py>> {
+fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a BoundMessage<'py>> {
     value.cast::<ServiceBusReceivedMessage>().map_err(|_| {
         let name = value
             .get_type()
@@ -64,16 +64,16 @@ fn message<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<&'a Message<'py>> 
     })
 }
 
-/// The error of a call that settled all of `asked` messages but some.
-fn some_lost(numbers: &[SequenceNumber], asked: usize) -> PyErr {
+/// The error of a call that did not settle `numbers` of `total` messages because their locks are lost.
+fn some_lost(numbers: &[SequenceNumber], total: usize) -> PyErr {
     let shown: Vec<String> = numbers.iter().take(10).map(|number| number.0.to_string()).collect();
     let more = if numbers.len() > 10 { ", …" } else { "" };
     let detail = format!(
-        "{} messages were not settled because their locks are lost, the others were; receive them again: sequence_numbers={}{more}",
+        "{} messages were not settled because their locks are lost; receive them again: sequence_numbers={}{more}",
         numbers.len(),
         shown.join(", ")
     );
-    let effect = if numbers.len() < asked {
+    let effect = if numbers.len() < total {
         Effect::Partial
     } else {
         Effect::None
@@ -86,40 +86,40 @@ impl ServiceBusReceiver {
     fn settle(
         &self,
         value: &Bound<'_, PyAny>,
-        call: &Call<'_>,
+        call: &SettleCall<'_>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = value.py();
         let receiver = self.open(py)?.get().receiver()?;
         let message = message(value)?.get();
-        let at = message.settle_key(receiver)?;
+        let key = message.settle_key(receiver)?;
         if let Some(transaction) = transaction::of_call(py, transaction)? {
             let transaction = transaction.get();
             let inner = transaction.inner()?;
             let may_wait = receiver.entity().may_wait();
             call.with(|settlement| {
-                blocking::run(py, may_wait, |wait| inner.settle(receiver, &[at], settlement, wait))?.or_raise()
+                blocking::run(py, may_wait, |wait| inner.settle(receiver, &[key], settlement, wait))?.or_raise()
             })?;
-            transaction.note_settled(self::message(value)?);
+            transaction.settle_on_commit(self::message(value)?);
             return Ok(());
         }
         let may_wait = receiver.entity().may_wait();
-        call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle(at, settlement, wait))?.or_raise())?;
+        call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle(key, settlement, wait))?.or_raise())?;
         message.set_settled();
         Ok(())
     }
 
-    /// Settles what can be settled; then names what could not.
+    /// Settles all messages that can be settled; the error names the others.
     fn settle_all(
         &self,
         messages: &Bound<'_, PyAny>,
-        call: &Call<'_>,
+        call: &SettleCall<'_>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = messages.py();
         let messages: Vec<Bound<'_, PyAny>> = messages.try_iter()?.collect::<PyResult<_>>()?;
         let receiver = self.open(py)?.get().receiver()?;
-        // Everything that is wrong with the call is found before the first message is settled.
+        // All arguments are checked before the first message is settled.
         let mut keys = Vec::with_capacity(messages.len());
         for value in &messages {
             keys.push(message(value)?.get().settle_key(receiver)?);
@@ -132,30 +132,30 @@ impl ServiceBusReceiver {
                 blocking::run(py, may_wait, |wait| inner.settle(receiver, &keys, settlement, wait))?.or_raise()
             })?;
             for value in &messages {
-                transaction.note_settled(message(value)?);
+                transaction.settle_on_commit(message(value)?);
             }
             return Ok(());
         }
         let may_wait = receiver.entity().may_wait();
         let settled =
             call.with(|settlement| blocking::run(py, may_wait, |wait| receiver.settle_many(&keys, settlement, wait)))?;
-        let (left, refused) = match settled {
+        let (unsettled, refused) = match settled {
             Ok(lost) => (lost, None),
             Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
         };
-        let mut left_here = left.iter().peekable();
+        let mut next_unsettled = unsettled.iter().peekable();
         for (position, value) in messages.iter().enumerate() {
-            if left_here.next_if(|next| **next == position).is_none() {
+            if next_unsettled.next_if(|next| **next == position).is_none() {
                 message(value)?.get().set_settled();
             }
         }
         if let Some(refused) = refused {
             return Err(raise(&refused));
         }
-        if left.is_empty() {
+        if unsettled.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<SequenceNumber> = left
+        let numbers: Vec<SequenceNumber> = unsettled
             .iter()
             .map(|&position| Ok(message(&messages[position])?.get().number()))
             .collect::<PyResult<_>>()?;
@@ -167,7 +167,7 @@ impl ServiceBusReceiver {
 impl ServiceBusReceiver {
     #[pyo3(signature = (message, *, transaction=None))]
     fn complete_message(&self, message: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.settle(message, &Call::Complete, transaction)
+        self.settle(message, &SettleCall::Complete, transaction)
     }
 
     #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
@@ -177,7 +177,7 @@ impl ServiceBusReceiver {
         properties_to_modify: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle(message, &Call::Abandon(properties_to_modify), transaction)
+        self.settle(message, &SettleCall::Abandon(properties_to_modify), transaction)
     }
 
     #[pyo3(signature = (message, *, properties_to_modify=None, transaction=None))]
@@ -187,7 +187,7 @@ impl ServiceBusReceiver {
         properties_to_modify: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle(message, &Call::Defer(properties_to_modify), transaction)
+        self.settle(message, &SettleCall::Defer(properties_to_modify), transaction)
     }
 
     #[pyo3(signature = (message, reason=None, error_description=None, *, transaction=None))]
@@ -200,7 +200,7 @@ impl ServiceBusReceiver {
     ) -> PyResult<()> {
         self.settle(
             message,
-            &Call::DeadLetter {
+            &SettleCall::DeadLetter {
                 reason,
                 description: error_description,
             },
@@ -210,7 +210,7 @@ impl ServiceBusReceiver {
 
     #[pyo3(signature = (messages, *, transaction=None))]
     fn complete_messages(&self, messages: &Bound<'_, PyAny>, transaction: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.settle_all(messages, &Call::Complete, transaction)
+        self.settle_all(messages, &SettleCall::Complete, transaction)
     }
 
     #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]
@@ -220,7 +220,7 @@ impl ServiceBusReceiver {
         properties_to_modify: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle_all(messages, &Call::Abandon(properties_to_modify), transaction)
+        self.settle_all(messages, &SettleCall::Abandon(properties_to_modify), transaction)
     }
 
     #[pyo3(signature = (messages, *, properties_to_modify=None, transaction=None))]
@@ -230,7 +230,7 @@ impl ServiceBusReceiver {
         properties_to_modify: Option<&Bound<'_, PyAny>>,
         transaction: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.settle_all(messages, &Call::Defer(properties_to_modify), transaction)
+        self.settle_all(messages, &SettleCall::Defer(properties_to_modify), transaction)
     }
 
     #[pyo3(signature = (messages, reason=None, error_description=None, *, transaction=None))]
@@ -243,7 +243,7 @@ impl ServiceBusReceiver {
     ) -> PyResult<()> {
         self.settle_all(
             messages,
-            &Call::DeadLetter {
+            &SettleCall::DeadLetter {
                 reason,
                 description: error_description,
             },
@@ -251,14 +251,17 @@ impl ServiceBusReceiver {
         )
     }
 
-    /// Gives received messages back that nobody has used; no delivery is charged.
+    /// Releases unused received messages; the delivery count does not increase.
     fn _release(&self, py: Python<'_>, messages: Vec<Bound<'_, ServiceBusReceivedMessage>>) -> PyResult<()> {
         let receiver = self.open(py)?.get().receiver()?;
-        let held: Vec<SettleKey> = messages.iter().filter_map(|message| message.get().held()).collect();
+        let keys: Vec<SettleKey> = messages
+            .iter()
+            .filter_map(|message| message.get().settle_key_if_locked())
+            .collect();
         for message in &messages {
             message.get().set_settled();
         }
-        py.detach(|| receiver.release(&held, &Wait::FOREVER));
+        py.detach(|| receiver.release(&keys, &Wait::FOREVER));
         Ok(())
     }
 
@@ -269,7 +272,7 @@ impl ServiceBusReceiver {
         message: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if self.wants_session() {
+        if self.is_session_receiver() {
             return Err(PyTypeError::new_err(
                 "Renewing message lock is an invalid operation when working with sessions. Use receiver.session.renew_lock().",
             ));
@@ -277,9 +280,9 @@ impl ServiceBusReceiver {
         convert::check_timeout(timeout)?;
         let receiver = self.open(py)?.get().receiver()?;
         let message = self::message(message)?.get();
-        let at = message.settle_key(receiver)?;
+        let key = message.settle_key(receiver)?;
         let may_wait = receiver.entity().may_wait();
-        let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew(at, wait))?.or_raise()?;
+        let until = blocking::run_for(py, may_wait, timeout, |wait| receiver.renew(key, wait))?.or_raise()?;
         message.set_locked_until(until);
         convert::datetime(py, until)
     }
@@ -302,7 +305,7 @@ impl ServiceBusReceiver {
         };
         let receiver = self.open(py)?.get().receiver()?;
         let LockTokens { numbers, tokens } = arrow::lock_tokens(batch)?;
-        let (lost, refused) = waiting::outside(py, |wait| {
+        let (lost, refused) = waiting::run_detached(py, |wait| {
             let mut lost = Vec::new();
             let mut keys: Vec<SettleKey> = Vec::with_capacity(tokens.len());
             let mut rows = Vec::with_capacity(tokens.len());
@@ -328,7 +331,7 @@ impl ServiceBusReceiver {
             .map(|&row| SequenceNumber(numbers.get(row).copied().unwrap_or(0)))
             .collect();
         if let Some(refused) = refused {
-            // A token that opens nothing has no number of its own: the table says which.
+            // An invalid token carries no sequence number; take it from the table.
             let all = refused.numbers().to_vec().into_iter().chain(numbers);
             return Err(raise(&refused.with_numbers(all)));
         }

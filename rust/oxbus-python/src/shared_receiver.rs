@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a handle of a receiver, its session and the messages it received share.
+//! The broker receiver that a `ServiceBusReceiver`, its session and its messages share.
 
 use oxbus_broker::Receiver;
 use pyo3::prelude::*;
 
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 
-/// The receiver behind them. An object of Python's: its references are counted under the interpreter's lock, at half the price
-/// of an `Arc`.
+/// The shared receiver. It is a Python object because its reference count, which the interpreter's lock protects, costs half
+/// as much as that of an `Arc`.
 #[pyclass(frozen, module = "oxbus")]
-pub(crate) struct SharedReceiver(Owned<Receiver>);
+pub(crate) struct SharedReceiver(ProcessLocal<Receiver>);
 
 impl SharedReceiver {
-    pub(crate) fn new(receiver: Owned<Receiver>) -> Self {
+    pub(crate) fn new(receiver: ProcessLocal<Receiver>) -> Self {
         Self(receiver)
     }
 
@@ -23,7 +23,7 @@ impl SharedReceiver {
     }
 
     /// The receiver, unless this is a forked child.
-    pub(crate) fn if_ours(&self) -> Option<&Receiver> {
-        self.0.if_ours()
+    pub(crate) fn if_same_process(&self) -> Option<&Receiver> {
+        self.0.if_same_process()
     }
 }

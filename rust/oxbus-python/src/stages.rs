@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `_Stages`: staged sends, for the data plane, for management and for tests.
+//! `_Stages`: staged sends, for management and tests.
 
 use oxbus_broker::{StageInfo, StageState};
 use oxbus_model::Timestamp;
@@ -7,14 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::namespace::Namespace;
 use crate::{arrow, waiting};
 
 /// The stages of a namespace.
 #[pyclass(frozen, name = "_Stages", module = "oxbus")]
 pub(crate) struct Stages {
-    namespace: Owned<oxbus_broker::Namespace>,
+    namespace: ProcessLocal<oxbus_broker::Namespace>,
 }
 
 #[pymethods]
@@ -28,7 +28,7 @@ impl Namespace {
 
 #[pymethods]
 impl Stages {
-    /// Puts the rows of an Arrow object aside; how many.
+    /// Stages the rows of an Arrow object and returns their number.
     fn stage(&self, entity: &str, stage_id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         arrow::stage(&self.namespace.get()?.stages(), entity, stage_id, data)
     }
@@ -42,7 +42,7 @@ impl Stages {
         stage_ids: Vec<String>,
     ) -> PyResult<bool> {
         let stages = self.namespace.get()?.stages();
-        waiting::outside(py, |wait| stages.commit(sink, query, batch, &stage_ids, wait))?.or_raise()
+        waiting::run_detached(py, |wait| stages.commit(sink, query, batch, &stage_ids, wait))?.or_raise()
     }
 
     fn abort_stages(
@@ -54,19 +54,19 @@ impl Stages {
         stage_ids: Vec<String>,
     ) -> PyResult<()> {
         let stages = self.namespace.get()?.stages();
-        waiting::outside(py, |wait| stages.abort(sink, query, batch, &stage_ids, wait))?.or_raise()
+        waiting::run_detached(py, |wait| stages.abort(sink, query, batch, &stage_ids, wait))?.or_raise()
     }
 
     fn stages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let stages = self.namespace.get()?.stages();
-        let all = waiting::outside(py, |_| stages.list())?;
+        let all = waiting::run_detached(py, |_| stages.list())?;
         let shown = all.iter().map(|stage| show(py, stage)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, shown)
     }
 
     fn discard_stage(&self, py: Python<'_>, stage_id: &str) -> PyResult<bool> {
         let stages = self.namespace.get()?.stages();
-        waiting::outside(py, |wait| stages.discard(stage_id, wait))?.or_raise()
+        waiting::run_detached(py, |wait| stages.discard(stage_id, wait))?.or_raise()
     }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The native part of `Transaction`, and how a call finds the one that it is part of: its argument, or the scope it is in.
+//! The native part of `Transaction`. A call belongs to the transaction in its argument, else to that of the enclosing scope.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxbus_broker::client::{PendingNumbers, Transaction as Inner};
+use oxbus_broker::client::{PendingNumbers, Transaction as BrokerTransaction};
 use oxbus_model::Error;
 use oxbus_model::ErrorKind;
 use oxbus_model::sync::ignore_poison;
@@ -13,27 +13,27 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::received::ServiceBusReceivedMessage;
 use crate::{imports, waiting};
 
-/// Scopes that are open in this process: while there is none, no call looks for one.
+/// The number of open transaction scopes in this process. While it is 0, calls skip the lookup.
 static SCOPES: AtomicUsize = AtomicUsize::new(0);
 
 /// The native part of a transaction.
 #[pyclass(frozen, name = "_Transaction", module = "oxbus")]
 pub(crate) struct Transaction {
-    inner: Owned<Inner>,
-    /// Lists to be filled with the numbers of scheduled messages.
-    /// Whole after a panic: a list is in it or stays empty.
+    inner: ProcessLocal<BrokerTransaction>,
+    /// Lists that a commit fills with the sequence numbers of scheduled messages.
+    /// A panic leaves it consistent: each push is one step.
     lists: Mutex<Vec<(PendingNumbers, Py<PyList>)>>,
-    /// Messages that are settled once it is committed.
-    /// Whole after a panic: one that is not in it does not know that it is settled.
+    /// Messages that a commit settles.
+    /// A panic leaves it consistent: a message that was not added does not show that it is settled.
     settled: Mutex<Vec<Py<ServiceBusReceivedMessage>>>,
 }
 
 impl Transaction {
-    pub(crate) fn new(inner: Owned<Inner>) -> Self {
+    pub(crate) fn new(inner: ProcessLocal<BrokerTransaction>) -> Self {
         Self {
             inner,
             lists: Mutex::default(),
@@ -42,24 +42,24 @@ impl Transaction {
     }
 
     /// The transaction, or `ForkedProcessError` in a forked child.
-    pub(crate) fn inner(&self) -> PyResult<&Inner> {
+    pub(crate) fn inner(&self) -> PyResult<&BrokerTransaction> {
         self.inner.get()
     }
 
-    /// Has a list filled with numbers when the transaction is committed.
-    pub(crate) fn fill(&self, numbers: PendingNumbers, list: Py<PyList>) {
+    /// Fills a list with sequence numbers when the transaction is committed.
+    pub(crate) fn fill_on_commit(&self, numbers: PendingNumbers, list: Py<PyList>) {
         let mut lists = ignore_poison(self.lists.lock());
         lists.push((numbers, list));
     }
 
-    /// Has a message count as settled when the transaction is committed.
-    pub(crate) fn note_settled(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
+    /// Marks a message as settled when the transaction is committed.
+    pub(crate) fn settle_on_commit(&self, message: &Bound<'_, ServiceBusReceivedMessage>) {
         let mut settled = ignore_poison(self.settled.lock());
         settled.push(message.clone().unbind());
     }
 }
 
-/// The transaction of a call: the given one, or that of the scope that the call is in.
+/// The transaction of a call: the given one, else that of the enclosing scope.
 #[inline]
 pub(crate) fn of_call<'py>(
     py: Python<'py>,
@@ -90,7 +90,7 @@ fn find<'py>(py: Python<'py>, given: Option<&Bound<'py, PyAny>>) -> PyResult<Opt
     Ok(Some(native.cast_into::<Transaction>().map_err(PyErr::from)?))
 }
 
-/// Refuses a call that no transaction can have (B-307).
+/// Rejects a call that cannot be part of a transaction (B-307).
 pub(crate) fn refuse(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<()> {
     if of_call(py, given)?.is_none() {
         return Ok(());
@@ -107,7 +107,7 @@ impl Transaction {
         for message in &settled {
             message.get().set_committing(true);
         }
-        let committed = waiting::outside(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise);
+        let committed = waiting::run_detached(py, |wait| inner.commit(wait)).and_then(OrRaise::or_raise);
         for message in settled {
             if committed.is_ok() {
                 message.get().set_settled();
@@ -133,7 +133,7 @@ impl Transaction {
         Ok(self.inner()?.is_open())
     }
 
-    /// A scope was entered or left.
+    /// Counts a scope that was entered or left.
     #[staticmethod]
     fn count_scope(entered: bool) {
         if entered {

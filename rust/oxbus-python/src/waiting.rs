@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting without holding the interpreter, with Ctrl-C and with a clean exit.
+//! Blocking calls that are detached from the interpreter, react to Ctrl-C and end when the interpreter exits.
 //!
-//! The main thread waits in slices and looks for signals in between; other threads wait in one piece.
+//! The main thread waits in slices and checks for signals in between; other threads wait in one piece.
 //! At interpreter exit `_wake_waiting` ends all waits. A daemon thread must not touch the interpreter from then on,
 //! so it stays parked until the process ends; every other thread returns to Python, which is waiting to join it.
 
@@ -19,31 +19,31 @@ use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::imports;
 
-/// Between two looks for signals in the main thread.
+/// The interval between signal checks in the main thread.
 const SIGNAL_SLICE: Duration = Duration::from_millis(50);
-/// Between two looks whether the interpreter exits, where nothing else ends a wait.
+/// The interval between checks for interpreter exit, in waits that nothing else ends.
 const EXIT_SLICE: Duration = Duration::from_millis(500);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
-/// Both lists are whole after a panic: a namespace is in them or not.
+/// A panic leaves both lists consistent: each change is one step.
 static NAMESPACES: Mutex<Vec<WakeHandle>> = Mutex::new(Vec::new());
-/// Durable namespaces, to be closed when the process ends.
-static DURABLE: Mutex<Vec<Owned<CloseHandle>>> = Mutex::new(Vec::new());
+/// Durable namespaces, which are closed when the process ends.
+static DURABLE: Mutex<Vec<ProcessLocal<CloseHandle>>> = Mutex::new(Vec::new());
 
-/// Lets the exit of the interpreter wake the receivers of a namespace.
+/// Registers a namespace whose receivers are woken at interpreter exit.
 pub(crate) fn register(handle: WakeHandle) {
     let mut namespaces = ignore_poison(NAMESPACES.lock());
     namespaces.retain(WakeHandle::is_alive);
     namespaces.push(handle);
 }
 
-/// Lets the end of the process close a durable namespace.
-pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
+/// Registers a durable namespace that is closed when the process ends.
+pub(crate) fn register_durable(handle: ProcessLocal<CloseHandle>) {
     let mut namespaces = ignore_poison(DURABLE.lock());
-    namespaces.retain(|handle| handle.if_ours().is_some_and(CloseHandle::is_alive));
+    namespaces.retain(|handle| handle.if_same_process().is_some_and(CloseHandle::is_alive));
     namespaces.push(handle);
 }
 
@@ -52,11 +52,14 @@ pub(crate) fn register_durable(handle: Owned<CloseHandle>) {
 pub(crate) fn _close_durable(py: Python<'_>) {
     py.detach(|| {
         let handles = std::mem::take(&mut *ignore_poison(DURABLE.lock()));
-        handles.iter().filter_map(Owned::if_ours).for_each(CloseHandle::close);
+        handles
+            .iter()
+            .filter_map(ProcessLocal::if_same_process)
+            .for_each(CloseHandle::close);
     });
 }
 
-/// Ends every receive that waits.
+/// Ends all waiting receives.
 #[pyfunction]
 pub(crate) fn _wake_waiting(py: Python<'_>) {
     EXITING.store(true, Ordering::SeqCst);
@@ -75,12 +78,12 @@ enum Caller {
 }
 
 impl Caller {
-    /// Runs no Python code, as `threading.current_thread()` and `daemon` would. Before Python 3.14 a daemon thread that
-    /// loses the interpreter at its exit is unwound on the spot, and with a frame of ours below, that ends the process.
+    /// Runs no Python code, unlike `threading.current_thread()` and `daemon`. Before Python 3.14 a daemon thread that loses
+    /// the interpreter at exit is unwound immediately; unwinding through a Rust frame ends the process.
     fn of(py: Python<'_>) -> PyResult<Self> {
         let ident = imports::thread_ident(py)?.call0()?;
         let Ok(current) = imports::active_threads(py)?.get_item(ident) else {
-            // Python knows nothing of a thread that it did not start, and does not wait for it.
+            // Python does not know or join threads that it did not start.
             return Ok(Self::Daemon);
         };
         if current.is(&imports::main_thread(py)?) {
@@ -93,8 +96,8 @@ impl Caller {
         })
     }
 
-    /// Parks a daemon thread for good when the interpreter exits: touching it then would end the process.
-    fn stay_out(self) {
+    /// Parks a daemon thread for good once the interpreter exits: touching the interpreter then would end the process.
+    fn park_if_exiting(self) {
         if self == Self::Daemon && is_exiting() {
             loop {
                 std::thread::park();
@@ -103,15 +106,14 @@ impl Caller {
     }
 }
 
-/// Runs `work` outside the interpreter; it leaves a store that does not answer after the time that calls have which name
-/// none.
-pub(crate) fn outside<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
-    outside_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
+/// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store after the default time of a call.
+pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
+    run_detached_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
 }
 
-/// Runs `work` outside the interpreter; it leaves a store that does not answer at `deadline`, and in the main thread at a
-/// signal. A daemon thread does not come back once the interpreter exits.
-pub(crate) fn outside_until<T: Send>(
+/// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store at `deadline`, and in the main
+/// thread on a signal. A daemon thread does not return once the interpreter exits.
+pub(crate) fn run_detached_until<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
     work: impl FnOnce(&Wait<'_>) -> T + Send,
@@ -121,25 +123,25 @@ pub(crate) fn outside_until<T: Send>(
     signal.map_or(Ok(done), Err)
 }
 
-/// Runs `work`, which waits for the network in slices and leaves when it is told so: in the main thread after a signal, which
-/// comes back with what `work` returned; in every thread when the interpreter exits.
-pub(crate) fn in_network<T: Send>(
+/// Runs `work`, which waits for the network in slices and stops when it is cancelled: in the main thread after a signal, in
+/// every thread when the interpreter exits. Returns the result of `work` and the signal.
+pub(crate) fn run_network_call<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(Duration, &dyn Fn() -> bool) -> T + Send,
 ) -> PyResult<(T, Option<PyErr>)> {
-    interruptible(py, Duration::ZERO, is_exiting, |caller, wants_to_leave| {
+    interruptible(py, Duration::ZERO, is_exiting, |caller, is_cancelled| {
         let slice = if caller == Caller::Main {
             SIGNAL_SLICE
         } else {
             EXIT_SLICE
         };
-        work(slice, wants_to_leave)
+        work(slice, is_cancelled)
     })
 }
 
-/// Runs `wait`, which waits until something notifies it: a message, the end of its receiver, or the exit of the interpreter.
-/// It is called off when `is_over` says so, and in the main thread after a signal.
-pub(crate) fn until_notified<T: Send>(
+/// Runs `wait`, which waits for a notification: a message, the end of its receiver, or the exit of the interpreter.
+/// The wait is cancelled when `is_over` returns true, and in the main thread after a signal.
+pub(crate) fn wait_until_notified<T: Send>(
     py: Python<'_>,
     deadline: Deadline,
     is_over: impl Fn() -> bool + Sync,
@@ -155,13 +157,14 @@ pub(crate) fn until_notified<T: Send>(
     })?;
     match (found, signal) {
         (Ok(None), Some(signal)) => Err(signal),
-        // What was found is not lost to a signal.
+        // A signal does not discard a result.
         (found, _) => found.or_raise(),
     }
 }
 
-/// Runs `work` outside the interpreter, with the question whether to leave: when `is_over` says so, and in the main thread
-/// after a signal, which comes back with what `work` returned. Signals are looked for no more often than `signal_slice`.
+/// Runs `work` detached from the interpreter. Its second argument returns true when `work` should stop: when `is_over` does,
+/// and in the main thread after a signal. Returns the result of `work` and the signal. Signals are checked at most once per
+/// `signal_slice`.
 fn interruptible<T: Send>(
     py: Python<'_>,
     signal_slice: Duration,
@@ -171,17 +174,17 @@ fn interruptible<T: Send>(
     let caller = Caller::of(py)?;
     Ok(py.detach(|| {
         let signal = RefCell::new(None);
-        let next_look = || Deadline::after(Some(signal_slice));
-        let look_due = Cell::new(next_look());
-        let wants_to_leave = || {
-            if caller == Caller::Main && signal.borrow().is_none() && look_due.get().is_over() {
+        let next_check = || Deadline::after(Some(signal_slice));
+        let check_due = Cell::new(next_check());
+        let is_cancelled = || {
+            if caller == Caller::Main && signal.borrow().is_none() && check_due.get().is_over() {
                 *signal.borrow_mut() = Python::attach(|py| py.check_signals().err());
-                look_due.set(next_look());
+                check_due.set(next_check());
             }
             is_over() || signal.borrow().is_some()
         };
-        let done = work(caller, &wants_to_leave);
-        caller.stay_out();
+        let done = work(caller, &is_cancelled);
+        caller.park_if_exiting();
         (done, signal.into_inner())
     }))
 }

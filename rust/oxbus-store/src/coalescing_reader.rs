@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading many messages in order: those that stand side by side in a file are read in one go.
+//! Reads many messages in order and combines reads of adjacent messages in a file.
 //!
-//! A message stands in a journal or a snapshot right behind the one before it, with little between. So a run of them costs
-//! one call of the system and no memory of its own. Each is checked as one that is read alone.
+//! A journal or snapshot stores messages one after another with small gaps, so one system call reads a run of them into
+//! one buffer. Each message's checksum is verified as in a single read.
 
 use std::io;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use crate::disk::DiskFile;
 use crate::extent::{CHECKSUM_BYTES, checked};
 use crate::slot_log::record::RecordLocation;
 
-/// Bytes that are read in one go, unless one message has more.
+/// Bytes of one read, unless a single message is longer.
 const SPAN_BYTES: u64 = 256 << 10;
-/// Bytes between two messages that are read and passed over: fewer than another call of the system costs.
+/// A gap up to this many bytes is read and skipped: that costs less than another system call.
 const GAP_BYTES: u64 = 4 << 10;
 
-/// Reads messages, wherever they are. Kept for further ones, it needs no memory anew.
+/// Reads messages from memory and from disk. Reuse it to reuse its buffer.
 #[derive(Debug, Default)]
 pub struct CoalescingReader {
     span: ReadSpan,
     buffer: Vec<u8>,
 }
 
-/// Messages side by side in a file, not read yet.
+/// Adjacent messages of a file that are not read yet.
 #[derive(Debug, Default)]
 struct ReadSpan {
     file: Option<Arc<dyn DiskFile>>,
     start: u64,
     end: u64,
-    /// Where each begins, counted from `start`, and its bytes.
+    /// The offset of each message from `start`, and its length in bytes.
     messages: Vec<(usize, usize)>,
 }
 
 impl CoalescingReader {
-    /// Shows the bytes of each message, in order. What cannot be read, or is not what was written, is an error for
-    /// `unreadable` to name; nothing is shown after one.
+    /// Passes the bytes of each message to `visit`, in order. `unreadable` converts the error of a message that cannot
+    /// be read or fails its checksum. Reading stops at the first error.
     pub fn read<'a, E>(
         &mut self,
         messages: impl Iterator<Item = &'a StoredRecord>,
@@ -61,7 +61,7 @@ impl CoalescingReader {
         self.flush(&unreadable, &mut visit)
     }
 
-    /// Reads what is side by side.
+    /// Reads and visits the collected span.
     fn flush<E>(
         &mut self,
         unreadable: impl Fn(io::Error) -> E,
@@ -90,7 +90,7 @@ impl ReadSpan {
         self.messages.clear();
     }
 
-    /// True when a message continues it.
+    /// True when a message can extend the span.
     fn can_extend(&self, file: &Arc<dyn DiskFile>, position: u64, len: usize) -> bool {
         let same = self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file));
         same && position >= self.end

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file system as the journal uses it: few verbs, so that tests can fail each of them.
+//! The file system operations that the journal uses. The set is small so that tests can fail each call.
 //!
-//! What is written may be gone after a loss of power until `sync` returned; a file's name, until `sync_dir` returned.
+//! Written bytes survive a power loss only after `sync`; file names only after `sync_dir`.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -12,23 +12,23 @@ use std::sync::Arc;
 
 /// A file system.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Makes a directory; one that is there already is fine.
+    /// Creates a directory unless it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Names in a directory, in no order.
+    /// The names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Makes a file that is not there yet, for reading and writing.
+    /// Creates a file for reading and writing; fails if it exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Opens a file for reading and writing.
+    /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Gives a file another name in the same directory, in place of a file that has it.
+    /// Renames a file within its directory and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Bytes that files in a directory may still take, as far as the system tells.
+    /// Bytes that files in a directory may still use, as the system reports them.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
-    /// True when it is known that calls may not come back.
+    /// True when calls are known to hang.
     fn may_hang(&self) -> bool {
         false
     }
@@ -36,20 +36,20 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
 /// An open file.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// Bytes in it.
+    /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// True without bytes.
+    /// True when the length is 0.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Reads up to `buffer.len()` bytes; how many there were, 0 at the end.
+    /// Reads up to `buffer.len()` bytes and returns their number; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
-    /// Writes up to `bytes.len()` bytes; how many.
+    /// Writes up to `bytes.len()` bytes and returns their number.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize>;
-    /// Sets room aside for `bytes` bytes: the file has as many afterwards, the new ones zeros, and writing them cannot fail for
-    /// want of room. What is there stays.
+    /// Extends the file to at least `bytes` bytes of allocated space. New bytes are zeros, and writing them cannot fail
+    /// for lack of space. Existing bytes stay.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
-    /// Cuts the file to `bytes` bytes and gives back the room behind them.
+    /// Cuts the file to `bytes` bytes and frees the space behind them.
     fn truncate(&self, bytes: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     fn sync(&self) -> io::Result<()>;
@@ -72,7 +72,7 @@ impl dyn DiskFile {
         Ok(())
     }
 
-    /// Reads until `buffer` is full or the file ends; how many bytes.
+    /// Reads until `buffer` is full or the file ends; returns the number of bytes.
     pub(crate) fn read_full_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -87,10 +87,10 @@ impl dyn DiskFile {
     }
 }
 
-/// Zeros to write.
+/// Zeros for clearing and for allocation by writing.
 pub(crate) static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
-/// Sets room aside by writing zeros behind what is there, where the file system knows no other way.
+/// Allocates space by writing zeros, for file systems without another way.
 fn allocate_by_writing(file: &(dyn DiskFile + 'static), bytes: u64) -> io::Result<()> {
     let mut position = file.len()?;
     while position < bytes {
@@ -169,7 +169,7 @@ impl DiskFile for LocalFile {
         loop {
             match fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
                 Err(Errno::INTR) => {}
-                // A file system that cannot.
+                // The file system does not support it.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => return allocate_by_writing(self, bytes),
                 result => return Ok(result?),
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One message of a store that a mutex guards: what a hold and its end do to it.
+//! One message of a store that a mutex guards, and its phase transitions.
 //!
-//! The ordered map and the mutex twin of the tests share these transitions and add their own indexes.
+//! The ordered map and the mutex twin of the tests share the transitions and add their own indexes.
 //! Rules: docs/behaviour.md B-163, B-164, B-178, B-281, B-282.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
@@ -14,7 +14,7 @@ use crate::{ClaimedMessage, LockKey, MessagePhase, Outcome, PeekedMessage, Remov
 pub struct StoreEntry {
     /// Its bytes.
     pub record: StoredRecord,
-    /// When it was accepted.
+    /// When the broker accepted it.
     pub enqueued_at: Timestamp,
     /// When it expires.
     pub expires_at: Timestamp,
@@ -22,29 +22,29 @@ pub struct StoreEntry {
     pub deadline: Ticks,
     /// Deliveries charged so far.
     pub delivery_count: u32,
-    /// Its latest hold.
+    /// Generation of its latest claim.
     pub generation: u32,
-    /// Where it is.
+    /// Its phase.
     pub phase: MessagePhase,
 }
 
-/// Where a message is after its hold ended.
+/// What the store does with a message whose lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterSettle {
-    /// Nowhere: done with.
+    /// Drops it: it was completed.
     Completed,
-    /// In its place.
+    /// Makes it ready.
     Ready,
-    /// Out of the flow.
+    /// Keeps it deferred.
     Deferred,
-    /// Out of the store, as its holder asked.
+    /// Returns it to the caller that asked for it.
     Removed,
-    /// Out of the store, its deliveries used up.
+    /// Returns it to the caller: its delivery count reached the maximum.
     Exhausted,
 }
 
 impl StoreEntry {
-    /// A message nobody has held.
+    /// A message that was never claimed.
     pub fn new(record: StoredRecord, enqueued_at: Timestamp, expires_at: Timestamp, phase: MessagePhase) -> Self {
         Self {
             record,
@@ -57,26 +57,26 @@ impl StoreEntry {
         }
     }
 
-    /// Starts a hold that no earlier key names.
+    /// Claims the message under a new generation, so that earlier keys do not match.
     pub fn claim(&mut self, phase: MessagePhase, deadline: Ticks) {
         self.generation = (self.generation + 1) & GENERATION_MAX;
         self.phase = phase;
         self.deadline = deadline;
     }
 
-    /// True while `generation` locks this message at `ticks`.
+    /// True when `generation` is that of a lock that is not over at `ticks`.
     pub fn is_locked_by(&self, generation: u32, ticks: Ticks) -> bool {
         matches!(self.phase, MessagePhase::Locked | MessagePhase::DeferredLocked)
             && self.generation == generation
             && self.deadline > ticks
     }
 
-    /// True while `generation` keeps this message in a receive cache.
+    /// True when `generation` is that of a receive cache that has the message.
     pub fn is_cached_by(&self, generation: u32) -> bool {
         self.phase == MessagePhase::Cached && self.generation == generation
     }
 
-    /// Ends the lock.
+    /// Ends the lock. The caller then does what the result says.
     pub fn settle(&mut self, outcome: Outcome) -> AfterSettle {
         self.deadline = Ticks::NEVER;
         let deferred = self.phase == MessagePhase::DeferredLocked;
@@ -116,7 +116,7 @@ impl StoreEntry {
         }
     }
 
-    /// The message as its holder sees it.
+    /// The message as its receiver sees it.
     pub fn claimed(&self, counter: u64) -> ClaimedMessage {
         ClaimedMessage {
             key: LockKey {
@@ -132,7 +132,7 @@ impl StoreEntry {
         }
     }
 
-    /// The message as its holder sees it when it left the store for it.
+    /// The message as its receiver sees it after [`ClaimMode::Take`](crate::ClaimMode::Take).
     pub fn into_claimed(self, counter: u64) -> ClaimedMessage {
         ClaimedMessage {
             key: LockKey {

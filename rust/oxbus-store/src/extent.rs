@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that messages are read back from, and places in them.
+//! Files that message bytes are read from, and locations in them.
 //!
-//! An extent is a file under a number of 24 bits, so that the place of a message fits a word. It is counted: by the log
-//! that writes the file, and by every message whose place is in it. The last one closes the file. Its name may be gone
-//! before: the operating system keeps what somebody has open, so a log lets go of a segment without asking who reads it.
+//! An extent is a file with a 24-bit number, so that the location of a message fits one word. Extents are reference
+//! counted: the log that writes the file holds a reference, and so does every message located in it. The last reference
+//! closes the file. The file's name may be removed earlier because the operating system keeps an open file; a log can
+//! therefore drop a segment while messages are read from it.
 //!
-//! A message is written as its bytes and their CRC-32C. What is read back is checked against it.
+//! A message is written as its bytes followed by their CRC-32C. Every read verifies the checksum.
 //!
 //! Holds always
-//! - a number is in use while its count is above zero, and names one file all that time;
-//! - the file of a number in use is set before anybody else knows the number.
+//! - a number is in use while its reference count is above zero, and it names one file all that time;
+//! - the file of a number is set before the number is visible to other threads.
 //!
-//! A forked child drops its copies of places: it never waits for a mutex that a thread of its parent held, and leaves the
-//! file open instead.
+//! A forked child drops its copies of locations. It must not wait for a mutex that a thread of the parent held, so it
+//! leaves the file open instead.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,23 +23,23 @@ use oxbus_model::sync::{ignore_poison, try_ignore_poison};
 
 use crate::disk::DiskFile;
 
-/// Bits of a place that say where in the file: 1 TiB.
+/// Bits of a packed location that hold the position in the file: 1 TiB.
 const POSITION_BITS: u32 = 40;
 const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
 /// Extents that are allocated together.
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 14;
-/// Bytes of the check behind a message.
+/// Bytes of the checksum after a message.
 pub const CHECKSUM_BYTES: usize = 4;
 
 #[derive(Debug, Default)]
 struct OpenFile {
     references: AtomicU32,
-    /// Set in one step, so it is whole after a panic.
+    /// Set in one step, so it stays consistent after a panic.
     file: Mutex<Option<Arc<dyn DiskFile>>>,
 }
 
-/// Numbers to give out.
+/// Allocator of extent numbers.
 #[derive(Debug)]
 struct ExtentNumbers {
     next: u32,
@@ -46,7 +47,7 @@ struct ExtentNumbers {
 }
 
 static OPEN_FILES: [OnceLock<Box<[OpenFile]>>; BLOCKS] = [const { OnceLock::new() }; BLOCKS];
-/// Whole after a panic: a number is taken or given back in one step.
+/// Consistent after a panic: a number is taken or returned in one step.
 static NUMBERS: Mutex<ExtentNumbers> = Mutex::new(ExtentNumbers {
     next: 0,
     free: Vec::new(),
@@ -63,7 +64,7 @@ fn open_file(number: u32) -> &'static OpenFile {
 pub struct Extent(u32);
 
 impl Extent {
-    /// Gives a file a number. An error when more files are in use than numbers.
+    /// Assigns a number to a file. Fails when all numbers are in use.
     pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
         let mut numbers = ignore_poison(NUMBERS.lock());
         let number = match numbers.free.pop() {
@@ -72,7 +73,11 @@ impl Extent {
                 numbers.next += 1;
                 numbers.next - 1
             }
-            None => return Err(io::Error::other("too many files are in use by messages")),
+            None => {
+                return Err(io::Error::other(
+                    "messages use too many files; receive or delete messages",
+                ));
+            }
         };
         drop(numbers);
         let open_file = open_file(number);
@@ -81,18 +86,17 @@ impl Extent {
         Ok(Self(number))
     }
 
-    /// True when nobody else reads the file: no message has its place in it, and nobody holds it but this and its owner,
-    /// who holds it once.
-    pub fn is_sole(&self) -> bool {
+    /// True when no message is located in the file and only this extent and its owner, once, hold the file.
+    pub fn is_unshared(&self) -> bool {
         let open_file = open_file(self.0);
-        // Who reads a message takes the file under this mutex, and looks at the place again before it reads.
+        // A reader clones the file under this mutex and checks the location again before it reads.
         let file = ignore_poison(open_file.file.lock());
-        // Acquire: what others read from the file they read before they let go of it.
+        // Acquire: reads by others happen before they drop their reference.
         open_file.references.load(Ordering::Acquire) == 1
             && file.as_ref().is_some_and(|file| Arc::strong_count(file) == 2)
     }
 
-    /// A place in it.
+    /// A location in the extent.
     pub fn at(&self, position: u64) -> ExtentLocation {
         ExtentLocation {
             extent: self.clone(),
@@ -103,7 +107,7 @@ impl Extent {
 
 impl Clone for Extent {
     fn clone(&self) -> Self {
-        // Relaxed: who clones has a reference.
+        // Relaxed: the caller already holds a reference.
         let before = open_file(self.0).references.fetch_add(1, Ordering::Relaxed);
         assert!(before < u32::MAX / 2, "references to an extent leak");
         Self(self.0)
@@ -116,7 +120,7 @@ impl Drop for Extent {
         if open_file.references.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Another thread may have it, in a forked child for ever.
+        // Another thread may hold it; in a forked child it stays locked for ever.
         let Some(mut file) = try_ignore_poison(open_file.file.try_lock()) else {
             return;
         };
@@ -129,7 +133,7 @@ impl Drop for Extent {
     }
 }
 
-/// Where something stands.
+/// A position in an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtentLocation {
     extent: Extent,
@@ -137,14 +141,14 @@ pub struct ExtentLocation {
 }
 
 impl ExtentLocation {
-    /// `bytes` further.
+    /// The location `bytes` further on.
     #[must_use]
     pub fn plus(&self, bytes: usize) -> Self {
         self.extent.at(self.position + bytes as u64)
     }
 }
 
-/// A place in one word, which can be replaced while others read it. It is one reference to its extent.
+/// A location packed into one word that can be replaced while others read it. It holds one reference to its extent.
 #[derive(Debug)]
 pub(crate) struct AtomicExtentLocation(AtomicU64);
 
@@ -160,12 +164,12 @@ fn pack(location: ExtentLocation) -> u64 {
         "a file of messages has at most 1 TiB"
     );
     let packed = u64::from(location.extent.0) << POSITION_BITS | location.position;
-    // Its reference moves into the word.
+    // The reference moves into the word.
     std::mem::forget(location.extent);
     packed
 }
 
-/// Takes a word apart, and its reference out of it.
+/// Unpacks a word and takes over its reference.
 fn unpack(packed: u64) -> ExtentLocation {
     ExtentLocation {
         extent: Extent((packed >> POSITION_BITS) as u32),
@@ -174,12 +178,12 @@ fn unpack(packed: u64) -> ExtentLocation {
 }
 
 impl AtomicExtentLocation {
-    /// Puts another place in.
+    /// Replaces the location.
     pub(crate) fn replace(&self, location: ExtentLocation) {
         drop(unpack(self.0.swap(pack(location), Ordering::AcqRel)));
     }
 
-    /// Reads a message into `bytes`, which are as long as it, and checks it.
+    /// Reads a message into `bytes`, which has the message's length, and verifies its checksum.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
         let (file, position) = self.file();
         let mut check = [0; CHECKSUM_BYTES];
@@ -191,8 +195,8 @@ impl AtomicExtentLocation {
         Err(corrupt_message())
     }
 
-    /// The file, and where in it. The place may be replaced meanwhile, and its extent go on to name another file: then the
-    /// word has changed.
+    /// The file and the position in it. A concurrent `replace` may drop the last reference, and the extent number may
+    /// be reused for another file; the word then differs, and the load is repeated.
     pub(crate) fn file(&self) -> (Arc<dyn DiskFile>, u64) {
         loop {
             let packed = self.0.load(Ordering::Acquire);
@@ -214,7 +218,7 @@ impl Drop for AtomicExtentLocation {
     }
 }
 
-/// The message of `len` bytes that `bytes` begin with, when its check stands behind it.
+/// The message of `len` bytes at the start of `bytes`, if the checksum after it is right.
 pub(crate) fn checked(bytes: &[u8], len: usize) -> io::Result<&[u8]> {
     let (message, rest) = bytes.split_at_checked(len).ok_or_else(corrupt_message)?;
     if rest.first_chunk() == Some(&checksum_of(message)) {
@@ -225,11 +229,11 @@ pub(crate) fn checked(bytes: &[u8], len: usize) -> io::Result<&[u8]> {
 
 #[cold]
 fn corrupt_message() -> io::Error {
-    let detail = "a message on disk is not what was written there";
+    let detail = "a message on disk fails its checksum";
     io::Error::new(io::ErrorKind::InvalidData, detail)
 }
 
-/// The check that stands behind a message.
+/// The checksum that is stored after a message.
 pub fn checksum_of(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     crc32c::crc32c(bytes).to_le_bytes()
 }

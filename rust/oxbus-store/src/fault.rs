@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A file system in memory that fails on request, loses power and forgets what was not synced.
+//! A simulated file system in memory with injected errors, process kills and power cuts.
 //!
-//! It counts the calls that change it. [`FaultDisk::fail_at`] makes one of them fail; after [`SimulatedFault::PowerCut`] and
-//! [`SimulatedFault::Kill`] every later call fails too, as for a process that is gone. [`FaultDisk::after_kill`] is the disk
-//! that the next process finds; [`FaultDisk::after_power_cut`] is one of those that a machine may find: each write that
-//! was not synced is there, is not, or is there in part, and each name that was not synced is there or is not.
+//! It counts the calls that change it, and [`FaultDisk::fail_at`] makes one of them fail. After
+//! [`SimulatedFault::PowerCut`] and [`SimulatedFault::Kill`] every later call fails too. [`FaultDisk::after_kill`] is
+//! the disk that the next process finds. [`FaultDisk::after_power_cut`] is one of the possible disks after a power cut:
+//! each unsynced write is present, absent or partly present, and each unsynced name is present or absent.
 //!
-//! Not part of any public promise: it is for the tests of this project.
+//! For the tests of this project; not part of the public API.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,27 +17,27 @@ use oxbus_model::sync::ignore_poison;
 
 use crate::disk::{Disk, DiskFile};
 
-/// What goes wrong.
+/// A fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimulatedFault {
-    /// The call fails with this number and does nothing; a sync also loses what it should have saved.
+    /// The call fails with this error number and has no effect; a failed sync also discards the unsynced changes.
     Errno(i32),
-    /// A write stores only half of its bytes and says so.
+    /// A write stores half of its bytes and returns that number.
     ShortWrite,
     /// The process dies before the call.
     Kill,
-    /// The power goes during the call.
+    /// The power fails during the call.
     PowerCut,
 }
 
-/// Bytes that a disk writes as one.
+/// Bytes of the smallest unit that a power cut may lose on its own.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 struct FileContent {
-    /// What the operating system shows.
+    /// The bytes that the operating system shows.
     cached: Vec<u8>,
-    /// What the disk has.
+    /// The bytes on the disk.
     stored: Vec<u8>,
     /// Changes since the last sync, in order.
     pending: Vec<UnsyncedChange>,
@@ -59,15 +59,15 @@ struct FaultDiskState {
     calls: u64,
     faults: Vec<(u64, SimulatedFault)>,
     crashed: bool,
-    /// Bytes of all files before writes beyond fail for want of room.
+    /// Writes that would grow all files together beyond this many bytes fail.
     capacity_bytes: Option<u64>,
 }
 
-/// The file system. Clones are the same one. After a panic it is what it became until then, as a disk is.
+/// The simulated file system. Clones share their state. A panic leaves it as the last call left it, like a disk.
 #[derive(Debug, Clone, Default)]
 pub struct FaultDisk(Arc<Mutex<FaultDiskState>>);
 
-/// A small generator of the choices that a power cut makes.
+/// A small random generator for the choices of a power cut.
 struct PowerCutRng(u64);
 
 impl PowerCutRng {
@@ -105,23 +105,23 @@ impl FaultDisk {
         ignore_poison(self.0.lock())
     }
 
-    /// Calls that changed it so far.
+    /// The number of changing calls so far.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// Makes the `call`th changing call from the start fail; the first is 0.
+    /// Makes changing call number `call` fail; the first call has number 0.
     pub fn fail_at(&self, call: u64, fault: SimulatedFault) {
         self.state().faults.push((call, fault));
     }
 
-    /// Lets calls succeed from here on: how many a program makes may depend on its threads, so the one that was to fail may
-    /// not have come.
+    /// Removes pending faults. The number of calls may depend on the program's threads, so a fault may still be pending
+    /// at the end.
     pub fn end_faults(&self) {
         self.state().faults.clear();
     }
 
-    /// Bounds the bytes of all files; `None` for no bound.
+    /// Limits the bytes of all files together; `None` removes the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity_bytes = bytes;
     }
@@ -131,7 +131,7 @@ impl FaultDisk {
         self.state().crashed
     }
 
-    /// The disk that the next process finds after this one died.
+    /// The disk that the next process finds after this process died.
     #[must_use]
     pub fn after_kill(&self) -> Self {
         let state = self.state();
@@ -152,13 +152,13 @@ impl FaultDisk {
         })))
     }
 
-    /// A disk that the machine may find after the power came back; `seed` chooses which.
+    /// A possible disk after a power cut; `seed` selects which one.
     #[must_use]
     pub fn after_power_cut(&self, seed: u64) -> Self {
         let state = self.state();
         let mut rng = PowerCutRng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D);
         let mut names = state.stored_names.clone();
-        // Names that were not synced are there or not, each for itself.
+        // Each unsynced name is kept or lost on its own.
         for (path, file) in &state.names {
             if names.get(path) != Some(file) && rng.below(2) == 0 {
                 names.retain(|_, known| known != file);
@@ -216,7 +216,7 @@ impl FaultDisk {
         Some(state.files[file].cached.clone())
     }
 
-    /// Puts other bytes into a file, synced: damage.
+    /// Replaces the bytes of a file, synced; used to damage files.
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         let mut state = self.state();
         let Some(&file) = state.names.get(path) else { return };
@@ -227,14 +227,14 @@ impl FaultDisk {
         };
     }
 
-    /// All files.
+    /// The paths of all files.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.state().names.keys().cloned().collect()
     }
 }
 
 impl FaultDiskState {
-    /// Counts a changing call; the fault it meets, if any.
+    /// Counts a changing call and returns its fault, if any.
     fn call(&mut self) -> io::Result<Option<SimulatedFault>> {
         if self.crashed {
             return Err(io::Error::from_raw_os_error(EIO));
@@ -255,7 +255,7 @@ impl FaultDiskState {
         }
     }
 
-    /// The same for calls that are done whole or not at all.
+    /// The same for calls that take effect completely or not at all.
     fn whole_call(&mut self) -> io::Result<()> {
         match self.call()? {
             Some(SimulatedFault::Errno(errno)) => Err(io::Error::from_raw_os_error(errno)),
@@ -423,7 +423,7 @@ impl DiskFile for FaultFile {
         let fault = state.call()?;
         let file = &mut state.files[self.file];
         match fault {
-            // As a kernel does: the pages are marked clean, and the next sync succeeds without them.
+            // Like a kernel: the pages are marked clean, and the next sync succeeds without them.
             Some(SimulatedFault::Errno(errno)) => {
                 file.pending.clear();
                 Err(io::Error::from_raw_os_error(errno))

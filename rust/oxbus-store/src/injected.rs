@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that fails when it is told to: for tests of programs, on top of a real one.
+//! A disk wrapper that injects faults on request, for tests of programs on a real disk.
 //!
-//! `fault` is the disk of this crate's own tests: it lives in memory and fails at a counted call. This one passes
-//! everything on, and costs one load per call while no fault is on.
+//! The unit tests of this crate use `fault` instead, which lives in memory and fails at a counted call. This wrapper
+//! forwards every call, at the cost of one atomic load while no fault is active.
 
 use std::io;
 use std::path::Path;
@@ -14,34 +14,34 @@ use oxbus_model::sync::ignore_poison;
 
 use crate::disk::{Disk, DiskFile};
 
-/// The system's numbers of an input or output error, and of a full disk.
+/// Error numbers of the system: input/output error, and no space left.
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// What goes wrong.
+/// A fault of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
     /// Writes fail.
     Write,
     /// Syncs fail.
     Sync,
-    /// Giving a file another name fails.
+    /// Renames fail.
     Rename,
-    /// There is no room: files cannot be made, and writes fail.
+    /// The disk is full: creating files and writing fail.
     Full,
-    /// The next write stores one bit wrong and says nothing; then the fault is over.
+    /// The next write silently stores one wrong bit; then the fault ends.
     BitFlip,
-    /// Writes and syncs do not come back until the fault is over.
+    /// Writes and syncs hang until the fault ends.
     Stall,
-    /// Writes and syncs take so much longer.
+    /// Writes and syncs take this much longer.
     Latency(Duration),
 }
 
-/// The fault of a disk, shared with whoever sets it.
+/// The switch for the fault of a disk, shared with the test that sets it.
 #[derive(Debug, Default)]
 pub struct Injection {
     active: AtomicBool,
-    /// Whole after a panic: its fields do not depend on each other.
+    /// Consistent after a panic: its fields do not depend on each other.
     state: Mutex<InjectionState>,
     changed: Condvar,
 }
@@ -49,11 +49,10 @@ pub struct Injection {
 #[derive(Debug, Default)]
 struct InjectionState {
     fault: Option<DiskFault>,
-    /// Calls of the fault's kind to let through first.
+    /// The number of affected calls that still succeed before the fault begins.
     skip: u64,
 }
 
-/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskCallKind {
     Write,
@@ -88,7 +87,7 @@ impl Injection {
         self.active.load(Ordering::Acquire)
     }
 
-    /// Begins a fault after that many calls that it would meet.
+    /// Begins a fault after `skip` more calls that it would affect.
     pub fn begin(&self, fault: DiskFault, skip: u64) {
         *self.state() = InjectionState {
             fault: Some(fault),
@@ -98,19 +97,19 @@ impl Injection {
         self.changed.notify_all();
     }
 
-    /// Ends the fault; calls that hang come back.
+    /// Ends the fault; hanging calls return.
     pub fn end(&self) {
         self.active.store(false, Ordering::SeqCst);
         *self.state() = InjectionState::default();
         self.changed.notify_all();
     }
 
-    /// True while calls hang, or will.
+    /// True while calls hang or will hang.
     fn hangs(&self) -> bool {
         self.is_active() && self.state().fault == Some(DiskFault::Stall)
     }
 
-    /// True while there is no room.
+    /// True while the disk is full.
     fn is_full(&self) -> bool {
         self.is_active() && {
             let state = self.state();
@@ -118,7 +117,7 @@ impl Injection {
         }
     }
 
-    /// Meets a call: delays or fails it. True when it is to store a bit wrong.
+    /// Applies the fault to a call: delays it or fails it. True when the call must store one wrong bit.
     fn apply(&self, call: DiskCallKind) -> io::Result<bool> {
         if !self.is_active() {
             return Ok(false);
@@ -128,7 +127,7 @@ impl Injection {
             return Ok(false);
         };
         if state.skip > 0 {
-            // Making a file is many calls and no operation of anybody.
+            // Allocating a file makes many calls that belong to no operation of a client.
             state.skip -= u64::from(call != DiskCallKind::Zeros);
             return Ok(false);
         }
@@ -157,7 +156,7 @@ impl Injection {
     }
 }
 
-/// A disk with an [`Injection`] in front of it.
+/// A disk whose calls pass through an [`Injection`].
 #[derive(Debug)]
 pub struct InjectedDisk {
     disk: Arc<dyn Disk>,
@@ -165,7 +164,7 @@ pub struct InjectedDisk {
 }
 
 impl InjectedDisk {
-    /// Puts `injection` in front of `disk`.
+    /// Wraps `disk` so that its calls pass through `injection`.
     pub fn new(disk: Arc<dyn Disk>, injection: Arc<Injection>) -> Self {
         Self { disk, injection }
     }
@@ -241,7 +240,7 @@ impl DiskFile for InjectedFile {
         if !self.injection.is_active() {
             return self.file.write_at(bytes, position);
         }
-        // The zeros of a new file, and those ahead of a frame, hold nothing that could be wrong.
+        // Zeros of a new file and zeros ahead of a frame contain nothing that a flipped bit could damage.
         let matters = bytes.iter().any(|byte| *byte != 0);
         if self.injection.apply(if matters {
             DiskCallKind::Write

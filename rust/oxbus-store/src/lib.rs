@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One cell's messages; never decodes a message, knows no entity.
+//! The message store of one cell and the durable log of one shard. Both treat messages as bytes and know no entities.
 //!
-//! Read in this order: `message_store` (what every store does), `record` (the bytes of a message),
-//! `slot_log` (the lock-free store), `ordered` (sparse numbers), `wait_queue` (waiting for messages),
-//! `versions` (a value that is replaced as a whole);
-//! then `shard_log` (what a durable log does), `extent` and `coalescing_reader` (messages that stay on disk), `wait` (how long to wait for it), `file` (the journal in files), `disk` and
-//! `fault` (what it stands on).
+//! Read in this order: `message_store` (the interface of every store), `record` (the bytes of a message), `slot_log`
+//! (the lock-free store), `ordered` (sparse sequence numbers), `wait_queue` (waiting for messages), `versions` (a value
+//! that is replaced as a whole); then `shard_log` (the interface of a durable log), `extent` and `coalescing_reader`
+//! (messages on disk), `wait` (how long to wait for a disk), `file` (the journal in files), `disk` and `fault` (the
+//! file systems below it).
 
 #[cfg(not(loom))]
 mod coalescing_reader;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A durable log without a disk: what survives is a [`MemoryStorage`], opened again and again.
+//! A log in memory for tests: a [`MemoryStorage`] survives while its [`MemoryLog`] handles are opened and dropped.
 //!
-//! It behaves as a remote engine may: an append completes late, meets another owner's entry, or ends without an
-//! answer. Tests of whatever stands on a [`ShardLog`] choose which by [`MemoryStorage::inject`].
+//! It can behave like a remote engine: an append completes late, conflicts with another owner's entry, or ends with an
+//! unknown outcome. Tests choose the behavior with [`MemoryStorage::inject`].
 
 use crate::Wait;
 use std::collections::VecDeque;
@@ -16,16 +16,16 @@ use crate::shard_log::{
     AppendError, AppendOutcome, Chunks, Level, LevelCallback, LogFailure, Lsn, ShardLog, SpaceClass,
 };
 
-/// What happens to the next append.
+/// A fault of the next append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendFault {
-    /// It stays in flight, and all after it, until [`MemoryStorage::release`].
+    /// It and all later appends stay in flight until [`MemoryStorage::release`].
     Delay,
-    /// Somebody else's entry takes its number.
+    /// Another owner's entry takes its number.
     Conflict,
-    /// It ends without an answer, and is in the log or not. The handle takes nothing more.
+    /// Its outcome is unknown, and the handle accepts no more appends.
     Unknown {
-        /// Whether it is.
+        /// Whether the entry is in the log.
         stored: bool,
     },
 }
@@ -40,14 +40,14 @@ struct InFlightEntry {
 #[derive(Default)]
 struct MemoryLogState {
     epoch: u64,
-    /// Entry `truncated + 1` is the first.
+    /// The number of dropped entries: `truncated + 1` is the first entry.
     truncated: u64,
     entries: VecDeque<Vec<u8>>,
     snapshot: Option<(Lsn, Vec<u8>)>,
     faults: VecDeque<AppendFault>,
     in_flight: VecDeque<InFlightEntry>,
     delayed: bool,
-    /// Epoch of the handle whose append ended without an answer.
+    /// The epoch of the handle whose append has an unknown outcome.
     failed_epoch: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl MemoryLogState {
     }
 }
 
-/// What survives, also a panic: an entry is there or not.
+/// The stored log. It stays consistent after a panic: an entry is present or absent.
 #[derive(Clone, Default)]
 pub struct MemoryStorage(Arc<(Mutex<MemoryLogState>, Condvar)>);
 
@@ -75,7 +75,7 @@ pub struct MemoryLog {
 }
 
 impl MemoryStorage {
-    /// Nothing stored.
+    /// Creates an empty log.
     pub fn new() -> Self {
         Self::default()
     }
@@ -84,11 +84,11 @@ impl MemoryStorage {
         ignore_poison(self.0.0.lock())
     }
 
-    /// Opens the log under a new epoch: handles opened before are shut out.
+    /// Opens the log under a new epoch and fences older handles.
     pub fn open(&self) -> MemoryLog {
         let mut state = self.state();
         state.epoch += 1;
-        // What an older owner has in flight never arrives.
+        // Appends of an older owner that are in flight never complete.
         let abandoned = std::mem::take(&mut state.in_flight);
         state.delayed = false;
         let epoch = state.epoch;
@@ -110,19 +110,19 @@ impl MemoryStorage {
         self.state().snapshot.clone()
     }
 
-    /// Chooses what happens to the next append that has nothing chosen for it yet.
+    /// Queues a fault; each append takes one.
     pub fn inject(&self, fault: AppendFault) {
         self.state().faults.push_back(fault);
     }
 
-    /// Lets everything in flight arrive, in order.
+    /// Completes all appends in flight, in order.
     pub fn release(&self) {
         let mut state = self.state();
         state.delayed = false;
         let arrived = std::mem::take(&mut state.in_flight);
         let mut ended: Vec<(Option<LevelCallback>, AppendOutcome)> = Vec::new();
         for it in arrived {
-            debug_assert!(it.epoch == state.epoch, "an older owner's were dropped at the open");
+            debug_assert!(it.epoch == state.epoch, "an open drops the appends of older owners");
             state.entries.push_back(it.entry);
             ended.push((it.done, Ok(it.lsn)));
         }
@@ -165,7 +165,7 @@ impl ShardLog for MemoryLog {
         }
         let result = match state.faults.pop_front() {
             Some(AppendFault::Conflict) => {
-                state.entries.push_back(b"somebody else's".to_vec());
+                state.entries.push_back(b"another owner's".to_vec());
                 return Err(AppendError::Conflict { next: next.next() });
             }
             Some(AppendFault::Unknown { stored }) => {
@@ -227,7 +227,7 @@ impl ShardLog for MemoryLog {
             (first, state.entries.iter().skip(skipped).cloned().collect::<Vec<_>>())
         };
         if first > from.0.max(1) {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the entries were let go of"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the entries were dropped"));
         }
         for (lsn, entry) in (first..).zip(entries) {
             if !visit(Lsn(lsn), &entry) {
@@ -307,12 +307,12 @@ mod tests {
                 Some(done),
                 &Wait::FOREVER,
             )
-            .expect("taken");
+            .expect("appended");
         }
         assert_eq!(log.reached(Level::Written), Lsn::NONE);
         storage.release();
         assert_eq!(*arrived.lock().expect("unpoisoned"), [1, 2, 3].map(|lsn| Ok(Lsn(lsn))));
-        log.commit(Lsn(3), Level::Synced, &Wait::FOREVER).expect("there");
+        log.commit(Lsn(3), Level::Synced, &Wait::FOREVER).expect("it exists");
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
         let log = storage.open();
         storage.inject(AppendFault::Delay);
         log.append(Lsn(1), b"x", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         let newer = storage.open();
         assert_eq!(newer.next_lsn(), Lsn(1));
         assert_eq!(

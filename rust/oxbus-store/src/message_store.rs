@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every store of messages does: the slot log, the ordered map, and the mutex twin of the tests.
+//! The interface of every message store: the slot log, the ordered map, and the mutex twin of the tests.
 //!
-//! A message is in exactly one phase. Settlement names a message by [`LockKey`]: its counter and the
-//! generation of the hold; a generation is used once, so a stale key never matches.
+//! A message is in exactly one phase. A receiver claims a message: the message is then locked, or in the receiver's
+//! cache. Each claim of a message has a new generation, so the [`LockKey`] of an earlier claim does not match.
 //!
 //! ```text
-//! append ─► READY ──claim──► LOCKED ─► complete · remove ─► gone
-//!             ▲  └─cache─► CACHED ─deliver_cached─┘ │
-//!             └──── abandon · expiry · release┘└─ defer ─► DEFERRED ─lock_deferred─► LOCKED (deferred)
-//! append_scheduled ─► SCHEDULED ─take_scheduled─► gone (the caller appends it again under a new number)
+//! append ─► READY ──────────claim──────────► LOCKED ─► complete · remove ─► gone
+//!             ▲ └─claim─► CACHED ─deliver_cached─┘│
+//!             └───── abandon · expiry · release ──┴─ defer ─► DEFERRED ─lock_deferred─► LOCKED (deferred)
+//! append_scheduled ─► SCHEDULED ─take_scheduled─► gone (activation appends it under a new number)
 //! ```
 //!
 //! Rules: docs/behaviour.md B-120, B-153 … B-180, B-275 … B-286.
@@ -29,17 +29,17 @@ pub struct NewMessage {
 /// Largest generation of a [`LockKey`]; the next one is 0. A slot stores a generation in 20 bits.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 
-/// Names one hold on one message.
+/// Identifies one claim of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockKey {
-    /// Which message.
+    /// Number of the message.
     pub counter: Counter,
-    /// Which hold on it; 20 bits.
+    /// Number of the claim; 20 bits.
     pub generation: u32,
 }
 
 impl LockKey {
-    /// The key of the next hold on the message.
+    /// The key of the message's next claim.
     #[must_use]
     pub fn next(self) -> Self {
         Self {
@@ -49,24 +49,24 @@ impl LockKey {
     }
 }
 
-/// What a receiver does with the messages it takes.
+/// What a claim does to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimMode {
-    /// Lock until the deadline. A delivery, unless the deadline is [`Ticks::NEVER`].
+    /// Locks until the deadline. The lock is a delivery, unless the deadline is [`Ticks::NEVER`].
     Lock {
-        /// First tick at which the lock no longer holds.
+        /// First tick at which the lock is over.
         deadline: Ticks,
     },
-    /// Put aside for a receiver without a deadline and without charging a delivery.
+    /// Moves into a receiver's cache, without a deadline and without charging a delivery.
     Cache,
-    /// Remove at once: receive-and-delete.
+    /// Removes at once: receive-and-delete.
     Take,
 }
 
-/// A message in the hands of a receiver.
+/// A message that a receiver claimed.
 #[derive(Debug)]
 pub struct ClaimedMessage {
-    /// How to settle it. Its generation means nothing after [`ClaimMode::Take`].
+    /// Key to settle it with. Meaningless after [`ClaimMode::Take`]: the message is gone.
     pub key: LockKey,
     /// Its bytes.
     pub record: StoredRecord,
@@ -78,11 +78,11 @@ pub struct ClaimedMessage {
     pub expires_at: Timestamp,
     /// End of the lock; [`Ticks::NEVER`] while cached or taken.
     pub deadline: Ticks,
-    /// It was deferred and fetched by number (B-285).
+    /// True when it was deferred and fetched by number (B-285).
     pub deferred: bool,
 }
 
-/// A message that left its store with everything needed to put it elsewhere.
+/// A message that left its store, with everything needed to store it elsewhere.
 #[derive(Debug)]
 pub struct RemovedMessage {
     /// Its number, kept when it moves to the dead-letter queue (B-111).
@@ -97,26 +97,26 @@ pub struct RemovedMessage {
     pub expires_at: Timestamp,
 }
 
-/// How a hold ends.
+/// How a lock ends.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The message is done with.
+    /// The message was processed and leaves the store.
     Complete,
-    /// Back to its place, one delivery charged; removed as exhausted when the charged count reaches the maximum (B-178).
+    /// Ready again, one delivery charged. The message leaves the store when the count reaches the maximum (B-178).
     Abandon {
-        /// Deliveries allowed.
+        /// Largest number of deliveries.
         max_delivery_count: u32,
-        /// Bytes to store in place of the old ones, when properties changed (B-166).
+        /// New bytes, when properties changed (B-166).
         replacement: Option<StoredRecord>,
     },
-    /// Back to its place, nothing charged: the receiver never used it.
+    /// Ready again, nothing charged: the receiver did not use it.
     Release,
-    /// Out of the flow until fetched by number; nothing charged.
+    /// Deferred until it is fetched by number; nothing charged.
     Defer {
-        /// Bytes to store in place of the old ones.
+        /// New bytes, when properties changed.
         replacement: Option<StoredRecord>,
     },
-    /// Out of the store; the caller puts it elsewhere.
+    /// The message leaves the store; the caller stores it elsewhere.
     Remove,
 }
 
@@ -129,13 +129,13 @@ pub enum SettleResult {
     Ready,
     /// The message is deferred (also after abandoning a deferred one, B-282).
     Deferred,
-    /// The message left the store because its caller asked for it.
+    /// The message left the store at the caller's request.
     Removed(RemovedMessage),
-    /// The message left the store because its deliveries are used up.
+    /// The message left the store because its delivery count reached the maximum.
     Exhausted(RemovedMessage),
 }
 
-/// The hold is over: it expired, was settled before, or never was.
+/// The key does not match a lock: the lock expired, was settled before, or never existed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockLost;
 
@@ -144,26 +144,26 @@ pub struct LockLost;
 pub enum MessagePhase {
     /// Waiting for a receiver.
     Ready,
-    /// In a receiver's cache, not handed out.
+    /// In a receiver's cache, not delivered.
     Cached,
     /// Locked by a receiver.
     Locked,
-    /// Deferred, nobody holds it.
+    /// Deferred, not locked.
     Deferred,
     /// Deferred, fetched by number and locked.
     DeferredLocked,
-    /// Waiting for its time.
+    /// Waiting for its due time.
     Scheduled,
 }
 
-/// A message that a store begins with.
+/// A message that recovery puts into a store.
 #[derive(Debug)]
 pub struct RestoredMessage {
-    /// The message under the number it has.
+    /// The message under its number.
     pub message: RemovedMessage,
-    /// Ready, deferred or scheduled: nobody holds it.
+    /// Ready, deferred or scheduled: a claim does not survive a restart.
     pub phase: MessagePhase,
-    /// Its latest hold: later ones go on from there.
+    /// Generation of its latest claim; the next claim gets the one after.
     pub generation: u32,
 }
 
@@ -176,9 +176,9 @@ pub struct PeekedMessage {
     pub record: StoredRecord,
     /// Its phase.
     pub phase: MessagePhase,
-    /// It is locked, and its lock is a delivery: not one until [`Ticks::NEVER`].
+    /// True when its lock is a delivery: the lock has a deadline other than [`Ticks::NEVER`].
     pub is_delivered: bool,
-    /// Its latest hold; 0 before the first.
+    /// Generation of its latest claim; 0 before the first.
     pub generation: u32,
     /// Deliveries charged so far.
     pub delivery_count: u32,
@@ -195,15 +195,15 @@ pub struct PhaseCounts {
     pub ready: u64,
     /// In receive caches.
     pub cached: u64,
-    /// Locked, without the deferred ones.
+    /// Locked and not deferred.
     pub locked: u64,
     /// Deferred, locked or not.
     pub deferred: u64,
-    /// Those of the deferred that are locked.
+    /// Deferred and locked; `deferred` contains them.
     pub deferred_locked: u64,
-    /// Waiting for their time.
+    /// Waiting for their due time.
     pub scheduled: u64,
-    /// Bytes of all their records.
+    /// Bytes of all records.
     pub record_bytes: u64,
 }
 
@@ -230,24 +230,24 @@ impl PhaseCounts {
 
 /// A store of messages indexed by counter, shared between threads.
 ///
-/// Every call that takes `ticks` first treats the holds whose deadline is at or before it as over.
+/// Every call that takes `ticks` treats a lock as expired when its deadline is at or before `ticks`.
 pub trait MessageStore: Send + Sync {
     /// Stores `batch` under consecutive counters and returns the first; leaves `batch` empty.
-    /// The batch becomes visible to receivers in counter order. An empty batch is a caller's bug.
+    /// Receivers see the messages in counter order. The batch must not be empty.
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter;
 
-    /// Stores one message; the same as a batch of one. The store of it comes before sequentially consistent loads of the
-    /// caller in their one order, as if a fence stood between.
+    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent load of
+    /// the caller, as if a fence stood between them.
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
-    /// Stores one message in phase scheduled. The caller keeps the due time.
+    /// Stores one scheduled message. The caller keeps the due time.
     fn append_scheduled(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
     /// Removes a scheduled message, for its activation or its cancellation. `None` when it is not scheduled.
     fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage>;
 
-    /// Takes up to `max` ready messages, lowest counters first, and pushes them to `out`.
-    /// Messages whose time is over at `now` leave the store into `expired` and do not count. Returns how many it took.
+    /// Claims up to `max` ready messages, lowest counters first, and pushes them to `out`.
+    /// Moves messages that are expired at `now` to `expired`; they do not count. Returns the number of claimed messages.
     fn claim(
         &self,
         max: usize,
@@ -257,8 +257,8 @@ pub trait MessageStore: Send + Sync {
         expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
-    /// Takes those of the given messages that are ready, as [`claim`](MessageStore::claim) does, and leaves the others as they
-    /// are. Returns how many it took.
+    /// Claims the messages of `counters` that are ready, as [`claim`](MessageStore::claim) does; does not change the others.
+    /// Returns the number of claimed messages.
     fn claim_these(
         &self,
         counters: &[Counter],
@@ -268,37 +268,38 @@ pub trait MessageStore: Send + Sync {
         expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
-    /// True when a claim could find something. May be wrong only while another thread changes the store.
+    /// True when a claim could find a message. Exact unless another thread changes the store at the same time.
     fn has_ready(&self) -> bool;
 
-    /// Cached → locked or taken. The new key, or `None` when the message was released meanwhile.
+    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` when the message is no longer cached.
     fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey>;
 
-    /// Cached → ready, nothing charged. Skips keys that are no longer cached. Returns how many became ready.
+    /// Makes cached messages ready, nothing charged. Skips messages that are no longer cached. Returns how many became ready.
     fn release_cached(&self, keys: &[LockKey]) -> usize;
 
-    /// Ends a hold.
+    /// Ends a lock.
     fn settle(&self, key: LockKey, outcome: Outcome, ticks: Ticks) -> Result<SettleResult, LockLost>;
 
-    /// Completes many; pushes the index of each key that was lost.
+    /// Completes many messages; pushes the index of each key whose lock is lost to `lost`.
     fn complete(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>);
 
-    /// Moves the deadline of a lock and returns the one before. The generation stays.
+    /// Moves the deadline of a lock and returns the old deadline. The key stays valid.
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Moves a lock to another generation and another deadline, and returns the deadline before: the old key is lost. So one
-    /// caller can keep a lock to himself, and move it back later.
+    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes invalid, so
+    /// the caller has the lock to itself until it restores the old generation.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Charges a delivery to a lock that stays: its holder begins again. A message whose deliveries are used up leaves the
-    /// store instead. Only for who settles the lock by no other call meanwhile.
+    /// Charges a delivery and keeps the lock, for a new attempt of its holder. A message whose count reaches the maximum
+    /// leaves the store. The caller must not use the key in another call at the same time.
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost>;
 
-    /// True while the hold is alive.
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool;
+    /// True while the key is that of a live lock or of a cached message.
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool;
 
-    /// Fetches deferred messages by number: all of them, or none and the first number that could not be had (B-278).
-    /// With [`ClaimMode::Lock`] each fetch charges one delivery, at the fetch (B-281), unless the lock is no delivery. Expired messages cannot be had (B-255).
+    /// Locks or takes deferred messages by number: all, or none and an error with the first number that is not a
+    /// deferred, unlocked, unexpired message (B-278, B-255).
+    /// [`ClaimMode::Lock`] charges one delivery at the fetch (B-281), unless the lock is not a delivery.
     fn lock_deferred(
         &self,
         counters: &[Counter],
@@ -307,47 +308,46 @@ pub trait MessageStore: Send + Sync {
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter>;
 
-    /// Takes those of the given messages out that are deferred, that nobody holds and whose time is over at `now`: into
-    /// `expired`.
+    /// Moves the messages of `counters` that are deferred, not locked, and expired at `now` to `expired`.
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>);
 
-    /// Ends the locks that are over: back to ready (or deferred), one delivery charged, except that a deferred
-    /// message was charged at its fetch. Those whose deliveries are used up leave into `exhausted`.
+    /// Ends expired locks: the messages become ready (or deferred) with one delivery charged, except that a deferred message
+    /// was charged at its fetch. Moves messages whose count reaches the maximum to `exhausted`.
     /// Returns how many became ready.
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize;
 
-    /// No lock ends before this tick. May be earlier than the truth, never later. [`Ticks::OPEN_END`] or later without locks that
-    /// end.
+    /// No lock expires before this tick. May be too early, never too late. [`Ticks::OPEN_END`] or later when no lock has a
+    /// deadline.
     fn next_expiry(&self) -> Ticks;
 
-    /// Browses up to `max` messages from `from` on in counter order, whatever their phase.
+    /// Pushes up to `max` messages of all phases to `out`, from `from` on in counter order.
     fn peek(&self, from: Counter, max: usize, out: &mut Vec<PeekedMessage>);
 
     /// Counts by walking the store.
     fn counts(&self) -> PhaseCounts;
 
-    /// Messages of all phases; a store that can tell without looking at each does. Right while nobody works on it, near enough
-    /// otherwise.
+    /// Messages of all phases, without reading each where the store can. Exact unless another thread changes the store at
+    /// the same time.
     fn approximate_count(&self) -> u64 {
         self.counts().messages()
     }
 
-    /// Bytes this store occupies beyond the records.
+    /// Bytes of the store without the records.
     fn overhead_bytes(&self) -> usize;
 }
 
-/// A store that gives out numbers in two steps, so that a message can be made durable between them.
+/// A store that appends in two steps, so that a message can be made durable between them.
 ///
-/// A reserved number is published or given up later. Until then no message behind it can be received; browsing may or
-/// may not show it.
+/// A reserved number is published or given up later. Until then no message with a higher number can be received; a
+/// browser may or may not see it.
 pub trait NumberedStore: MessageStore + Sized {
-    /// A store that holds `messages`, in the order of their numbers, and goes on with number `next`.
+    /// A store with `messages`, sorted by number; the next message gets number `next`.
     fn restore(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self;
 
     /// The number that the next message gets.
     fn next(&self) -> Counter;
 
-    /// True when no number below `before` is reserved any more.
+    /// True when every number below `before` was published or given up.
     fn is_decided(&self, before: Counter) -> bool;
 
     /// Reserves `count` consecutive numbers, at least one, and returns the first.
@@ -356,9 +356,9 @@ pub trait NumberedStore: MessageStore + Sized {
     /// Stores `batch` under the reserved numbers from `first` on; leaves `batch` empty.
     fn publish(&self, first: Counter, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp);
 
-    /// Stores one message in phase scheduled under a reserved number.
+    /// Stores one scheduled message under a reserved number.
     fn publish_scheduled(&self, counter: Counter, message: NewMessage, enqueued_at: Timestamp);
 
-    /// Gives reserved numbers up: no message will ever have them.
+    /// Gives up reserved numbers: no message will have them.
     fn give_up(&self, first: Counter, count: usize);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages in an ordered map: sparse numbers that arrive in any order.
+//! Messages in an ordered map: sparse numbers in any order of arrival.
 //!
-//! Holds the dead-letter sub-queues and the overflow of a slot log. Not shared: its owner has a mutex.
-//! Methods mean what the methods of the same name in [`MessageStore`](crate::MessageStore) mean; numbers
-//! come from outside, so [`insert`](OrderedStore::insert) stands for append.
+//! Contains the dead-letter sub-queues and the overflow of a slot log. Its owner guards it with a mutex.
+//! Methods do what the methods of the same name of [`MessageStore`](crate::MessageStore) do. The caller assigns the
+//! numbers, so [`insert`](OrderedStore::insert) replaces append.
 //!
 //! Holds always
-//! - `ready` contains the counters whose phase is ready, no others;
-//! - `deadlines` contains (deadline, counter) of every locked message, no others;
-//! - so no call costs more than the logarithm of the store per message it touches, except `counts`.
+//! - `ready` contains exactly the counters of the ready messages;
+//! - `deadlines` contains exactly (deadline, counter) of the locked messages;
+//! - so every call except `counts` takes logarithmic time per message.
 //!
 //! A dead-letter queue ignores time to live and delivery counts: its owner passes `Timestamp(0)` as `now`
 //! and `u32::MAX` as maximum (B-179).
@@ -41,30 +41,30 @@ impl OrderedStore {
         Self::default()
     }
 
-    /// Stores a message under the number it has, ready. False, and nothing stored, when the number is taken.
+    /// Stores a message under its number, ready. Returns false and stores nothing when the number is in use.
     pub fn insert(&mut self, message: RemovedMessage) -> bool {
         self.insert_as(message, MessagePhase::Ready)
     }
 
-    /// Stores a message under the number it has in a phase that nobody holds: ready, deferred or scheduled.
-    /// False, and nothing stored, when the number is taken.
+    /// Stores a message under its number, ready, deferred or scheduled.
+    /// Returns false and stores nothing when the number is in use.
     pub fn insert_as(&mut self, message: RemovedMessage, phase: MessagePhase) -> bool {
         self.insert_with(message, phase, 0)
     }
 
-    /// The same, going on from `generation`, so that keys of earlier holds stay lost.
+    /// As [`insert_as`](Self::insert_as), with the generation of its latest claim, so that earlier keys do not match.
     pub fn insert_with(&mut self, message: RemovedMessage, phase: MessagePhase, generation: u32) -> bool {
         debug_assert!(
             matches!(
                 phase,
                 MessagePhase::Ready | MessagePhase::Deferred | MessagePhase::Scheduled
             ),
-            "a hold does not move"
+            "a claimed message cannot be inserted"
         );
-        let btree_map::Entry::Vacant(place) = self.entries.entry(message.counter.0) else {
+        let btree_map::Entry::Vacant(vacant) = self.entries.entry(message.counter.0) else {
             return false;
         };
-        place.insert(StoreEntry {
+        vacant.insert(StoreEntry {
             delivery_count: message.delivery_count,
             generation,
             ..StoreEntry::new(message.record, message.enqueued_at, message.expires_at, phase)
@@ -75,22 +75,22 @@ impl OrderedStore {
         true
     }
 
-    /// Reads a message from `place` from now on, when its bytes still are `record`.
+    /// Replaces a message's bytes by their location on disk, when they are still `record`.
     #[cfg(not(loom))]
-    pub fn spill(&mut self, counter: Counter, record: &Record, place: ExtentLocation) {
+    pub fn spill(&mut self, counter: Counter, record: &Record, location: ExtentLocation) {
         if let Some(entry) = self.entries.get_mut(&counter.0)
-            && entry.record.in_memory().is_some_and(|kept| kept.is_same(record))
+            && entry.record.in_memory().is_some_and(|current| current.is_same(record))
         {
-            entry.record = StoredRecord::on_disk(record.len(), place);
+            entry.record = StoredRecord::on_disk(record.len(), location);
         }
     }
 
-    /// How many messages are stored.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True without messages.
+    /// True when there are no messages.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -139,7 +139,7 @@ impl OrderedStore {
         taken
     }
 
-    /// Takes a message that was ready and is not in `ready` any more; false when its time is over.
+    /// Claims a ready message that the caller took out of `ready`. Returns false when it is expired.
     fn claim_ready(
         &mut self,
         counter: u64,
@@ -149,7 +149,7 @@ impl OrderedStore {
         expired: &mut Vec<RemovedMessage>,
     ) -> bool {
         let btree_map::Entry::Occupied(mut found) = self.entries.entry(counter) else {
-            unreachable!("a ready counter names a message")
+            unreachable!("`ready` contains only counters of messages")
         };
         if found.get().expires_at <= now {
             expired.push(found.remove().into_removed(counter));
@@ -281,8 +281,8 @@ impl OrderedStore {
         Ok(Some(self.remove(counter)))
     }
 
-    /// See [`MessageStore::holds`](crate::MessageStore::holds).
-    pub fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+    /// See [`MessageStore::is_claimed_by`](crate::MessageStore::is_claimed_by).
+    pub fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
         self.entries
             .get(&key.counter.0)
             .is_some_and(|entry| entry.is_locked_by(key.generation, ticks) || entry.is_cached_by(key.generation))
@@ -308,7 +308,7 @@ impl OrderedStore {
         Ok(())
     }
 
-    /// True when the message is deferred, nobody holds it and its time is not over.
+    /// True when the message is deferred, not locked, and not expired.
     pub(crate) fn is_deferred(&self, counter: Counter, now: Timestamp) -> bool {
         self.entries
             .get(&counter.0)
@@ -341,7 +341,7 @@ impl OrderedStore {
         );
     }
 
-    /// Takes one message out that is deferred, that nobody holds and whose time is over.
+    /// Removes one message that is deferred, not locked, and expired.
     pub(crate) fn take_one_expired(&mut self, counter: Counter, now: Timestamp) -> Option<RemovedMessage> {
         let entry = self.entries.get(&counter.0)?;
         (entry.phase == MessagePhase::Deferred && entry.expires_at <= now).then(|| self.remove(counter.0))
@@ -354,7 +354,10 @@ impl OrderedStore {
             && deadline <= ticks.0
         {
             self.deadlines.pop_first();
-            let entry = self.entries.get_mut(&counter).expect("a deadline names a message");
+            let entry = self
+                .entries
+                .get_mut(&counter)
+                .expect("`deadlines` contains only counters of messages");
             let next = entry.settle(Outcome::Abandon {
                 max_delivery_count,
                 replacement: None,
@@ -380,7 +383,7 @@ impl OrderedStore {
         self.peek_before(from, Counter(u64::MAX), max, out);
     }
 
-    /// Browses up to `max` messages of `from .. before`.
+    /// Pushes up to `max` messages of `from .. before` to `out`.
     pub(crate) fn peek_before(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         if from < before {
             out.extend(
@@ -401,7 +404,8 @@ impl OrderedStore {
         counts
     }
 
-    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: the nodes of a map are not visible.
+    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: a map does not tell the size of
+    /// its nodes.
     pub fn overhead_bytes(&self) -> usize {
         let entry = size_of::<StoreEntry>() + size_of::<u64>();
         self.entries.len() * entry
@@ -428,7 +432,7 @@ impl OrderedStore {
     fn remove(&mut self, counter: u64) -> RemovedMessage {
         self.entries
             .remove(&counter)
-            .expect("the message is here")
+            .expect("the caller found the message")
             .into_removed(counter)
     }
 }

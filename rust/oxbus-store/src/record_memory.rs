@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes of the records of this process, counted from the moment somebody wants to know, in counters that threads seldom
-//! share: allocations of one thread are near each other.
+//! Counts the bytes of all records in this process, once counting is enabled. The counters are striped by address:
+//! allocations of one thread are near each other, so threads seldom share a counter.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,15 +9,16 @@ use crossbeam_utils::CachePadded;
 use crate::sync::{AtomicU64, Ordering};
 
 const STRIPES: usize = 64;
-/// Allocators hand runs of this many address bits to one thread.
+/// Allocators assign runs of this many address bits to one thread.
 const RUN_BITS: u32 = 16;
 
 static BYTES: [CachePadded<AtomicU64>; STRIPES] = [const { CachePadded::new(AtomicU64::new(0)) }; STRIPES];
 
-/// Set once, and never cleared.
+/// Set once and never cleared.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// Has records counted from now on. A process without a memory limit saves two atomic additions per message.
+/// Enables counting for records allocated from now on. A process without a memory limit saves two atomic additions per
+/// message.
 pub fn count_record_memory() {
     COUNTS.store(true, Ordering::Relaxed);
 }
@@ -27,7 +28,8 @@ fn stripe(address: usize) -> &'static AtomicU64 {
     &BYTES[(address >> RUN_BITS) % STRIPES]
 }
 
-/// Counts an allocation at an address, if records are counted. What is counted has to be subtracted.
+/// Counts an allocation at an address, if counting is enabled. Returns whether it was counted; only then may [`sub`] be
+/// called for it.
 #[inline]
 #[must_use]
 pub(crate) fn add(address: usize, bytes: usize) -> bool {
@@ -38,15 +40,15 @@ pub(crate) fn add(address: usize, bytes: usize) -> bool {
     counts
 }
 
-/// Counts that an allocation ended that [`add`] counted.
+/// Subtracts an allocation that [`add`] counted.
 #[inline]
 pub(crate) fn sub(address: usize, bytes: usize) {
     stripe(address).fetch_sub(bytes as u64, Ordering::Relaxed);
 }
 
-/// Bytes that the records of this process take in memory, those in the hands of its users included; without those made
-/// before [`count_record_memory`].
+/// Bytes of the records in memory, including those that applications hold, without those allocated before
+/// [`count_record_memory`].
 pub fn record_memory() -> u64 {
-    // No stripe goes below zero: what is freed was added to the same one.
+    // No stripe goes below zero: an address is added to and subtracted from the same stripe.
     BYTES.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The durable log of one shard: what every engine behind it does.
+//! The durable log of one shard: the interface of every log engine.
 //!
-//! A log is a row of entries, each numbered by its [`Lsn`]. An entry is opaque bytes and stands or falls as a whole.
-//! Nothing here assumes that an append is fast or local: it completes later, by a callback, and what it completed as
-//! is final. Who owns the log writes under an epoch; an owner with a newer epoch shuts the older one out.
+//! A log is a sequence of entries, numbered by their [`Lsn`]. An entry is opaque bytes and is stored completely or not
+//! at all. Callers must not assume that an append is fast or local: it completes later, by a callback, and its outcome
+//! is final. The owner of a log writes under an epoch; an owner with a newer epoch fences the older one.
 //!
 //! Holds always
 //! - an entry is in the log completely or not at all;
 //! - entries are in the log in the order of their numbers, without gaps;
-//! - an append that completed as [`AppendError::Unknown`] is decided at the next open, once.
+//! - the next open decides an append that completed as [`AppendError::Unknown`], once.
 
 use std::fmt;
 use std::io;
@@ -19,12 +19,12 @@ use oxbus_model::SharedError;
 use crate::extent::ExtentLocation;
 use crate::{StoredRecord, Wait};
 
-/// Number of an entry of one log; the first is 1.
+/// The number of an entry in its log; the first entry has number 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
 impl Lsn {
-    /// Before the first entry.
+    /// The number before the first entry.
     pub const NONE: Self = Self(0);
 
     /// The entry after this one.
@@ -34,56 +34,56 @@ impl Lsn {
     }
 }
 
-/// How safe an entry is.
+/// How durable an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// It survives the end of the process: the operating system has it.
+    /// Written to the operating system: the entry survives the end of the process.
     Written,
-    /// It survives the loss of power: the disk has it.
+    /// Synced to the disk: the entry survives a power loss.
     Synced,
 }
 
-/// What an entry does to the room that the log needs.
+/// Whether an entry adds to the space that the log needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceClass {
-    /// It adds to what must be kept: refused while the disk is full.
+    /// It adds data that must be kept; rejected while the disk is full.
     Adds,
-    /// It frees something, or is too small to count: may use the reserve.
+    /// It frees space, or is too small to matter; it may use the drain reserve.
     Frees,
 }
 
-/// Why an entry is not in the log, or may not be.
+/// Why an append failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendError {
-    /// Another owner opened the log with a newer epoch. This handle is of no more use.
+    /// Another owner opened the log with a newer epoch. This handle can append nothing more.
     Fenced {
         /// Epoch of the new owner.
         epoch: u64,
     },
-    /// The entry was meant for another number. Nothing was written.
+    /// The expected number is not the next one. Nothing was written.
     Conflict {
         /// The number that the next entry gets.
         next: Lsn,
     },
-    /// The disk is full. Nothing was written; entries that free room still work.
+    /// The disk is full. Nothing was written; entries that free space are still accepted.
     Full,
-    /// The caller left before the log had room for the entry. Nothing was written.
+    /// The caller stopped waiting before the log had space for the entry. Nothing was written.
     TimedOut,
     /// The log is out of service. Nothing was written.
     Unavailable(LogFailure),
-    /// Nobody knows: the entry is in the log or not, which the next open finds out.
+    /// The outcome is unknown: the entry may be in the log. The next open decides it.
     Unknown(LogFailure),
 }
 
 /// Why a log is out of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFailure {
-    /// A write or a sync failed. What the disk holds is known only after a new open.
+    /// A write or a sync failed. Only a new open shows what the disk holds.
     Io {
-        /// The system's number of the error, where it gave one.
+        /// The error number of the system, if there is one.
         errno: Option<i32>,
     },
-    /// The disk did not answer before a caller left.
+    /// The disk did not answer before a caller stopped waiting.
     Unresponsive,
     /// The log was closed.
     Closed,
@@ -145,7 +145,7 @@ impl From<AppendError> for io::Error {
 }
 
 impl AppendError {
-    /// What to tell as the cause of an error: that of the system, or the error itself.
+    /// The cause to report in an error: the error of the system if there is one, else this error.
     pub fn cause(&self) -> SharedError {
         match self {
             Self::Unavailable(LogFailure::Io { errno: Some(errno) })
@@ -155,19 +155,19 @@ impl AppendError {
     }
 }
 
-/// How an append ended.
+/// The outcome of an append.
 pub type AppendOutcome = Result<Lsn, AppendError>;
 
-/// Called once, when the entry has reached its level or never will. It must not wait for this log.
+/// Called once, when the entry has reached its level or has failed. It must not wait for this log.
 pub type LevelCallback = Box<dyn FnOnce(AppendOutcome) + Send>;
 
 /// A part of a snapshot.
 #[derive(Debug, Default)]
 pub struct Chunk {
-    /// Its bytes.
+    /// The bytes of the chunk.
     pub bytes: Vec<u8>,
-    /// Messages that are in it, each followed by its check, and where in `bytes`. Those on disk are read from the snapshot
-    /// once that is safe, so that it is no longer asked for what it replaces.
+    /// Messages in the chunk, each followed by its checksum, with their offsets in `bytes`. Once the snapshot is
+    /// synced, messages on disk are read from it, so that the files it replaces can go.
     pub messages: Vec<(StoredRecord, usize)>,
 }
 
@@ -180,7 +180,7 @@ impl From<Vec<u8>> for Chunk {
     }
 }
 
-/// The parts of a snapshot, in order. An error ends the snapshot, which is then not kept.
+/// The chunks of a snapshot, in order. An error discards the snapshot.
 pub type Chunks<'a> = &'a mut dyn Iterator<Item = io::Result<Chunk>>;
 
 /// The durable log of one shard.
@@ -191,13 +191,15 @@ pub trait ShardLog: Send + Sync {
     /// The number that the next entry gets.
     fn next_lsn(&self) -> Lsn;
 
-    /// Appends `entry` as number `expected`, and calls `done` when it has reached `level`, from whichever thread
-    /// found out; without `done` the caller asks by [`ShardLog::commit`]. An error here means that nothing was
-    /// written and that `done` is not called.
+    /// Appends `entry` as number `expected`. Calls `done`, on any thread, when the entry has reached `level` or has
+    /// failed; without `done` the caller waits with [`ShardLog::commit`]. After an error nothing was written and `done`
+    /// is not called.
     ///
-    /// Waits for room while the disk may hang; prefer [`ShardLog::make_room`], which holds nothing others need.
+    /// While the disk may hang, the append waits for buffer space. Call [`ShardLog::make_room`] first, while holding no
+    /// lock that other callers need.
     ///
-    /// Returns where the entry's bytes can be read back once it has reached [`Level::Written`], if they can.
+    /// Returns the location from which the entry's bytes can be read once it has reached [`Level::Written`], if the log
+    /// supports that.
     fn append(
         &self,
         expected: Lsn,
@@ -208,50 +210,53 @@ pub trait ShardLog: Send + Sync {
         wait: &Wait<'_>,
     ) -> Result<Option<ExtentLocation>, AppendError>;
 
-    /// True when [`ShardLog::append`] takes so many bytes without a wait for a disk that may hang.
+    /// True when [`ShardLog::append`] accepts an entry of `bytes` bytes without waiting for a disk that may hang.
     fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
         let _ = (bytes, space);
         true
     }
 
-    /// Waits until that is so, for a caller that holds nothing others need; an error when it leaves.
+    /// Waits until [`ShardLog::has_room`] is true. The caller must hold no lock that others need. Fails when the wait
+    /// is over.
     fn make_room(&self, bytes: usize, space: SpaceClass, wait: &Wait<'_>) -> Result<(), AppendError> {
         let _ = (bytes, space, wait);
         Ok(())
     }
 
-    /// Waits until all entries up to `lsn` have reached `level`, and does the work if nobody else is at it.
+    /// Waits until all entries up to `lsn` have reached `level`. The caller writes and syncs itself unless another
+    /// thread does.
     fn commit(&self, lsn: Lsn, level: Level, wait: &Wait<'_>) -> Result<(), AppendError>;
 
-    /// Has somebody begin to sync what was appended, for a caller that is going to wait for several logs. A hint: who needs
-    /// an entry synced asks by [`ShardLog::commit`] all the same.
+    /// Starts a sync in the background, for a caller that is going to wait for several logs. It is a hint: the caller
+    /// still waits with [`ShardLog::commit`].
     fn commit_soon(&self) {}
 
     /// The last entry that has reached `level`.
     fn reached(&self, level: Level) -> Lsn;
 
-    /// Shows the entries from `from` to the last written one, in order, until `visit` says false.
+    /// Passes the entries from `from` to the last written one to `visit`, in order, until it returns false.
     fn read(&self, from: Lsn, visit: &mut dyn FnMut(Lsn, &[u8]) -> bool) -> io::Result<()>;
 
-    /// Keeps the state after all entries up to `at` as a snapshot, in place of older ones; those entries are synced first.
+    /// Stores the state after all entries up to `at` as a snapshot that replaces older ones. Those entries are synced
+    /// first.
     fn put_snapshot(&self, at: Lsn, chunks: Chunks<'_>) -> io::Result<()>;
 
-    /// Lets go of entries before `lsn`; a snapshot must cover them.
+    /// Drops entries before `lsn`, which a snapshot must cover.
     fn truncate_before(&self, lsn: Lsn) -> io::Result<()>;
 
-    /// Makes room on a full disk: replaces the last entries, none of which adds, by the one that `summarize` makes of them.
-    /// False when that gains nothing. Nobody may append meanwhile.
+    /// Frees space on a full disk: replaces the last entries, none of which adds, by one entry that `summarize` builds
+    /// from them. Returns false when that gains nothing. No append may run at the same time.
     fn fold(&self, summarize: &mut dyn FnMut(&[Vec<u8>]) -> Vec<u8>) -> Result<bool, AppendError> {
         let _ = summarize;
         Ok(false)
     }
 
-    /// True while the disk has no room for entries that add.
+    /// True while the disk has no space for entries that add.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Bytes on disk.
+    /// Bytes of the log's files.
     fn disk_bytes(&self) -> u64;
 }
 
@@ -265,9 +270,12 @@ mod tests {
     fn the_cause_of_a_failed_write_is_the_error_of_the_system() {
         let failed = AppendError::Unknown(LogFailure::of(&io::Error::from_raw_os_error(5)));
         let cause = failed.cause();
-        let cause = cause.downcast_ref::<io::Error>().expect("it is the system's");
+        let cause = cause.downcast_ref::<io::Error>().expect("the cause is an I/O error");
         assert_eq!((cause.raw_os_error(), cause.to_string()), (Some(5), failed.to_string()));
-        assert_eq!(failed.source().expect("it has one").to_string(), failed.to_string());
+        assert_eq!(
+            failed.source().expect("an unknown outcome has a source").to_string(),
+            failed.to_string()
+        );
         let silent = AppendError::Unavailable(LogFailure::Unresponsive);
         assert_eq!(silent.cause().to_string(), "the disk does not answer");
         assert!(AppendError::Full.source().is_none());

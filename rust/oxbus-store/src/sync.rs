@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Atomics, mutexes and conditions: those of std, or loom's when the build is a model check.
+//! Atomics, mutexes and condition variables: those of std, or loom's in a model check.
 //!
-//! Every module of this crate takes them from here, so that one source is both run and checked.
+//! Modules that loom checks import them from here, so that the same source runs and is checked.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -14,14 +14,14 @@ pub(crate) use std::sync::{
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Locks `mutex`. Nothing under a mutex of this crate panics, short of a bug that ends the store anyway.
+/// Locks `mutex`. Panics when a thread panicked under it, which only a bug in this crate causes.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a thread panicked inside the store")
 }
 
 /// Orders a sequentially consistent read-modify-write before the sequentially consistent loads after it.
 ///
-/// The language already promises that order, so this is nothing in a normal build.
+/// The memory model already guarantees that order, so a normal build has no instruction for it.
 /// loom treats sequentially consistent accesses as acquire and release and needs the fence.
 #[inline]
 pub(crate) fn fence_after_rmw() {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A value that many threads read on every call, and that is replaced as a whole, seldom.
+//! A value that many threads read on every call and that is rarely replaced.
 //!
-//! Reading is one load, and counts no readers: with counted versions (`arc_swap`), a send, a receive and a completion
-//! together were 1,000 instructions longer, a third of all. Instead every version is kept until the end, so that references
-//! to it stay valid. A version that comes again is found again, so switching between a few costs nothing.
+//! A read is one load and counts no readers. With counted versions (`arc_swap`), a send, a receive and a completion took
+//! 1,000 instructions more together, a third of their total. Every version lives as long as the whole, so references to it
+//! stay valid. A value that equals an earlier version reuses it, so switching between a few values needs no memory.
 
 #![allow(
     unsafe_code,
     reason = "the current version is read through a pointer; the block names its invariant"
 )]
 
-// Only for the life of the versions: loom has nothing to check in counts that no reader touches.
+// Owns the versions. Readers do not touch its counts, so loom has nothing to check there.
 use std::sync::Arc;
 
 use crate::sync::{AtomicPtr, Mutex, Ordering, lock};
@@ -19,12 +19,12 @@ use crate::sync::{AtomicPtr, Mutex, Ordering, lock};
 #[derive(Debug)]
 pub struct Versions<T> {
     current: AtomicPtr<T>,
-    /// Every version there was. Grows only.
+    /// Every version so far. Only grows.
     all: Mutex<Vec<Arc<T>>>,
 }
 
 impl<T: PartialEq> Versions<T> {
-    /// The first version.
+    /// A value with one version.
     pub fn new(first: T) -> Self {
         let first = Arc::new(first);
         Self {
@@ -36,12 +36,12 @@ impl<T: PartialEq> Versions<T> {
     /// The current version.
     #[inline]
     pub fn current(&self) -> &T {
-        // SAFETY: the pointer is that of a version in `all`, which nothing leaves while `self` is borrowed. It was stored
-        // with release after the version was made. No version is ever changed.
+        // SAFETY: the pointer is that of a version in `all`, which loses no version while `self` is borrowed. It was stored
+        // with release after the version was built. Versions do not change.
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    /// Makes a version the current one. Replacements happen one after the other.
+    /// Makes `next` the current version. A mutex serialises replacements.
     pub fn replace(&self, next: T) {
         let mut all = lock(&self.all);
         let known = all.iter().rposition(|version| **version == next);
@@ -109,7 +109,7 @@ mod loom_tests {
             let first = *versions.current();
             let second = *versions.current();
             assert!(first.0 == first.1 && first.0 <= second.0, "{first:?}, then {second:?}");
-            writer.join().expect("it replaces");
+            writer.join().expect("no panic");
             assert_eq!(*versions.current(), (3, 3));
         });
     }

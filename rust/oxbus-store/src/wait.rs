@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How long a caller waits for a store that does not answer.
 //!
-//! A store knows no clock and no signals. The caller says when its wait is over, and a store that waits for a disk which
-//! may hang asks now and then. A wait within a wait ends when either of them is over.
+//! A store has no clock and handles no signals. The caller supplies a predicate that ends the wait, and a store that
+//! waits for a hung disk evaluates it from time to time. A nested wait ends when either predicate is true.
 
-/// How long a caller waits, and what calls the wait off.
+/// How long a caller waits, and when the wait is cancelled.
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
     is_over: Option<&'a dyn Fn() -> bool>,
@@ -18,13 +18,13 @@ impl std::fmt::Debug for Wait<'_> {
 }
 
 impl<'a> Wait<'a> {
-    /// Until the store answers, however long that takes.
+    /// Waits until the store answers, without a limit.
     pub const FOREVER: Wait<'static> = Wait {
         is_over: None,
         outer: None,
     };
 
-    /// Until `is_over` says so.
+    /// Waits until `is_over` returns true.
     pub fn until(is_over: &'a dyn Fn() -> bool) -> Self {
         Self {
             is_over: Some(is_over),
@@ -32,7 +32,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Until this wait is over, or `is_over` says so.
+    /// Waits until this wait is over or `is_over` returns true.
     #[must_use]
     pub fn or_until(&'a self, is_over: &'a dyn Fn() -> bool) -> Self {
         Self {
@@ -41,12 +41,12 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// True when somebody may call the wait off.
+    /// True when the wait can be cancelled.
     pub fn has_end(&self) -> bool {
         self.is_over.is_some()
     }
 
-    /// True when the caller waits no longer.
+    /// True when the wait is over.
     pub fn is_over(&self) -> bool {
         self.is_over.is_some_and(|is_over| is_over()) || self.outer.is_some_and(Self::is_over)
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that older builds wrote are still read, and this build still writes the same bytes (docs/format.md, "Golden files").
+//! Golden files: this build reads the files of older builds and writes the same bytes (docs/format.md, "Golden files").
 //!
-//! Each folder `golden/v<version>` holds a small namespace of that format:
+//! Each folder `golden/v<version>` contains a small namespace in that format:
 //!
 //! ```text
 //! catalog    the second content of a catalog
 //! shard-00   entries 1 … 6 of two owners, the second of which began with entry 5
-//! shard-01   the same, but a snapshot stands for entries 1 … 4, and segments before entry 4 are gone
-//! stages     one with two runs
+//! shard-01   the same, but a snapshot covers entries 1 … 4, and segments before entry 4 are gone
+//! stages     one stage with two runs
 //! ```
 
 use oxbus_store::Wait;
@@ -25,10 +25,10 @@ use oxbus_store::shard_log::{Level, Lsn, ShardLog, SpaceClass};
 
 const STORE: [u8; 16] = *b"the golden store";
 const CONTENT: &[u8] = b"what a catalog says is its owner's business";
-/// What the snapshot of shard 1 consists of, and the last entry it covers.
+/// The chunks of shard 1's snapshot, and the last entry it covers.
 const CHUNKS: [&[u8]; 2] = [b"the state ", b"after four entries"];
 const COVERED: Lsn = Lsn(4);
-/// Each entry: a byte, and how often it is repeated. Entries 2 and 3 share a frame; entry 4 begins a segment.
+/// The entries: a byte and its repetitions. Entries 2 and 3 share a frame; entry 4 begins a segment.
 const ENTRIES: [(u8, usize); 6] = [
     (0x00, 0),
     (0x22, 3),
@@ -37,11 +37,11 @@ const ENTRIES: [(u8, usize); 6] = [
     (0x55, 8),
     (0x00, 40),
 ];
-/// What the stage says of itself, and its runs: partition, rows, bytes.
+/// The number, id and runs of the stage; a run is partition, rows, bytes.
 const STAGE_NUMBER: u64 = 0x0123_4567_89ab_cdef;
 const STAGE_ID: &str = "query/0/attempt";
 const RUNS: [(u16, u32, &[u8]); 2] = [(3, 2, b"two rows"), (0, 1, b"one")];
-/// The entry with which the second owner begins.
+/// The first entry of the second owner.
 const SECOND_OWNER: u64 = 5;
 
 fn entry(lsn: Lsn) -> Vec<u8> {
@@ -67,7 +67,7 @@ impl Replay for ReplayedLog {
     }
 }
 
-/// What a shard holds, by the tables above.
+/// The expected content of a shard.
 fn expected(shard: u16) -> ReplayedLog {
     let snapshot = (shard == 1).then(|| (COVERED, CHUNKS.concat()));
     let first = snapshot.as_ref().map_or(Lsn(1), |(covered, _)| covered.next());
@@ -88,9 +88,10 @@ fn open(namespace: &Path, shard: u16, salt: u32) -> (FileLog, ReplayedLog) {
         segment_bytes_max: 8 << 10,
         ..FileLogOptions::new(ShardId { store: STORE, shard }, salt)
     };
-    let mut shown = ReplayedLog::default();
-    let opened = FileLog::open(Arc::new(LocalDisk), &shard_dir(namespace, shard), options, &mut shown).expect("opens");
-    (opened.log, shown)
+    let mut content = ReplayedLog::default();
+    let opened =
+        FileLog::open(Arc::new(LocalDisk), &shard_dir(namespace, shard), options, &mut content).expect("opens");
+    (opened.log, content)
 }
 
 fn append(log: &FileLog, lsn: u64) {
@@ -102,11 +103,11 @@ fn append(log: &FileLog, lsn: u64) {
         None,
         &Wait::FOREVER,
     )
-    .expect("taken");
+    .expect("appended");
 }
 
 fn write_stage(dir: &Path) {
-    fs::create_dir_all(dir).expect("made");
+    fs::create_dir_all(dir).expect("created");
     let head = StageHeader {
         store: STORE,
         entity: 7,
@@ -115,7 +116,7 @@ fn write_stage(dir: &Path) {
         id: STAGE_ID.to_owned(),
     };
     let disk: Arc<dyn Disk> = Arc::new(LocalDisk);
-    let mut writer = StageWriter::create(&disk, dir, head).expect("begun");
+    let mut writer = StageWriter::create(&disk, dir, head).expect("created");
     for (partition, rows, payload) in RUNS {
         writer.push_run(partition, rows, payload).expect("written");
     }
@@ -142,9 +143,9 @@ fn check_stage(dir: &Path) {
     );
 }
 
-/// Writes the namespace that each golden folder holds.
+/// Writes the namespace of a golden folder.
 fn write(namespace: &Path) {
-    fs::create_dir_all(namespace).expect("made");
+    fs::create_dir_all(namespace).expect("created");
     let mut catalog = Catalog::new(STORE);
     for content in [b"first", CONTENT] {
         catalog.write(&LocalDisk, namespace, content.to_vec()).expect("written");
@@ -166,10 +167,10 @@ fn write(namespace: &Path) {
         }
         if shard == 1 {
             log.put_snapshot(COVERED, &mut CHUNKS.iter().map(|chunk| Ok(chunk.to_vec().into())))
-                .expect("kept");
-            log.truncate_before(COVERED).expect("let go");
+                .expect("the snapshot is written");
+            log.truncate_before(COVERED).expect("truncated");
         }
-        // Room without content.
+        // Its files have no content.
         log.release_reserve().expect("removed");
         log.close().expect("closed");
     }
@@ -179,7 +180,7 @@ fn golden(version: u16) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}"))
 }
 
-/// A folder of this process for a test.
+/// A new folder for a test of this process.
 fn fresh_dir(test: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("oxbus-golden-{test}-{}", std::process::id()));
     if dir.exists() {
@@ -188,7 +189,7 @@ fn fresh_dir(test: &str) -> PathBuf {
     dir
 }
 
-/// All files below `dir`, by their paths in it, in order.
+/// All files below `dir` with their relative paths, sorted.
 fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
@@ -207,12 +208,12 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn copy(from: &Path, to: &Path) {
     for (path, bytes) in files(from) {
         let path = to.join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::create_dir_all(path.parent().expect("a folder")).expect("created");
         fs::write(path, bytes).expect("written");
     }
 }
 
-/// The version that this build writes.
+/// The format version that this build writes.
 fn version_of(namespace: &Path) -> u16 {
     let catalog = fs::read(Catalog::path(namespace)).expect("written");
     u16::from_le_bytes([catalog[8], catalog[9]])
@@ -225,7 +226,9 @@ fn files_of_each_version_are_read_and_continued() {
     for version in 1..=version_of(&dir) {
         let namespace = dir.join(format!("copy-{version}"));
         copy(&golden(version), &namespace);
-        let catalog = Catalog::read(&LocalDisk, &namespace).expect("whole").expect("there");
+        let catalog = Catalog::read(&LocalDisk, &namespace)
+            .expect("whole")
+            .expect("it exists");
         assert_eq!(
             (catalog.store, catalog.change, &catalog.content[..]),
             (STORE, 2, CONTENT)
@@ -236,8 +239,8 @@ fn files_of_each_version_are_read_and_continued() {
             let salvaged = salvage(&ReadOnlyDisk, &shard_dir(&namespace, shard), None, &mut rescued).expect("listed");
             assert!(salvaged.is_whole(), "{salvaged:?}");
             assert_eq!(rescued, expected(shard), "version {version}, shard {shard}");
-            let (log, shown) = open(&namespace, shard, 7);
-            assert_eq!(shown, expected(shard), "version {version}, shard {shard}");
+            let (log, content) = open(&namespace, shard, 7);
+            assert_eq!(content, expected(shard), "version {version}, shard {shard}");
             assert_eq!((log.epoch(), log.next_lsn()), (3, Lsn(ENTRIES.len() as u64 + 1)));
             log.append(
                 log.next_lsn(),
@@ -247,11 +250,11 @@ fn files_of_each_version_are_read_and_continued() {
                 None,
                 &Wait::FOREVER,
             )
-            .expect("taken");
+            .expect("appended");
             log.close().expect("closed");
             drop(log);
-            let (_, shown) = open(&namespace, shard, 8);
-            assert_eq!(shown.entries.last(), Some(&(Lsn(7), b"new".to_vec())));
+            let (_, content) = open(&namespace, shard, 8);
+            assert_eq!(content.entries.last(), Some(&(Lsn(7), b"new".to_vec())));
         }
     }
     fs::remove_dir_all(&dir).expect("removed");
@@ -270,7 +273,7 @@ fn the_same_content_is_written_as_the_same_bytes() {
         assert_eq!(
             (differs, written.len()),
             (None, kept.len()),
-            "{}: the format changed and its version did not",
+            "{}: the format changed without a new version",
             path.display()
         );
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the fuzz targets check, on some thousand seeded inputs.
+//! Runs the checks of the fuzz targets on some thousand seeded inputs.
 
 #[path = "support/recovery.rs"]
 pub mod recovery;
 
-/// Inputs of all lengths that a target has use for; the same ones in each run.
+/// Inputs of useful lengths; the same in each run.
 fn inputs(count: u64, seed: u64) -> impl Iterator<Item = Vec<u8>> {
     let mut state = seed;
     let mut next = move || {
@@ -16,7 +16,7 @@ fn inputs(count: u64, seed: u64) -> impl Iterator<Item = Vec<u8>> {
     (0..count).map(move |number| {
         let len = 1 + next() % if number % 8 == 0 { 300 } else { 30 };
         let mut bytes: Vec<u8> = (0..len).map(|_| next() as u8).collect();
-        // Each kind in turn.
+        // The three kinds in turn.
         bytes[0] = (number % 3) as u8;
         bytes
     })
@@ -32,10 +32,9 @@ fn a_catalog_is_read_or_refused() {
     inputs(6_000, 2).for_each(|input| recovery::catalog(&input));
 }
 
-/// What a fuzzer found once.
 #[test]
 fn inputs_found_by_fuzzing_do_no_harm() {
-    // A made-up catalog with the highest number: the next change had one that nobody reads.
+    // A forged catalog with the highest change number: its next change had a number that no build reads.
     let mut highest = vec![140, 1, 0, 0, 0];
     highest.extend([255; 12]);
     highest.extend([174, 255, 255, 255, 10, 255, 126, 10, 0, 0, 0, 0, 0, 0, 0, 16, 1]);

@@ -218,7 +218,7 @@ impl MessageStore for MutexLog {
         Ok(before)
     }
 
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
         let mut state = ignore_poison(self.0.lock());
         let Some((number, offset)) = state.locate(key.counter) else {
             return false;

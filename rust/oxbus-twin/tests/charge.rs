@@ -26,7 +26,7 @@ fn check(store: &dyn MessageStore) {
     for _ in 0..4_200 {
         assert!(store.charge(first, u32::MAX, Ticks(5)).is_ok_and(|left| left.is_none()));
     }
-    assert!(store.holds(first, Ticks(5)) && !store.has_ready());
+    assert!(store.is_claimed_by(first, Ticks(5)) && !store.has_ready());
     let mut found = Vec::new();
     store.peek(Counter(0), 1, &mut found);
     assert_eq!((found[0].delivery_count, found[0].phase), (4_200, MessagePhase::Locked));

@@ -40,7 +40,7 @@ fn check(store: &dyn MessageStore) {
     // Only the first lock ends.
     assert_eq!(store.expire(AGES, u32::MAX, &mut Vec::new()), 1);
     assert!(store.next_expiry() >= Ticks::OPEN_END);
-    let holds = [&ends, &open, &moves].map(|it| store.holds(it.key, AGES));
+    let holds = [&ends, &open, &moves].map(|it| store.is_claimed_by(it.key, AGES));
     assert_eq!(holds, [false, true, true]);
     assert_eq!(delivered(store), [false, true, false]);
 

@@ -346,7 +346,7 @@ impl Stores {
                     let moved = store.rekey(key, other.generation, Ticks::NEVER, self.ticks);
                     assert_eq!(moved.is_ok(), expected);
                     if expected {
-                        assert!(!store.holds(key, self.ticks) && store.holds(other, self.ticks));
+                        assert!(!store.is_claimed_by(key, self.ticks) && store.is_claimed_by(other, self.ticks));
                         assert!(store.settle(key, Outcome::Complete, self.ticks).is_err());
                         let back = store.rekey(other, key.generation, deadline, self.ticks);
                         assert_eq!(back, Ok(Ticks::NEVER));
@@ -554,7 +554,7 @@ impl Stores {
         for held in &self.held {
             let expected = self.model.holds(held.model, self.ticks);
             for (store, key) in self.stores.iter().zip(held.keys) {
-                assert_eq!(store.holds(key, self.ticks), expected, "{held:?}");
+                assert_eq!(store.is_claimed_by(key, self.ticks), expected, "{held:?}");
             }
         }
     }

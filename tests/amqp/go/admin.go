@@ -48,7 +48,7 @@ func queues(client *admin.Client, name string, partitioned bool) {
 	equal(*get(client.UpdateQueue(ctx, name, found.QueueProperties, nil)).MaxDeliveryCount, int32(7))
 	equal(get(client.GetQueueRuntimeProperties(ctx, name, nil)).TotalMessageCount, int64(0))
 	get(client.DeleteQueue(ctx, name, nil))
-	// This SDK says by nothing that there is none.
+	// This SDK returns nil for a missing entity.
 	equal(get(client.GetQueue(ctx, name, nil)) == nil, true)
 }
 

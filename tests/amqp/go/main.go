@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The unmodified azservicebus against a server of oxbus, once with plain and once with partitioned entities.
-// tests/amqp/test_go.py makes the entities and says where the server is.
+// The unmodified azservicebus against a server of oxbus, with and without partitioned entities.
+// tests/amqp/test_go.py creates the entities and passes the server's address.
 package main
 
 import (
@@ -19,10 +19,10 @@ import (
 
 var ctx, cancel = context.WithTimeout(context.Background(), 2*time.Minute)
 
-// once makes what fails fail at once.
+// once turns retries off.
 var once = &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}}
 
-// check ends the program with its place when err is an error.
+// check ends the program and prints its caller if err is not nil.
 func check(err error) {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "failed: %v\n%s", err, debug.Stack())
@@ -67,7 +67,7 @@ func take(from receiver, count int) []*azservicebus.ReceivedMessage {
 	return messages
 }
 
-// hasCondition checks that err says that condition of AMQP.
+// hasCondition checks that err has that AMQP condition.
 func hasCondition(err error, condition string) {
 	if err == nil || !strings.Contains(err.Error(), condition) {
 		check(fmt.Errorf("found error %v, expected condition %s", err, condition))

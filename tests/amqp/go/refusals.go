@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is missing and who may not are told apart, by the codes of azservicebus and by the texts.
+// A missing entity and a missing right have different codes of azservicebus and different texts.
 package main
 
 import (
@@ -22,7 +22,7 @@ func as(name, key string) string {
 	return strings.NewReplacer(rootName, name, rootKey, key).Replace(good)
 }
 
-// hasWords checks that a text has them all, and no key.
+// hasWords checks that a text contains all words and no key.
 func hasWords(text string, words []string) {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
@@ -36,7 +36,7 @@ func hasWords(text string, words []string) {
 	}
 }
 
-// refuses checks that sending, receiving and browsing are refused with that code and those words.
+// refuses checks that sending, receiving and browsing fail with that code and those words.
 func refuses(connection, entity string, code azservicebus.Code, words []string) {
 	client := get(azservicebus.NewClientFromConnectionString(connection, once))
 	sender := get(client.NewSender(entity, nil))

@@ -40,7 +40,7 @@ final class Administration {
             .buildClient();
     }
 
-    /** This client knows the port 443 only; the server speaks https on each of its ports. */
+    /** This client supports only the port 443; the server accepts https on each of its ports. */
     private record ToPort(int port) implements HttpPipelinePolicy {
         @Override
         public Mono<HttpResponse> process(HttpPipelineCallContext context, HttpPipelineNextPolicy next) {
@@ -103,7 +103,7 @@ final class Administration {
         client.createSubscription(topic, "red");
         equal(client.getSubscription(topic, "red").isSessionRequired(), false);
         equal(client.listSubscriptions(topic).stream().count(), 1L);
-        // This client makes text of a parameter, whatever its type.
+        // This client converts a parameter of any type to a string.
         SqlRuleFilter filter = new SqlRuleFilter("colour = @colour");
         filter.getParameters().put("@colour", "red");
         CreateRuleOptions options = new CreateRuleOptions(filter).setAction(new SqlRuleAction("SET seen = TRUE"));

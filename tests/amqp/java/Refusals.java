@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is missing and who may not are told apart, by the reasons of azure-messaging-servicebus and by the texts.
+// A missing entity and a missing right have different reasons of azure-messaging-servicebus and different texts.
 
 import com.azure.core.amqp.AmqpRetryOptions;
 import com.azure.core.exception.ClientAuthenticationException;
@@ -38,7 +38,7 @@ final class Refusals {
     }
 
     private static void receive(String connection, String entity) {
-        // The synchronous client shows a text of its own.
+        // The synchronous client has a different text.
         try (var receiver = builder(connection).receiver().queueName(entity).disableAutoComplete().buildAsyncClient()) {
             receiver.receiveMessages().blockFirst(Duration.ofSeconds(30));
         }

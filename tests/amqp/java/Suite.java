@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unmodified azure-messaging-servicebus against a server of oxbus, once with plain and once with partitioned entities.
-// tests/amqp/test_java.py makes the entities and says where the server is.
+// The unmodified azure-messaging-servicebus against a server of oxbus, with and without partitioned entities.
+// tests/amqp/test_java.py creates the entities and passes the server's address.
 
 import com.azure.core.amqp.AmqpRetryOptions;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder;
@@ -202,7 +202,7 @@ final class Suite {
         }
     }
 
-    /** The sample with a partition key: sends and settlements of one entity happen together or not at all. */
+    /** The sample with a partition key: sends and settlements of one entity are atomic. */
     private void transactions() {
         try (ServiceBusSenderClient sender = sender("-orders"); ServiceBusReceiverClient receiver = receiver("-orders")) {
             ServiceBusTransactionContext undone = sender.createTransaction();
@@ -236,7 +236,7 @@ final class Suite {
         }
     }
 
-    /** A partitioned entity takes one key in a transaction, and no message without one (B-308, B-309). This SDK does not say so. */
+    /** A partitioned entity accepts one key in a transaction, and no message without a key (B-308, B-309). The SDK does not document this. */
     private void refusedTransactions() {
         try (ServiceBusSenderClient sender = sender("-orders"); ServiceBusReceiverClient receiver = receiver("-orders")) {
             ServiceBusTransactionContext mixed = sender.createTransaction();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unmodified @azure/service-bus against a server of oxbus, once with plain and once with partitioned entities.
-// tests/amqp/test_node.py makes the entities and says where the server is.
+// The unmodified @azure/service-bus against a server of oxbus, with and without partitioned entities.
+// tests/amqp/test_node.py creates the entities and passes the server's address.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -26,7 +26,7 @@ const listener = connectionString
   .replace("RootManageSharedAccessKey", "listener")
   .replace("SAS_KEY_VALUE", "a key that may listen");
 
-// Each way to an entity is refused with that code and a text that has all the words and no key.
+// Each call to an entity fails with that code and a text that contains all the words and no key.
 async function refuses(connection, entity, code, words, ways = WAYS) {
   for (const way of ways) {
     const client = new ServiceBusClient(connection, NO_RETRY);
@@ -69,7 +69,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await sender.close();
     }
 
-    test("a message comes back with everything it carries", async () => {
+    test("a message is received with all its fields", async () => {
       await send(queue, {
         body: { a: [1, "two", null] },
         applicationProperties: { text: "t", number: 7, flag: true, when: new Date(86_400_000) },
@@ -114,7 +114,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await receiver.close();
     });
 
-    test("every way of settling does what it says", async () => {
+    test("each kind of settlement has its effect", async () => {
       await send(queue, ...["a", "b", "c", "d"].map((body) => ({ body, partitionKey: "k" })));
       const receiver = client.createReceiver(queue);
       const [a, b, c, d] = await take(receiver, 4);
@@ -143,7 +143,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await buried.close();
     });
 
-    test("a subscription to a receiver gets what comes", async () => {
+    test("a subscription to a receiver gets new messages", async () => {
       const receiver = client.createReceiver(queue);
       const seen = [];
       const all = new Promise((resolve, reject) => {
@@ -161,7 +161,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await receiver.close();
     });
 
-    test("scheduled messages come later, or never", async () => {
+    test("scheduled messages become active later, or never", async () => {
       const sender = client.createSender(queue);
       const [kept, cancelled] = await sender.scheduleMessages(
         [{ body: "kept", partitionKey: "k" }, { body: "cancelled", partitionKey: "k" }],
@@ -179,7 +179,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await receiver.close();
     });
 
-    test("sessions are accepted, kept in order, and have a state", async () => {
+    test("sessions are accepted, arrive in order, and have a state", async () => {
       await send(sessions, ...["a", "b", "c"].map((body) => ({ body, sessionId: "s" })));
       const receiver = await client.acceptNextSession(sessions);
       assert.equal(receiver.sessionId, "s");
@@ -203,7 +203,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await again.close();
     });
 
-    test("rules choose the copies", async () => {
+    test("rules select the copies", async () => {
       const rules = client.createRuleManager(topic, "chosen");
       await rules.deleteRule("$Default");
       await rules.createRule("red", { sqlExpression: "colour = 'red'" }, { sqlExpression: "SET seen = 1" });
@@ -231,7 +231,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await all.close();
     });
 
-    test("a wrong key, a wrong name and a wrong entity are told apart", async () => {
+    test("a wrong key, a wrong name and a wrong entity have different errors", async () => {
       await refuses(connectionString, "nowhere", "MessagingEntityNotFound", ["'nowhere' could not be found."]);
       const below = [`'${topic}/Subscriptions/none' could not be found.`];
       const receiving = (client) => client.createReceiver(topic, "none").receiveMessages(1, { maxWaitTimeInMs: 100 });
@@ -250,7 +250,7 @@ for (const kind of process.env.OXBUS_KINDS.split(",")) {
       await assert.rejects(new ServiceBusAdministrationClient(otherKey).getQueue(queue), wrong);
     });
 
-    test("the administration client makes entities that stay as they are partitioned", async () => {
+    test("the administration client creates entities whose partitioning is fixed", async () => {
       const admin = new ServiceBusAdministrationClient(connectionString);
       const made = await admin.createQueue(`${kind}-made`, { enablePartitioning: kind === "partitioned" });
       assert.equal(made.enablePartitioning, kind === "partitioned");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of outages."""
+"""Fixtures for outage tests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=OUTAGES)
 def outage(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Where messages live, and what takes the partition out of service."""
+    """The message store, and the fault that takes the partition out of service."""
     return OUTAGES[request.param]
 
 
 @pytest.fixture
 def store(outage: tuple[str, str]) -> str:
-    """Where messages live."""
+    """The message store."""
     return outage[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What management, topics and forwarding do while one of sixteen partitions is out of service, and after."""
+"""Management, topics and forwarding while one of sixteen partitions is out of service, and after it heals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def manage_entities(scene: Scene) -> Generator[None]:
-    """Creating, updating and deleting fail, with nothing half done; reading works (B-096)."""
+    """Creating, updating and deleting fail and change nothing; reading works (B-096)."""
     queue, topic = scene.admin.get_queue("q"), scene.admin.get_topic("news")
     subscription = scene.admin.get_subscription("news", "all")
     rule = scene.admin.get_rule("news", "all", "$Default")
@@ -75,7 +75,7 @@ def manage_entities(scene: Scene) -> Generator[None]:
 
 
 def manage_entities_of_other_partitions(scene: Scene) -> Generator[None]:
-    """A queue without partitions is one partition's business (B-096)."""
+    """Managing a queue without partitions needs only its home partition (B-096)."""
     name = home_in(GOOD[1])
     yield
     scene.admin.create_queue(name)
@@ -86,7 +86,7 @@ def manage_entities_of_other_partitions(scene: Scene) -> Generator[None]:
 
 
 def count_messages(scene: Scene) -> Generator[None]:
-    """Sums of the other partitions; `partitions` says which one is missing (B-097)."""
+    """Counts are sums of the other partitions; `partitions` names the missing one (B-097)."""
     scene.send_to_each("kept")
     yield
     runtime = scene.admin.get_queue_runtime_properties("q")
@@ -99,7 +99,7 @@ def count_messages(scene: Scene) -> Generator[None]:
 
 
 def availability(scene: Scene) -> Generator[None]:
-    """Limited for what has the partition, with a reason in the health; Available for what has not (B-098)."""
+    """Entities with the partition read Limited, and the health has a reason; others read Available (B-098)."""
 
     def statuses() -> list[Any]:
         return [
@@ -133,7 +133,7 @@ def availability(scene: Scene) -> Generator[None]:
 
 
 def publish_to_a_topic(scene: Scene) -> Generator[None]:
-    """Keyed error, keyless elsewhere; each subscription gets each message once (B-073, B-343)."""
+    """Keyed sends fail, keyless ones go elsewhere; each subscription gets each message once (B-073, B-343)."""
     scene.send_to_each("kept", to="news")
     yield
     refused(lambda: scene.send("refused", to="news", partition_key=KEYS[BAD]))
@@ -149,7 +149,7 @@ def publish_to_a_topic(scene: Scene) -> Generator[None]:
 
 
 def forward_to_the_partition(scene: Scene) -> Generator[None]:
-    """What goes to a queue that lives there is held at its source and goes on afterwards (B-339)."""
+    """Messages for a queue in the partition wait at their source and are forwarded after it heals (B-339)."""
     scene.admin.create_queue("source", enable_partitioning=True, forward_to=HOMED)
     yield
     for partition_id in GOOD:
@@ -160,8 +160,8 @@ def forward_to_the_partition(scene: Scene) -> Generator[None]:
     assert texts(scene.take(HOMED)) == each("kept", GOOD)
 
 
-def use_a_queue_that_lives_there(scene: Scene) -> Generator[None]:
-    """A queue without partitions is out of service as a whole; one that lives elsewhere notices nothing (B-099)."""
+def use_a_queue_in_the_partition(scene: Scene) -> Generator[None]:
+    """A queue without partitions is out of service with its home partition; others are not affected (B-099)."""
     scene.send("kept", to=HOMED)
     yield
     refused(lambda: scene.send("refused", to=HOMED), lambda: scene.send("refused", to=HOMED, session_id="s"))
@@ -175,7 +175,7 @@ def use_a_queue_that_lives_there(scene: Scene) -> Generator[None]:
 
 
 def lose_all_partitions(scene: Scene) -> Generator[None]:
-    """Keyless sends are refused, receives and browsing find nothing, the queue reads Limited (B-073, B-098)."""
+    """Keyless sends fail, receives and peeks return nothing, and the queue reads Limited (B-073, B-098)."""
     scene.send_to_each("kept")
     yield
     scene.fail(*GOOD)
@@ -198,11 +198,11 @@ def lose_all_partitions(scene: Scene) -> Generator[None]:
         availability,
         publish_to_a_topic,
         forward_to_the_partition,
-        use_a_queue_that_lives_there,
+        use_a_queue_in_the_partition,
         lose_all_partitions,
     ],
     ids=lambda it: it.__name__,
 )
 def test_outage(scene: Scene, operation: Callable[[Scene], Generator[None]]) -> None:
-    """Each row holds before, during and after the outage, and the partition works again in the end (B-090 to B-099)."""
+    """Each row holds before, during and after the outage, and the partition works again after it (B-090 to B-099)."""
     run_story(scene, operation)

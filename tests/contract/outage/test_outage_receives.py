@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What receives and settlements do while one of sixteen partitions is out of service, and after it is healed."""
+"""Receives and settlements while one of sixteen partitions is out of service, and after it heals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def receive(scene: Scene) -> Generator[None]:
-    """Messages of the other partitions; nothing when only the partition has some (B-093)."""
+    """A receive returns messages of the other partitions, or nothing if only this one has some (B-093)."""
     scene.send_to_each("kept")
     yield
     messages = scene.take()
@@ -32,7 +32,7 @@ def receive(scene: Scene) -> Generator[None]:
 
 
 def receive_and_delete(scene: Scene) -> Generator[None]:
-    """The same; what is in the partition stays (B-093)."""
+    """The same in receive-and-delete mode; messages in the partition stay (B-093)."""
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     scene.send_to_each("kept")
     yield
@@ -42,7 +42,7 @@ def receive_and_delete(scene: Scene) -> Generator[None]:
 
 
 def receive_from_a_prefetch_cache(scene: Scene) -> Generator[None]:
-    """A message of the partition that was prefetched is not handed out either, and is not lost (B-093, B-125)."""
+    """A prefetched message of the partition is not delivered, and is not lost (B-093, B-125)."""
     scene.send_to_each("kept")
     receiver = scene.receiver("q", prefetch_count=100)
     first = receiver.receive_messages(max_wait_time=0)
@@ -56,7 +56,7 @@ def receive_from_a_prefetch_cache(scene: Scene) -> Generator[None]:
 
 
 def settle_and_renew(scene: Scene) -> Generator[None]:
-    """Error for a message of the partition, success elsewhere; the lock holds until afterwards (B-095)."""
+    """Calls fail for a message of the partition and succeed elsewhere; the lock survives the outage (B-095)."""
     for text in ("complete", "abandon", "defer", "dead-letter", "renew"):
         scene.send_to_each(text, partitions=(BAD, GOOD[0]))
     receiver = scene.receiver()
@@ -84,7 +84,7 @@ def settle_and_renew(scene: Scene) -> Generator[None]:
 
 
 def settle_several(scene: Scene) -> Generator[None]:
-    """Of a list the messages of the others are settled, and the error names the rest, to be settled later (B-095)."""
+    """Messages of the other partitions are settled; the error names the rest, which can be settled later (B-095)."""
     verbs = ("complete", "abandon", "defer", "dead_letter")
     for verb in verbs:
         scene.send_to_each(verb)
@@ -115,7 +115,7 @@ def settle_several(scene: Scene) -> Generator[None]:
 
 
 def locks_that_expire(scene: Scene) -> Generator[None]:
-    """The message is ready again, one delivery charged, once the partition is healed (B-095, B-160)."""
+    """Once the partition heals, the message is ready again with one more delivery (B-095, B-160)."""
     scene.send("kept", partition_key=KEYS[BAD])
     scene.take_from(BAD)
     yield
@@ -126,7 +126,7 @@ def locks_that_expire(scene: Scene) -> Generator[None]:
 
 
 def peek(scene: Scene) -> Generator[None]:
-    """Messages of the other partitions, also from a number of the partition on (B-093, B-297)."""
+    """Peek shows messages of the other partitions, also when it starts at a number of this one (B-093, B-297)."""
     scene.send_to_each("kept")
     with scene.receiver("q", prefetch_count=0) as browser:
         number = next(it.sequence_number for it in browser.peek_messages(16) if it.partition_id == BAD)
@@ -139,7 +139,7 @@ def peek(scene: Scene) -> Generator[None]:
 
 
 def receive_deferred(scene: Scene) -> Generator[None]:
-    """Error for a number of the partition, success elsewhere (B-095)."""
+    """A fetch fails for a number of the partition and succeeds elsewhere (B-095)."""
     scene.send_to_each("kept", partitions=(BAD, GOOD[0]))
     numbers = {}
     for message in scene.take():
@@ -156,7 +156,7 @@ def receive_deferred(scene: Scene) -> Generator[None]:
 
 
 def dead_letters(scene: Scene) -> Generator[None]:
-    """The dead-letter queue has the same partitions: those of the others can be received (B-093)."""
+    """Dead letters of the other partitions can be received (B-093)."""
     scene.send_to_each("kept")
     for message in scene.take():
         scene.receiver().dead_letter_message(message)
@@ -182,5 +182,5 @@ def dead_letters(scene: Scene) -> Generator[None]:
     ids=lambda it: it.__name__,
 )
 def test_outage(scene: Scene, operation: Callable[[Scene], Generator[None]]) -> None:
-    """Each row holds before, during and after the outage, and the partition works again in the end (B-090 to B-099)."""
+    """Each row holds before, during and after the outage, and the partition works again after it (B-090 to B-099)."""
     run_story(scene, operation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sends do while one of sixteen partitions is out of service, and after it is healed."""
+"""Sends while one of sixteen partitions is out of service, and after it heals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def send_keyed_to_the_partition(scene: Scene) -> Generator[None]:
-    """Error at once; nothing of it is stored (B-074, B-090)."""
+    """The send fails at once and stores nothing (B-074, B-090)."""
     yield
     with scene.sender() as sender:
         batch = sender.create_message_batch()
@@ -37,7 +37,7 @@ def send_keyed_to_the_partition(scene: Scene) -> Generator[None]:
 
 
 def send_keyed_to_other_partitions(scene: Scene) -> Generator[None]:
-    """Success, in the partition of the key (B-099)."""
+    """The send succeeds in the partition of the key (B-099)."""
     yield
     scene.send_to_each("kept", partitions=GOOD)
     assert {str(message): message.partition_id for message in scene.take()} == {f"kept {it}": it for it in GOOD}
@@ -46,7 +46,7 @@ def send_keyed_to_other_partitions(scene: Scene) -> Generator[None]:
 
 
 def send_keyless(scene: Scene) -> Generator[None]:
-    """Success, each message once in another partition (B-073, B-091)."""
+    """The sends succeed; each message is stored once in another partition (B-073, B-091)."""
     yield
     scene.send(*map(str, range(48)))
     messages = scene.take()
@@ -59,7 +59,7 @@ def send_keyless(scene: Scene) -> Generator[None]:
 
 
 def send_a_keyless_batch(scene: Scene) -> Generator[None]:
-    """Success, the whole batch in one other partition (B-081)."""
+    """The send succeeds; the whole batch is in one other partition (B-081)."""
     yield
     with scene.sender() as sender:
         for number in range(32):
@@ -73,7 +73,7 @@ def send_a_keyless_batch(scene: Scene) -> Generator[None]:
 
 
 def send_a_table(scene: Scene) -> Generator[None]:
-    """Rows with the partition's key are named as not stored; all others are stored, those without a key elsewhere."""
+    """The error names the rows with a key of the partition; all others are stored, keyless ones elsewhere."""
     pa = pytest.importorskip("pyarrow")
     yield
     keys = [KEYS[BAD], KEYS[GOOD[0]], None, None]
@@ -89,7 +89,7 @@ def send_a_table(scene: Scene) -> Generator[None]:
 
 
 def send_with_a_message_id(scene: Scene) -> Generator[None]:
-    """The id is the key under duplicate detection; a refused one is free, one that was taken stays so (B-219)."""
+    """With duplicate detection the id is the key; a refused id stays free, a stored one stays known (B-219)."""
     scene.send("first", to="ids", message_id=KEYS[BAD])
     other = next(key for key in (f"id-{n}" for n in range(10_000)) if oxbus.partition_id(key) == BAD)
     yield
@@ -106,7 +106,7 @@ def send_with_a_message_id(scene: Scene) -> Generator[None]:
 
 
 def schedule(scene: Scene) -> Generator[None]:
-    """Keyed as a send, keyless elsewhere; what waits in the partition comes due once it is healed (B-237, B-238)."""
+    """Schedules act like sends; messages pending in the partition become due once it heals (B-237, B-238)."""
     soon = scene.clock.now() + timedelta(minutes=1)
     with scene.sender() as sender:
         sender.schedule_messages([ServiceBusMessage("due", partition_key=KEYS[BAD])], soon)
@@ -124,7 +124,7 @@ def schedule(scene: Scene) -> Generator[None]:
 
 
 def cancel_scheduled(scene: Scene) -> Generator[None]:
-    """Error for the partition, success elsewhere (B-095)."""
+    """Cancelling fails in the partition and succeeds elsewhere (B-095)."""
     soon = scene.clock.now() + timedelta(minutes=1)
     with scene.sender() as sender:
         numbers = {
@@ -156,5 +156,5 @@ def cancel_scheduled(scene: Scene) -> Generator[None]:
     ids=lambda it: it.__name__,
 )
 def test_outage(scene: Scene, operation: Callable[[Scene], Generator[None]]) -> None:
-    """Each row holds before, during and after the outage, and the partition works again in the end (B-090 to B-099)."""
+    """Each row holds before, during and after the outage, and the partition works again after it (B-090 to B-099)."""
     run_story(scene, operation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sessions and transactions do while one of sixteen partitions is out of service, and after it is healed."""
+"""Sessions and transactions while one of sixteen partitions is out of service, and after it heals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def accept_a_session_by_id(scene: Scene) -> Generator[None]:
-    """Error for a session of the partition, also one without messages; success elsewhere (B-094)."""
+    """Accepting fails for a session of the partition, even an empty one, and succeeds elsewhere (B-094)."""
     for partition_id in (BAD, GOOD[0]):
         scene.send("kept", to="sessions", session_id=KEYS[partition_id])
     empty = next(key for key in (f"empty-{n}" for n in range(10_000)) if oxbus.partition_id(key) == BAD)
@@ -36,7 +36,7 @@ def accept_a_session_by_id(scene: Scene) -> Generator[None]:
 
 
 def accept_the_next_session(scene: Scene) -> Generator[None]:
-    """Only sessions of the other partitions; a timeout when there is none (B-094)."""
+    """Accept-next returns sessions of the other partitions, or times out if there is none (B-094)."""
     for partition_id in ALL:
         scene.send("kept", to="sessions", session_id=KEYS[partition_id])
     yield
@@ -52,7 +52,7 @@ def accept_the_next_session(scene: Scene) -> Generator[None]:
 
 
 def hold_a_session(scene: Scene) -> Generator[None]:
-    """Receive nothing, and errors for the rest; whoever holds the session goes on afterwards (B-095)."""
+    """The holder receives nothing and other calls fail; after healing it continues with its session (B-095)."""
     scene.send("first", "second", to="sessions", session_id=KEYS[BAD])
     receiver = scene.accept(KEYS[BAD])
     session = receiver.session
@@ -77,7 +77,7 @@ def hold_a_session(scene: Scene) -> Generator[None]:
 
 
 def list_sessions(scene: Scene) -> Generator[None]:
-    """The sessions of the other partitions (B-097, B-216)."""
+    """The list shows the sessions of the other partitions (B-097, B-216)."""
     for partition_id in ALL:
         scene.send("kept", to="sessions", session_id=KEYS[partition_id])
     yield
@@ -87,7 +87,7 @@ def list_sessions(scene: Scene) -> Generator[None]:
 
 
 def commit_a_transaction(scene: Scene) -> Generator[None]:
-    """Error and rollback in the partition: nothing of it happens; success elsewhere (B-306)."""
+    """A commit in the partition fails and rolls back; elsewhere it succeeds (B-306)."""
     scene.send_to_each("taken", partitions=(BAD, GOOD[0]))
     held = {message.partition_id: message for message in scene.take()}
 
@@ -113,5 +113,5 @@ def commit_a_transaction(scene: Scene) -> Generator[None]:
     ids=lambda it: it.__name__,
 )
 def test_outage(scene: Scene, operation: Callable[[Scene], Generator[None]]) -> None:
-    """Each row holds before, during and after the outage, and the partition works again in the end (B-090 to B-099)."""
+    """Each row holds before, during and after the outage, and the partition works again after it (B-090 to B-099)."""
     run_story(scene, operation)

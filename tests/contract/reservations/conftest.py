@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of reservations."""
+"""Fixtures for reservation tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture
 def send(sender: ServiceBusSender) -> Callable[..., None]:
-    """Send messages "0" up to the given number, each in a call of its own so that partitions take turns."""
+    """Send that many numbered messages, one per call, so that they spread over the partitions."""
 
     def send(count: int, first: int = 0, **options: Any) -> None:
         for number in range(first, first + count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reservations end: completed, settled one by one, fenced, cancelled."""
+"""Ends of reservations: completion, single settlements, fencing, cancellation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_completed_messages_are_gone(
     queue_name: str,
     make_consumer: Callable[..., Consumer],
 ) -> None:
-    """Up to the number, once; what was done is known to the next one who acquires."""
+    """Completing removes the messages up to the number once; the next acquisition returns the completed number."""
     send(30)
     plan = consumer.reserve(1, 10)
     consumer.reserve(2, 10)
@@ -48,7 +48,7 @@ def test_completed_messages_are_gone(
 
 
 def test_a_completed_number_is_not_reserved_again(send: Callable[..., None], consumer: Consumer) -> None:
-    """A checkpoint that was rolled back is told."""
+    """Reserving it fails, so a rolled-back checkpoint is detected."""
     send(10)
     consumer.reserve(1)
     consumer.complete(1)
@@ -65,7 +65,7 @@ def test_completing_after_expiry_completes_the_messages_still_available(
     admin: ServiceBusAdministrationClient,
     queue_name: str,
 ) -> None:
-    """What others took is told: it is handled twice."""
+    """The result counts messages that other receivers got, since those are processed twice."""
     send(20)
     consumer.reserve(1)
     clock.advance(LOCK_SECONDS + 1)
@@ -77,7 +77,7 @@ def test_completing_after_expiry_completes_the_messages_still_available(
 
 
 def test_an_unknown_number_can_be_completed(send: Callable[..., None], consumer: Consumer) -> None:
-    """A checkpoint may know more than a broker that lost its files."""
+    """A checkpoint may be ahead of a broker that lost its files."""
     send(5)
     assert consumer.complete(41) == (0, 0)
     assert consumer.reserve(42)["messages"] == 5
@@ -94,7 +94,7 @@ def test_single_messages_are_settled(
     client: ServiceBusClient,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """They leave the reservation for good: later reads, plans and completions are without them."""
+    """Settled messages leave the reservation: later reads, plans and completions exclude them."""
     send(20)
     plan = consumer.reserve(1)
     why = {"reason": "bad", "description": "worse"} if outcome == "dead_letter" else {}
@@ -122,7 +122,7 @@ def test_single_messages_are_settled(
 def test_the_last_acquisition_fences_earlier_ones(
     send: Callable[..., None], consumer: Consumer, make_consumer: Callable[..., Consumer]
 ) -> None:
-    """Every call under an earlier epoch is refused, and one under none that was given out."""
+    """Calls with an earlier epoch fail, and so do calls for a consumer that was never acquired."""
     send(10)
     plan = consumer.reserve(1)
     second = make_consumer()
@@ -151,7 +151,7 @@ def test_a_restart_is_another_delivery(
     receiver: ServiceBusReceiver,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Messages that take their program down go to the dead-letter queue when it comes back, never while it works."""
+    """Messages that crash their program are dead-lettered when it restarts, never while it runs."""
     name = make_queue("poisoned", max_delivery_count=3)
     with client.get_queue_sender(name) as sender:
         sender.send_messages([ServiceBusMessage(b"poison"), ServiceBusMessage(b"more")])
@@ -171,7 +171,7 @@ def test_a_restart_is_another_delivery(
 
 
 def test_consumers_compete(send: Callable[..., None], make_consumer: Callable[..., Consumer]) -> None:
-    """Two consumers share a queue; a message is in one live reservation at most."""
+    """Two consumers share a queue; a message is in at most one live reservation."""
     send(30)
     one, other = make_consumer("one"), make_consumer("other")
     first, second = one.reserve(1, 10), other.reserve(1, 15)
@@ -186,7 +186,7 @@ def test_cancelling_does_not_count_deliveries(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     make_consumer: Callable[..., Consumer],
 ) -> None:
-    """What was reserved is forgotten; who speaks for the consumer and what is done is not."""
+    """Cancelling drops the reservations and keeps the epoch and the completed number."""
     send(20)
     consumer.reserve(1, 5)
     consumer.complete(1)
@@ -198,11 +198,11 @@ def test_cancelling_does_not_count_deliveries(
     messages = drain(receiver)
     assert {message.delivery_count for message in messages} == {0}
     receiver.abandon_messages(messages[:5])
-    # The number is free again, and who still reads the old one does not get the new one's messages.
+    # The number is free again; a read with the old plan does not return messages of the new one.
     assert consumer.reserve(2)["messages"] == 5
     with pytest.raises(MessageLockLostError):
         consumer.read(old)
     acquired = make_consumer()
     assert (acquired.epoch, acquired.done) == (consumer.epoch + 1, 1)
-    with pytest.raises(MessagingEntityNotFoundError, match="no consumer of that name"):
+    with pytest.raises(MessagingEntityNotFoundError, match="no consumer with this name"):
         consumer.handle.cancel_reservation("somebody")

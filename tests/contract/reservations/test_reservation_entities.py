@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where reservations are made and shown, and what is refused."""
+"""Entities with reservations, their listing, and refused calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytest.importorskip("pyarrow")
 
 
 def test_reservations_are_listed(send: Callable[..., None], consumer: Consumer, clock: ManualClock) -> None:
-    """Consumer, number, epoch, messages, state and end."""
+    """The list shows consumer, number, epoch, messages, state and expiry."""
     send(10)
     consumer.reserve(1, 4)
     (info,) = consumer.handle.reservations()
@@ -58,7 +58,7 @@ def test_a_dead_letter_queue_is_reserved_like_a_queue(
     clock: ManualClock,
     admin: ServiceBusAdministrationClient,
 ) -> None:
-    """Its messages are never dead-lettered again, however often they lapse."""
+    """Its messages are never dead-lettered again, however often their reservations expire."""
     send(20)
     receiver.dead_letter_messages(drain(receiver), reason="bad")
     consumer = make_consumer(entity=f"{queue_name}/$DeadLetterQueue")
@@ -68,7 +68,7 @@ def test_a_dead_letter_queue_is_reserved_like_a_queue(
         clock.advance(LOCK_SECONDS + 1)
         assert consumer.plan(1)["messages"] == 15
     assert {row["delivery_count"] for row in consumer.read(plan)} == {12}
-    # The queue itself has consumers of its own.
+    # The queue itself has separate consumers.
     assert make_consumer().listed() == []
     assert consumer.complete(1) == (15, 0)
     assert admin.get_queue_runtime_properties(queue_name).dead_letter_message_count == 5
@@ -77,7 +77,7 @@ def test_a_dead_letter_queue_is_reserved_like_a_queue(
 def test_a_subscription_is_reserved_like_a_queue(
     namespace: Namespace, client: ServiceBusClient, topic: str, admin: ServiceBusAdministrationClient
 ) -> None:
-    """By its path."""
+    """A subscription is named by its path."""
     admin.create_subscription(topic, "all")
     with client.get_topic_sender(topic) as sender:
         sender.send_messages([ServiceBusMessage(b"x") for _ in range(5)])
@@ -89,7 +89,7 @@ def test_a_subscription_is_reserved_like_a_queue(
 def test_entities_that_cannot_be_reserved_are_refused(
     namespace: Namespace, admin: ServiceBusAdministrationClient, make_queue: Callable[..., str], queue_name: str
 ) -> None:
-    """Topics, what is received by session, what forwards, what is disabled, what is not there."""
+    """Refused are topics, forwarding, disabled and unknown entities, and those that require sessions."""
     admin.create_topic("news")
     make_queue("by-session", requires_session=True)
     make_queue("forwarding", forward_to=queue_name)
@@ -98,7 +98,7 @@ def test_entities_that_cannot_be_reserved_are_refused(
             Consumer(namespace, entity)
     with pytest.raises(MessagingEntityNotFoundError):
         Consumer(namespace, "nowhere")
-    # Its dead-letter queue is not received by session.
+    # Its dead-letter queue does not require sessions.
     Consumer(namespace, "by-session/$deadletterqueue")
     disabled = make_queue("disabled")
     properties = admin.get_queue(disabled)
@@ -116,7 +116,7 @@ def test_deleting_an_entity_deletes_its_reservations(
     make_queue: Callable[..., str],
     make_consumer: Callable[..., Consumer],
 ) -> None:
-    """Another one of the same name knows nothing of them."""
+    """A new entity of the same name has none of them."""
     send(5)
     plan = consumer.reserve(1)
     admin.delete_queue(queue_name)
@@ -148,7 +148,7 @@ def test_bad_options_are_refused(options: dict[str, Any], names_it: str, consume
 
 
 def test_bad_names_and_numbers_are_refused(make_consumer: Callable[..., Consumer]) -> None:
-    """A consumer has a name of up to 128 characters, numbers begin at 1, and a start is one of two words."""
+    """A consumer name has up to 128 characters, numbers begin at 1, and a start is earliest or latest."""
     for name in ("", "x" * 129):
         with pytest.raises(ValueError, match="consumer"):
             make_consumer(name)
@@ -164,7 +164,7 @@ def test_bad_names_and_numbers_are_refused(make_consumer: Callable[..., Consumer
 def test_a_partition_out_of_service_is_skipped(
     namespace: Namespace, partitioned_queue: str, client: ServiceBusClient, key_in: Callable[..., str]
 ) -> None:
-    """It gives nothing to a new number; what it gave to an earlier one waits for it."""
+    """A new number gets no messages of it; messages that an earlier number has there wait for it."""
     consumer = Consumer(namespace, partitioned_queue, _home_elsewhere(key_in))
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition in (1, 2):
@@ -183,7 +183,7 @@ def test_a_partition_out_of_service_is_skipped(
 
 
 def _home_elsewhere(key_in: Callable[..., str]) -> str:
-    """The name of a consumer that is kept in a partition which no test takes out of service."""
+    """A consumer name whose partition no test takes out of service."""
     return key_in(5)
 
 
@@ -195,7 +195,7 @@ def test_administrators_list_and_cancel(
     clock: ManualClock,
     namespace: Namespace,
 ) -> None:
-    """What management sees is what the consumer has; the asynchronous client does the same."""
+    """Management shows the consumer's reservations; the asynchronous client does the same."""
     send(20)
     consumer.reserve(1, 5)
     consumer.complete(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservations: a consumer has messages under a number until it completes that number."""
+"""Reservations: a consumer holds messages under a number until it completes that number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytest.importorskip("pyarrow")
 def test_a_number_has_the_same_messages_until_it_is_completed(
     send: Callable[..., None], consumer: Consumer, clock: ManualClock
 ) -> None:
-    """Reserving, planning and reading again changes nothing, whatever comes in meanwhile."""
+    """Reserving, planning and reading again return the same messages, even after further sends."""
     send(40)
     plan = consumer.reserve(1, 30)
     assert plan["messages"] == 30
@@ -39,7 +39,7 @@ def test_a_number_has_the_same_messages_until_it_is_completed(
 
 
 def test_messages_come_in_the_order_of_their_numbers(send: Callable[..., None], consumer: Consumer) -> None:
-    """Each partition gives its next ones."""
+    """Each partition contributes its next messages."""
     send(64)
     plan = consumer.reserve(1, 32)
     rest = numbers_of(consumer.reserve(2))
@@ -50,7 +50,7 @@ def test_messages_come_in_the_order_of_their_numbers(send: Callable[..., None], 
 def test_partitions_share_equally(
     namespace: Namespace, partitioned_queue: str, client: ServiceBusClient, key_in: Callable[..., str]
 ) -> None:
-    """A partition with much does not push out one with little; what one does not use the others have."""
+    """A large backlog does not crowd out a small one; shares that a partition does not use go to the others."""
     with client.get_queue_sender(partitioned_queue) as sender:
         for partition, count in ((1, 500), (2, 100), (3, 10)):
             sender.send_messages([ServiceBusMessage(b"x" * 100, partition_key=key_in(partition)) for _ in range(count)])
@@ -67,13 +67,13 @@ def test_partitions_share_equally(
 
 
 def test_one_message_may_exceed_the_requested_bytes(send: Callable[..., None], consumer: Consumer) -> None:
-    """Otherwise it would never be reserved."""
+    """A message larger than the limit is reserved alone, or it never would be."""
     send(3)
     assert consumer.reserve(1, size=1)["messages"] == 1
 
 
 def test_a_new_number_follows_the_last_one(send: Callable[..., None], consumer: Consumer) -> None:
-    """A new one is the one behind the last; the batch at hand and the next one may be there at once, not more."""
+    """A new number is the last one plus one, and at most two numbers are live at once."""
     send(30)
     with pytest.raises(InvalidOperationError, match="next=1"):
         consumer.reserve(2)
@@ -100,7 +100,7 @@ def test_an_empty_plan_is_not_stored(send: Callable[..., None], consumer: Consum
 def test_reserving_waits_for_a_first_message(
     send: Callable[..., None], consumer: Consumer, in_background: Callable[..., Any]
 ) -> None:
-    """A message that comes within the wait ends it."""
+    """A message that arrives during the wait ends it."""
     waiting = in_background(consumer.reserve, 1, wait=60.0)
     send(1)
     assert waiting.result()["messages"] == 1
@@ -109,7 +109,7 @@ def test_reserving_waits_for_a_first_message(
 def test_reserving_does_not_starve_a_waiting_receiver(
     send: Callable[..., None], consumer: Consumer, receiver: ServiceBusReceiver, in_background: Callable[..., Any]
 ) -> None:
-    """Of two messages that come together, each of two who wait gets one."""
+    """Two messages sent together go to the waiting consumer and the waiting receiver, one each."""
     reserving = in_background(consumer.reserve, 1, 1, wait=60.0)
     receiving = in_background(receiver.receive_messages, max_wait_time=60)
     send(2)
@@ -120,7 +120,7 @@ def test_reserving_does_not_starve_a_waiting_receiver(
 def test_prefetched_messages_are_reserved_first(
     send: Callable[..., None], consumer: Consumer, receiver: ServiceBusReceiver
 ) -> None:
-    """A receiver that prefetched has handed it to nobody."""
+    """Messages in a receive cache are not delivered yet, so they can be reserved."""
     send(100)
     (message,) = receiver.receive_messages(max_wait_time=0)
     assert consumer.reserve(1)["messages"] == 99
@@ -128,7 +128,7 @@ def test_prefetched_messages_are_reserved_first(
 
 
 def test_no_number_at_or_above_the_end(send: Callable[..., None], consumer: Consumer) -> None:
-    """A run that takes what is there now ends, however much comes in."""
+    """With an upper bound, a run over the present messages ends, however many arrive later."""
     send(30)
     ends = consumer.handle.ends()
     send(30, first=30)
@@ -141,7 +141,7 @@ def test_no_number_at_or_above_the_end(send: Callable[..., None], consumer: Cons
 def test_latest_skips_existing_messages(
     send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
 ) -> None:
-    """Where a consumer begins is settled once, when it is acquired first."""
+    """The start of a consumer is fixed when it is first acquired."""
     send(20)
     consumer = make_consumer(start="latest")
     assert consumer.reserve(1)["messages"] == 0
@@ -157,7 +157,7 @@ def test_latest_skips_existing_messages(
 def test_latest_skips_older_messages_for_good(
     send: Callable[..., None], make_consumer: Callable[..., Consumer], receiver: ServiceBusReceiver
 ) -> None:
-    """Older messages are left alone also while somebody has them, and the others are all reserved, once."""
+    """Older messages are not reserved even when they are locked and abandoned; each newer one is reserved once."""
     send(20)
     consumer = make_consumer(start="latest")
     older = receiver.receive_messages(max_message_count=100, max_wait_time=0)

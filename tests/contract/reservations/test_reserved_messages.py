@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reserved is locked, can be read, and comes back when its time is over."""
+"""Reserved messages are locked, can be read, and return when the reservation expires."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_reserved_messages_are_locked(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Nobody else gets them, everybody sees them, and they count as locked."""
+    """Receivers do not get them, peek shows them, and they count as locked."""
     send(20)
     plan = consumer.reserve(1, 12)
     counts = admin.get_queue_runtime_properties(queue_name)
@@ -46,7 +46,7 @@ def test_reserved_messages_are_locked(
 def test_reserved_messages_do_not_expire(
     send: Callable[..., None], consumer: Consumer, clock: ManualClock, receiver: ServiceBusReceiver
 ) -> None:
-    """Their time to live is over for others only, once they are back."""
+    """Their time to live takes effect only after they return."""
     send(10, time_to_live=timedelta(seconds=30))
     plan = consumer.reserve(1, 6)
     clock.advance(40)
@@ -57,7 +57,7 @@ def test_reserved_messages_do_not_expire(
 
 
 def test_all_columns_are_read(consumer: Consumer, sender: ServiceBusSender, partitioned: bool) -> None:
-    """A reserved message has the columns of a received one, without a lock of its own."""
+    """A reserved message has the columns of a received one, with null lock columns."""
     sender.send_messages(ServiceBusMessage(b"body", subject="s", application_properties={"a": 1}))
     plan = consumer.reserve(1)
     (row,) = consumer.read(plan)
@@ -70,7 +70,7 @@ def test_all_columns_are_read(consumer: Consumer, sender: ServiceBusSender, part
 
 
 def test_pages_end_at_the_requested_bytes(sender: ServiceBusSender, consumer: Consumer) -> None:
-    """A page has at least one message, and all pages together have each message once."""
+    """A page has at least one message; together the pages have each message once."""
     for number in range(60):
         sender.send_messages(ServiceBusMessage(f"{number:04}" * 100))
     plan = consumer.reserve(1)
@@ -80,7 +80,7 @@ def test_pages_end_at_the_requested_bytes(sender: ServiceBusSender, consumer: Co
 
 
 def test_read_refuses_numbers_of_another_partition(send: Callable[..., None], consumer: Consumer) -> None:
-    """A slip in the arithmetic of numbers is told, not answered with nothing."""
+    """A wrong number is an error, not an empty result."""
     send(1)
     plan = consumer.reserve(1)
     low = plan["partitions"][0]["ranges"][0][0]
@@ -97,7 +97,7 @@ def test_an_expired_reservation_returns_its_messages(
     receiver: ServiceBusReceiver,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Each is charged a delivery; the number finds what nobody took, and nothing comes back to it."""
+    """Each message counts a delivery; the number then covers only messages that nobody else received."""
     send(20)
     plan = consumer.reserve(1)
     clock.advance(LOCK_SECONDS + 1)
@@ -112,7 +112,7 @@ def test_an_expired_reservation_returns_its_messages(
     assert again["missing"] == len(taken)
     assert again["messages"] == 20 - len(taken)
     assert {row["delivery_count"] for row in consumer.read(again)} == {1}
-    # A message that comes back is not its any more: the batch was handled without it.
+    # A message that was received elsewhere does not return to the number: the batch was processed without it.
     receiver.abandon_messages(taken)
     clock.advance(LOCK_SECONDS + 1)
     once_more = consumer.reserve(1)
@@ -128,7 +128,7 @@ def test_messages_whose_reservations_expire_too_often_are_dead_lettered(
     clock: ManualClock,
     peek_all: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """As when the lock of a receiver ends."""
+    """An expired reservation counts like an expired lock."""
     name = make_queue(max_delivery_count=2)
     with client.get_queue_sender(name) as sender:
         sender.send_messages([ServiceBusMessage(b"poison")])
@@ -142,7 +142,7 @@ def test_messages_whose_reservations_expire_too_often_are_dead_lettered(
 
 
 def test_renewed_reservations_do_not_expire(send: Callable[..., None], consumer: Consumer, clock: ManualClock) -> None:
-    """One call renews all; reserving, planning and reading renew, too."""
+    """One call renews all; reserving, planning and reading renew as well."""
     send(20)
     plans = [consumer.reserve(1, 10), consumer.reserve(2, 10)]
     for _ in range(3):
@@ -164,7 +164,7 @@ def test_a_waiting_receiver_gets_messages_of_an_expired_reservation(
     receiver: ServiceBusReceiver,
     in_background: Callable[..., Any],
 ) -> None:
-    """Nobody has to call for the consumer."""
+    """No call of the consumer is needed."""
     send(1)
     consumer.reserve(1)
     waiting = in_background(receiver.receive_messages, max_wait_time=60)

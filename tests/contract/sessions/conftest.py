@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of sessions."""
+"""Fixtures for session tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def accept(client: ServiceBusClient, queue_name: str) -> Iterator[Callable[..., 
 
 @pytest.fixture
 def accept_all(accept: Callable[..., ServiceBusReceiver]) -> Callable[[], set[str | None]]:
-    """Accept every session that is available and give them back; their ids."""
+    """Accept every available session, release them, and return their ids."""
 
     def accept_all() -> set[str | None]:
         receivers = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock of a session: given back, lapsed, renewed, lost (B-181 to B-209)."""
+"""Session locks: release, expiry, renewal, loss (B-181 to B-209)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def test_close_releases_without_counting_a_delivery(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """Close releases at once; what was not settled is there in its order, as before (B-176, B-205)."""
+    """Close releases the session at once; unsettled messages return in order (B-176, B-205)."""
     send("a", "1", "2", "3")
     receiver = accept("a")
     messages = take(receiver, 2)
@@ -40,7 +40,7 @@ def test_close_releases_without_counting_a_delivery(
 
 
 def test_settled_after_close_is_refused(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """Whoever closed holds nothing: the handle says so, and the next holder's messages are safe (B-204, B-205)."""
+    """A closed receiver cannot settle, so it cannot touch the next holder's messages (B-204, B-205)."""
     send("a", "1")
     receiver = accept("a")
     (message,) = take(receiver)
@@ -58,7 +58,7 @@ def test_settled_after_close_is_refused(accept: Callable[..., ServiceBusReceiver
 def test_expired_lock_counts_a_delivery(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """The end of the lock raises the delivery count of what was received, and of nothing else (B-206)."""
+    """Expiry of the lock raises the delivery count of received messages only (B-206)."""
     send("a", "1", "2", "3")
     receiver = accept("a")
     take(receiver, 2)
@@ -70,7 +70,7 @@ def test_expired_lock_counts_a_delivery(
 def test_close_after_the_lock_expired_counts_a_delivery(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """A session that was lost cannot be given back: the delivery counts (B-206)."""
+    """A lost session cannot be released, so the delivery counts (B-206)."""
     send("a", "1")
     receiver = accept("a")
     take(receiver)
@@ -83,7 +83,7 @@ def test_close_after_the_lock_expired_counts_a_delivery(
 def test_expired_locks_lead_to_the_dead_letter_queue(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """A session lost as often as deliveries are allowed dead-letters what was in flight (B-178, B-206)."""
+    """A session lost as often as the delivery limit dead-letters its received messages (B-178, B-206)."""
     make_queue("strict", requires_session=True, max_delivery_count=2)
     send("a", "bad", "good", queue_name="strict")
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_expired_locks_lead_to_the_dead_letter_queue(
 def test_messages_have_no_lock_of_their_own(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """The session's lock is the umbrella: a message shows no end, and renewing it is refused (B-156, B-200, B-202)."""
+    """The session's lock covers its messages: they show no lock end and cannot be renewed (B-156, B-200, B-202)."""
     send("a", "1")
     receiver = accept("a")
     (message,) = take(receiver)
@@ -113,7 +113,7 @@ def test_messages_have_no_lock_of_their_own(
 def test_renewing_a_session_extends_its_message_locks(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """A renewed session is held one lock duration from then on, and so is what was received (B-202)."""
+    """Renewal locks the session and its received messages for one lock duration from now (B-202)."""
     send("a", "1")
     receiver = accept("a")
     (message,) = take(receiver)
@@ -129,7 +129,7 @@ def test_renewing_a_session_extends_its_message_locks(
 def test_lock_duration_comes_from_the_queue(
     client: ServiceBusClient, make_queue: Callable[..., str], clock: ManualClock
 ) -> None:
-    """The session is locked as long as the queue says (B-201)."""
+    """The session is locked for the lock duration of the queue (B-201)."""
     name = make_queue("quick", requires_session=True, lock_duration=timedelta(seconds=5))
     with client.get_queue_receiver(name, session_id="a", max_wait_time=0) as receiver:
         assert session_of(receiver).locked_until_utc == clock.now() + timedelta(seconds=5)
@@ -139,7 +139,7 @@ def test_lock_duration_comes_from_the_queue(
 
 
 def test_lost_session(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock) -> None:
-    """Receive, settle, renew and state fail with session-lock-lost, before and after another one accepts (B-203)."""
+    """Receive, settle, renew and state calls fail with session-lock-lost, even if nobody else accepts (B-203)."""
     send("a", "1", "2", "3", "4", "5", "6")
     receiver = accept("a")
     messages = take(receiver, 5)
@@ -172,7 +172,7 @@ def test_lost_session(accept: Callable[..., ServiceBusReceiver], send: Callable[
 def test_a_waiting_receive_fails_when_the_lock_is_lost(
     accept: Callable[..., ServiceBusReceiver], clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
-    """A holder that waits for a message is told when its lock ends (B-203)."""
+    """A holder that waits for a message gets an error when its lock expires (B-203)."""
     receiver = accept("a")
     waiting = in_background(receiver.receive_messages, max_wait_time=60)
     time.sleep(0.05)
@@ -201,7 +201,7 @@ def test_message_of_another_session_cannot_be_settled(
 def test_deferred_message_belongs_to_its_session(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """Only the holder of its session fetches a deferred message, and its lock is the session's (B-276, B-278)."""
+    """Only the holder of the session can fetch its deferred messages, under the session's lock (B-276, B-278)."""
     send("a", "1", "2")
     receiver = accept("a")
     numbers = [message.sequence_number for message in take(receiver)]
@@ -219,7 +219,7 @@ def test_deferred_message_belongs_to_its_session(
     session_of(receiver).renew_lock()
     clock.advance(50)
     receiver.complete_message(first)
-    # Given back with the session, it is deferred as before.
+    # Released with the session, it is deferred again.
     receiver.close()
     receiver = accept("a")
     (second,) = receiver.receive_deferred_messages(numbers[1])
@@ -229,7 +229,7 @@ def test_deferred_message_belongs_to_its_session(
 def test_deferred_message_of_a_lost_session_stays_deferred(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """The end of the session's lock ends the lock of a fetched message: it can be fetched again (B-206, B-276)."""
+    """When the session's lock expires, a fetched message can be fetched again (B-206, B-276)."""
     send("a", "1")
     receiver = accept("a")
     (message,) = take(receiver)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of a session come in their order, whatever becomes of them (R-07)."""
+"""Messages of a session are delivered in order, however they are settled (R-07)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_messages_come_in_their_order(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """Messages of a session come in the order they were sent, several in flight at once (B-123, B-207, R-07)."""
+    """Messages of a session arrive in send order, also when several are in flight (B-123, B-207, R-07)."""
     for number in range(50):
         send("a", f"a{number}")
         send("b", f"b{number}")
@@ -37,7 +37,7 @@ def test_messages_come_in_their_order(accept: Callable[..., ServiceBusReceiver],
 def test_abandoned_message_is_the_next_one(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """An abandoned message is served next, with one more delivery, before those that came after it (B-207)."""
+    """An abandoned message is delivered next, with one more delivery, before later ones (B-207)."""
     send("a", "1", "2", "3")
     receiver = accept("a")
     first, second = take(receiver, 2)
@@ -54,7 +54,7 @@ def test_abandoned_message_is_the_next_one(
 def test_too_many_deliveries_go_to_the_dead_letters(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None]
 ) -> None:
-    """A message abandoned too often leaves its session; the following one is served (B-178, B-190, B-208)."""
+    """A message abandoned too often leaves its session; the next one is delivered (B-178, B-190, B-208)."""
     make_queue("strict", requires_session=True, max_delivery_count=2)
     send("a", "bad", "good", queue_name="strict")
     with client.get_queue_receiver("strict", session_id="a", max_wait_time=0) as receiver:
@@ -71,7 +71,7 @@ def test_too_many_deliveries_go_to_the_dead_letters(
 def test_dead_lettered_and_deferred_messages_do_not_block_the_session(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """Delivery goes on behind them; resubmitted, a dead letter is behind what came later (B-190, B-208, B-272)."""
+    """Delivery continues after them; a resubmitted dead letter comes after later messages (B-190, B-208, B-272)."""
     send("a", "1", "2", "3", "4")
     receiver = accept("a")
     first, second = take(receiver, 2)
@@ -110,7 +110,7 @@ def test_scheduled_message_arrives_in_a_held_session(
     send: Callable[..., None],
     clock: ManualClock,
 ) -> None:
-    """What comes due belongs to the holder, behind what was there (B-112, B-200)."""
+    """A message that becomes due goes to the holder, after the messages already there (B-112, B-200)."""
     with client.get_queue_sender(queue_name) as sender:
         sender.schedule_messages(ServiceBusMessage("later", session_id="a"), clock.now() + timedelta(seconds=30))
     send("a", "now")

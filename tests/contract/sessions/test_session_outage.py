@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def test_partition_out_of_service(
     namespace: Namespace, client: ServiceBusClient, admin: ServiceBusAdministrationClient, key_in: Callable[..., str]
 ) -> None:
-    """Its sessions are unavailable and the others go on; when it heals everything is back (B-089, B-094, B-095)."""
+    """Its sessions are unavailable and others work; after healing all are available (B-089, B-094, B-095)."""
     admin.create_queue("spread", enable_partitioning=True, requires_session=True)
     down, up = key_in(3), key_in(4)
     with client.get_queue_sender("spread") as sender:
@@ -73,7 +73,7 @@ def test_lock_that_expires_during_an_outage(
     clock: ManualClock,
     key_in: Callable[..., str],
 ) -> None:
-    """A session lost while its partition was out of service is available after it heals (B-095, B-206)."""
+    """A session lost during the outage of its partition is available after it heals (B-095, B-206)."""
     admin.create_queue("spread", enable_partitioning=True, requires_session=True)
     with client.get_queue_sender("spread") as sender:
         sender.send_messages(ServiceBusMessage("1", session_id=key_in(3)))
@@ -93,7 +93,7 @@ def test_lock_that_expires_during_an_outage(
 def test_accept_from_one_partition(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, key_in: Callable[..., str]
 ) -> None:
-    """`partition_id` accepts the next session of one partition, and no named one of another (B-199)."""
+    """`partition_id` accepts the next session of one partition, and refuses a named one of another (B-199)."""
     admin.create_queue("spread", enable_partitioning=True, requires_session=True)
     with client.get_queue_sender("spread") as sender:
         for partition_id in range(16):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sessions refuse: messages without one, receivers without one, queues without them."""
+"""Refusals: messages and receivers without a session id, session receivers on queues without sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def test_send_without_a_session_is_refused(
     client: ServiceBusClient, queue_name: str, snapshot: Callable[[str], object], clock: ManualClock
 ) -> None:
-    """No way of sending takes a message without session id, and nothing of it is stored (B-184)."""
+    """Every way of sending refuses a message without session id and stores nothing (B-184)."""
     with client.get_queue_sender(queue_name) as sender:
         sender.send_messages(ServiceBusMessage("kept", session_id="a"))
         before = snapshot(queue_name)
@@ -79,7 +79,7 @@ def test_arrow_without_sessions_is_refused(
 def test_arrow_with_sessions(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver]
 ) -> None:
-    """Rows go to their sessions in their order, and come out and are settled as tables (B-189, B-207)."""
+    """Rows go to their sessions in order, and are received and settled as tables (B-189, B-207)."""
     pa = pytest.importorskip("pyarrow")
     table = pa.table(
         {"body": [str(n).encode() for n in range(300)], "session_id": [f"s{n % 3}" for n in range(300)]},
@@ -106,7 +106,7 @@ def test_arrow_with_sessions(
 def test_arrow_of_another_session_cannot_be_settled(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """A table of messages is settled by the holder of their session only (B-200)."""
+    """Only the holder of the session can settle a table of its messages (B-200)."""
     pa = pytest.importorskip("pyarrow")
     send("a", "1")
     of_a, of_b = accept("a"), accept("b")
@@ -120,7 +120,7 @@ def test_arrow_of_another_session_cannot_be_settled(
 def test_receiver_without_a_session_is_refused(
     client: ServiceBusClient, queue_name: str, send: Callable[..., None], snapshot: Callable[[str], object]
 ) -> None:
-    """A queue with sessions is received from by session only (B-181, B-187)."""
+    """A queue with sessions refuses a receiver without a session (B-181, B-187)."""
     send("a", "x")
     before = snapshot(queue_name)
     for mode in ServiceBusReceiveMode:
@@ -140,7 +140,7 @@ def test_receiver_without_a_session_is_refused(
 def test_session_receiver_needs_a_queue_with_sessions(
     client: ServiceBusClient, make_queue: Callable[..., str], snapshot: Callable[[str], object]
 ) -> None:
-    """A queue without sessions refuses a session receiver, and listing too (B-188)."""
+    """A queue without sessions refuses session receivers and listing (B-188)."""
     name = make_queue("bare")
     with client.get_queue_sender(name) as sender:
         sender.send_messages(ServiceBusMessage("x", session_id="a"))
@@ -160,7 +160,7 @@ def test_session_receiver_needs_a_queue_with_sessions(
 
 
 def test_requires_session_is_fixed(admin: ServiceBusAdministrationClient, queue_name: str) -> None:
-    """Sessions are chosen at creation (B-181)."""
+    """`requires_session` cannot be updated (B-181)."""
     queue = admin.get_queue(queue_name)
     assert queue.requires_session is True
     queue.requires_session = False
@@ -176,7 +176,7 @@ def test_deleting_the_queue_wakes_waiting_receivers(
     accept: Callable[..., ServiceBusReceiver],
     in_background: Callable[..., Any],
 ) -> None:
-    """Holders and those who wait for a session learn that the queue is gone (B-019)."""
+    """Waiting holders and acceptors get an error when the queue is deleted (B-019)."""
     holder = accept("a")
     receiving = in_background(holder.receive_messages, max_wait_time=60)
     other = client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else holds in sessions: other ways to receive, partitions, counts, browsing, expiry."""
+"""Sessions with other receive modes, partitions, counts, browsing and expiry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def test_receive_and_delete(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """Messages are gone as they are received, in order; the session is held all the same (B-146, B-200)."""
+    """Messages are removed as they are received, in order; the session is locked all the same (B-146, B-200)."""
     send("a", "1", "2", "3")
     receiver = accept("a", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
     first, second = take(receiver, 2)
@@ -37,7 +37,7 @@ def test_receive_and_delete(accept: Callable[..., ServiceBusReceiver], send: Cal
 
 
 def test_prefetch(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """A receiver that prefetches keeps the order and gives back what it did not hand out (B-205, B-207)."""
+    """A prefetching receiver keeps the order and releases undelivered messages (B-205, B-207)."""
     send("a", *(str(number) for number in range(20)))
     receiver = accept("a", prefetch_count=10)
     assert texts(take(receiver, 1)) == ["0"]
@@ -50,7 +50,7 @@ def test_prefetch(accept: Callable[..., ServiceBusReceiver], send: Callable[...,
 def test_duplicates_in_sessions(
     client: ServiceBusClient, make_queue: Callable[..., str], send: Callable[..., None], partitioned: bool
 ) -> None:
-    """A copy in the same session is dropped; in another one, only without partitions (B-221, B-222)."""
+    """A duplicate in the same session is dropped; one in another session only without partitions (B-221, B-222)."""
     name = make_queue("once", requires_session=True, requires_duplicate_detection=True)
     send("a", "1", "2", queue_name=name, message_id="same")
     send("b", "3", queue_name=name, message_id="same")
@@ -82,7 +82,7 @@ def test_batches_of_sessions(
     snapshot: Callable[[str], object],
     accept_all: Callable[[], set[str | None]],
 ) -> None:
-    """A list with several sessions is refused whole by a partitioned queue, and taken by another one (B-080, B-084)."""
+    """A partitioned queue refuses a list with several sessions; a plain queue accepts it (B-080, B-084)."""
     messages = [ServiceBusMessage(text, session_id=text) for text in ("a", "b", "c")]
     before = snapshot(queue_name)
     with client.get_queue_sender(queue_name) as sender:
@@ -98,7 +98,7 @@ def test_batches_of_sessions(
 def test_peek(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """A session receiver browses its session, another one all sessions, without a lock (B-217, B-302)."""
+    """A session receiver peeks at its session; other receivers peek at all sessions, without a lock (B-217, B-302)."""
     for number in range(5):
         for session_id in "abc":
             send(session_id, f"{session_id}{number}")
@@ -121,7 +121,7 @@ def test_counts(
     accept: Callable[..., ServiceBusReceiver],
     send: Callable[..., None],
 ) -> None:
-    """Messages of sessions count as those of any queue, whether received or not (B-389)."""
+    """Messages of sessions are counted like others, whether locked or not (B-389)."""
     send("a", "1", "2", "3")
     send("b", "4")
     receiver = accept("a")
@@ -146,13 +146,13 @@ def test_disabled_queue_accepts_no_session(
     accept: Callable[..., ServiceBusReceiver],
     send: Callable[..., None],
 ) -> None:
-    """A queue that lets nobody receive accepts nobody, and does so again later (B-034)."""
+    """No session can be accepted while receiving is disabled (B-034)."""
     send("a", "1")
     queue = admin.get_queue(queue_name)
     queue.status = "ReceiveDisabled"
     admin.update_queue(queue)
     for session_id in ("a", NEXT_AVAILABLE_SESSION):
-        with pytest.raises(ServiceBusError, match="forbids to receive"):
+        with pytest.raises(ServiceBusError, match="forbids receiving"):
             accept(session_id)
     queue.status = "Active"
     admin.update_queue(queue)
@@ -165,9 +165,9 @@ def test_fetch_of_deferred_messages_beside_a_close(
     queue_name: str,
     in_background: Callable[..., Any],
 ) -> None:
-    """Whoever holds the session next can fetch them, however the two calls met (B-205, B-278).
+    """The next holder can fetch them, however the fetch and the close interleave (B-205, B-278).
 
-    A session that was given back while its messages were fetched left them locked for ever.
+    Releasing a session during a fetch used to leave its messages locked for ever.
     """
     for attempt in range(20):
         session_id = f"session {attempt}"
@@ -179,7 +179,7 @@ def test_fetch_of_deferred_messages_beside_a_close(
         numbers = [message.sequence_number for message in messages]
         fetch = in_background(holder.receive_deferred_messages, numbers)
         holder.close()
-        # The receiver may have been closed before, or lost its session on the way.
+        # The receiver may be closed already, or lose its session during the call.
         with contextlib.suppress(ValueError, SessionLockLostError):
             fetch.result()
         assert len(accept(session_id).receive_deferred_messages(numbers)) == 400
@@ -193,7 +193,7 @@ def test_expired_messages_of_a_session(
     clock: ManualClock,
     dead_letter_on_expiry: bool,
 ) -> None:
-    """Only what is overdue goes, unless the queue says otherwise (B-209, B-253)."""
+    """Only expired messages are removed unless `expire_whole_sessions` is set (B-209, B-253)."""
     name = make_queue("short", requires_session=True, dead_lettering_on_message_expiration=dead_letter_on_expiry)
     send("a", "1", queue_name=name)
     send("a", "2", queue_name=name, time_to_live=timedelta(seconds=10))
@@ -214,9 +214,9 @@ def test_whole_session_expires_if_enabled(
     clock: ManualClock,
     dead_letter_on_expiry: bool,
 ) -> None:
-    """With `expire_whole_sessions` one overdue message takes all ready ones of its session along (B-209, B-257).
+    """With `expire_whole_sessions` one expired message expires all ready ones of its session (B-209, B-257).
 
-    Others stay, and nothing happens while nobody receives.
+    Messages in other states stay, and nothing expires until a receive.
     """
     name = make_queue(
         "short",
@@ -240,7 +240,7 @@ def test_whole_session_expires_if_enabled(
 
 
 def test_whole_session_expiry_can_be_switched(admin: ServiceBusAdministrationClient, queue_name: str) -> None:
-    """It is off, and may be changed later (B-209)."""
+    """It is off by default and can be updated (B-209)."""
     queue = admin.get_queue(queue_name)
     assert queue.expire_whole_sessions is False
     queue.expire_whole_sessions = True

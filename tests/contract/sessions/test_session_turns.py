@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is: no session and no acceptor waits for long, and waits end when something comes."""
+"""Fairness between sessions, and wake-ups of waiting holders and acceptors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def test_chatty_session_does_not_starve_others(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """A session that is refilled after each receive does not keep the others out (B-195, B-199)."""
+    """A session that is refilled after each receive does not starve others (B-195, B-199)."""
     waiting = {f"quiet-{number}" for number in range(20)}
     send("chatty", *(str(number) for number in range(10)))
     for session_id in waiting:
@@ -37,7 +37,7 @@ def test_chatty_session_does_not_starve_others(
 
 
 def test_equal_sessions_get_equal_turns(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """Sessions of one partition take turns: who was served goes behind who waits (B-195)."""
+    """Sessions of one partition take turns: an accepted one goes to the end of the queue (B-195)."""
     partition_of_a = oxbus.partition_id("a")
     ids = ["a", *(f"k{n}" for n in range(200) if oxbus.partition_id(f"k{n}") == partition_of_a)][:5]
     for session_id in ids:
@@ -53,7 +53,7 @@ def test_equal_sessions_get_equal_turns(accept: Callable[..., ServiceBusReceiver
 def test_message_wakes_its_holder_only(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], in_background: Callable[..., Any]
 ) -> None:
-    """A message in a held session wakes the holder that waits, and nobody else gets it (B-132, B-200)."""
+    """A message in a held session wakes its waiting holder only (B-132, B-200)."""
     holders = {session_id: accept(session_id) for session_id in "abcd"}
     waiting = {
         session_id: in_background(holder.receive_messages, max_wait_time=60) for session_id, holder in holders.items()
@@ -82,7 +82,7 @@ def test_threads_that_share_a_session_are_all_woken(
 def test_new_sessions_wake_as_many_acceptors(
     client: ServiceBusClient, queue_name: str, send: Callable[..., None], in_background: Callable[..., Any]
 ) -> None:
-    """Each new session wakes one of those who wait, and each gets another one (B-196, B-200)."""
+    """Each new session wakes one acceptor, and each acceptor gets a different one (B-196, B-200)."""
     receivers = [client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION) for _ in range(6)]
     waiting = [in_background(receiver.receive_messages) for receiver in receivers]
     time.sleep(0.1)
@@ -108,7 +108,7 @@ def test_released_session_wakes_an_acceptor(
     clock: ManualClock,
     in_background: Callable[..., Any],
 ) -> None:
-    """A session that is closed, or lost, goes to who waits for one (B-205, B-206)."""
+    """A released or lost session goes to a waiting acceptor (B-205, B-206)."""
     send("a", "1")
     for way in ("close", "expire"):
         holder = accept("a")
@@ -128,7 +128,7 @@ def test_released_session_wakes_an_acceptor(
 def test_scheduled_message_wakes_an_acceptor(
     client: ServiceBusClient, queue_name: str, clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
-    """A session whose first message comes due is handed to who waits (B-112, B-196)."""
+    """A session whose first message becomes due goes to a waiting acceptor (B-112, B-196)."""
     with client.get_queue_sender(queue_name) as sender:
         sender.schedule_messages(ServiceBusMessage("x", session_id="a"), clock.now() + timedelta(seconds=30))
     receiver = client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION)
@@ -142,7 +142,7 @@ def test_scheduled_message_wakes_an_acceptor(
 def test_many_workers_keep_the_order_of_each_session(
     client: ServiceBusClient, queue_name: str, in_background: Callable[..., Any]
 ) -> None:
-    """Six workers and two senders: every message once, each session in its order (B-200, B-207, R-07, R-10)."""
+    """Six workers and two senders: each message arrives once, each session in order (B-200, B-207, R-07, R-10)."""
     sessions, length = 30, 20
 
     def produce(part: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions are accepted by id or in turn, and by one receiver at a time (B-181 to B-209, R-10)."""
+"""Accepting sessions by id or next available, by one receiver at a time (B-181 to B-209, R-10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def test_accept_by_id(client: ServiceBusClient, queue_name: str, send: Callable[..., None], clock: ManualClock) -> None:
-    """A receiver accepts the session that it names and sees its messages only (B-192, B-200, B-201)."""
+    """A receiver accepts the named session and gets only its messages (B-192, B-200, B-201)."""
     send("a", "a1", "a2")
     send("b", "b1")
     with client.get_queue_receiver(queue_name, session_id="a", max_wait_time=0) as receiver:
@@ -37,7 +37,7 @@ def test_accept_by_id(client: ServiceBusClient, queue_name: str, send: Callable[
 def test_receiver_accepts_at_its_first_use(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver]
 ) -> None:
-    """Making a receiver locks nothing; using it does, also by its session (B-192)."""
+    """Creating a receiver locks nothing; its first use does, also through `session` (B-192)."""
     lazy = client.get_queue_receiver(queue_name, session_id="a", max_wait_time=0)
     accept("a").close()
     assert session_of(lazy).session_id == "a"
@@ -51,7 +51,7 @@ def test_receiver_accepts_at_its_first_use(
 def test_accept_an_empty_session(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], session_id: str
 ) -> None:
-    """A session without messages is accepted by id, and what comes later is its holder's (B-183, B-193, B-200)."""
+    """An empty session can be accepted by id, and its holder gets later messages (B-183, B-193, B-200)."""
     receiver = accept(session_id)
     assert take(receiver) == []
     send(session_id, "late")
@@ -64,7 +64,7 @@ def test_accept_an_empty_session(
 def test_empty_id_is_an_id(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], accept_all: Callable[[], set[str | None]]
 ) -> None:
-    """The empty text is a session like others, for accept-next too (B-183)."""
+    """The empty string is a valid session id, for accept-next too (B-183)."""
     send("", "x")
     send("a", "y")
     assert accept_all() == {"", "a"}
@@ -84,7 +84,7 @@ def test_bad_session_id(client: ServiceBusClient, queue_name: str, session_id: A
 def test_held_session_cannot_be_accepted(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock
 ) -> None:
-    """A second receiver is refused with the service's words until the lock ends (B-194)."""
+    """A second receiver is refused with the service's text until the lock ends (B-194)."""
     send("a", "x")
     accept("a")
     with pytest.raises(SessionCannotBeLockedError, match="requested session 'a' cannot be accepted") as refusal:
@@ -97,7 +97,7 @@ def test_held_session_cannot_be_accepted(
 
 
 def test_accept_next(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """Each session with a message is handed out once, and the receiver tells which it is (B-195, B-199)."""
+    """Accept-next returns each session with messages once, and the receiver shows its id (B-195, B-199)."""
     for session_id in "abc":
         send(session_id, f"{session_id}1", f"{session_id}2")
     receivers = [accept() for _ in range(3)]
@@ -111,7 +111,7 @@ def test_accept_next(accept: Callable[..., ServiceBusReceiver], send: Callable[.
 def test_no_session_is_a_timeout(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """A wait that ends without a session raises, and locks nothing that appears later (B-196, B-197)."""
+    """A timed-out accept raises an error and locks no later session (B-196, B-197)."""
     with pytest.raises(OperationTimeoutError) as refusal:
         accept(max_wait_time=0.05)
     assert refusal.value.condition == "com.microsoft:timeout"
@@ -121,7 +121,7 @@ def test_no_session_is_a_timeout(
     send("a", "x")
     with accept("a") as receiver:
         assert texts(take(receiver)) == ["x"]
-    # The receiver that came too early may try again.
+    # The receiver that timed out can retry.
     assert texts(take(lazy)) == ["x"]
     lazy.close()
 
@@ -129,7 +129,7 @@ def test_no_session_is_a_timeout(
 def test_accept_waits(
     client: ServiceBusClient, queue_name: str, send: Callable[..., None], in_background: Callable[..., Any]
 ) -> None:
-    """Without a session accept-next waits until there is one (B-196)."""
+    """Accept-next waits until a session is available (B-196)."""
 
     def work() -> list[str]:
         with client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION) as receiver:
@@ -149,7 +149,7 @@ def test_accept_next_skips_sessions_without_ready_messages(
     send: Callable[..., None],
     clock: ManualClock,
 ) -> None:
-    """Only deferred, scheduled or settled messages: accept-next passes by, accept by id does not (B-198)."""
+    """Accept-next skips sessions with only deferred, scheduled or settled messages; accept by id does not (B-198)."""
     send("deferred", "d")
     receiver = accept("deferred")
     (deferred,) = take(receiver)
@@ -173,7 +173,7 @@ def test_accept_next_skips_sessions_without_ready_messages(
 def test_options_that_are_refused_lock_nothing(
     client: ServiceBusClient, queue_name: str, accept: Callable[..., ServiceBusReceiver]
 ) -> None:
-    """A receiver that cannot be made does not keep its session (B-192)."""
+    """A receiver with invalid options locks no session (B-192)."""
     with (
         pytest.raises(ValueError, match="partition"),
         client.get_queue_receiver(queue_name, session_id="a", max_wait_time=0, partition_id=60),
@@ -191,7 +191,7 @@ def test_closing_ends_an_accept_that_waits(
     send: Callable[..., None],
     in_background: Callable[..., Any],
 ) -> None:
-    """A receiver that is closed while it waits for a session accepts none (B-197)."""
+    """A receiver closed while it waits for a session accepts none (B-197)."""
     receiver = client.get_queue_receiver(queue_name, session_id=NEXT_AVAILABLE_SESSION)
     waiting = in_background(receiver.receive_messages)
     time.sleep(0.05)

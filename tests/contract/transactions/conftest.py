@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the tests of transactions."""
+"""Fixtures for transaction tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def locked(
 
 @pytest.fixture
 def two_keys(key_in: Callable[..., str]) -> tuple[str, str]:
-    """Two keys that live in one partition."""
+    """Two keys of one partition."""
     first = key_in(3)
     candidates = (f"other-{number}" for number in range(10_000))
     return first, next(key for key in candidates if oxbus.partition_id(key) == 3)
@@ -36,7 +36,7 @@ def two_keys(key_in: Callable[..., str]) -> tuple[str, str]:
 
 @pytest.fixture
 def neighbours(admin: ServiceBusAdministrationClient, partitioned: bool) -> tuple[str, str]:
-    """Two queues that a transaction can span: partitioned ones, or plain ones that live in one partition."""
+    """Two queues that a transaction can span: partitioned ones, or plain ones in one partition."""
     names = ["first"] + [f"second{number}" for number in range(1000)]
     home = oxbus.partition_id("first")
     second = next(name for name in names[1:] if oxbus.partition_id(name) == home)

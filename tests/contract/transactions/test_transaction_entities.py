@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions over several queues, topics, and where copies are dropped."""
+"""Transactions over several queues, topics, and entities with duplicate detection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TestEntities:
-    """One entity, or several that live in one partition (B-306, B-321 to B-324)."""
+    """Transactions over one entity, or several in one partition (B-306, B-321 to B-324)."""
 
     def test_one_entity_only(
         self, client: ServiceBusClient, neighbours: tuple[str, str], snapshot: Callable[[str], object]
@@ -73,7 +73,7 @@ class TestEntities:
         neighbours: tuple[str, str],
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """A transaction receives from one entity, however many it sends to (B-324)."""
+        """A transaction settles messages of one entity, however many it sends to (B-324)."""
         held = []
         receivers = []
         for name in neighbours:
@@ -89,7 +89,7 @@ class TestEntities:
     def test_several_entities_need_the_same_key(
         self, client: ServiceBusClient, admin: ServiceBusAdministrationClient
     ) -> None:
-        """Partitioned entities meet in the partition of the key that all sends have (B-322)."""
+        """With partitioned entities, all sends of a transaction have the same key (B-322)."""
         for name in ("a", "b"):
             admin.create_queue(name, enable_partitioning=True)
         first, second = client.get_queue_sender("a"), client.get_queue_sender("b")
@@ -104,7 +104,7 @@ class TestEntities:
     def test_another_namespace_is_refused(
         self, sender: ServiceBusSender, open_namespace: Callable[..., Namespace]
     ) -> None:
-        """There are no transactions over two namespaces (B-329)."""
+        """A transaction cannot span two namespaces (B-329)."""
         other = ServiceBusClient(open_namespace())
         for cross_entity in (False, True):
             with other.transaction(cross_entity=cross_entity) as txn, pytest.raises(InvalidOperationError):
@@ -150,7 +150,7 @@ class TestTopics:
         publish: Callable[..., None],
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """Topic and subscription are two entities, so it takes cross_entity=True (B-306, B-323)."""
+        """Topic and subscription are two entities, so this needs cross_entity=True (B-306, B-323)."""
         subscribe("all")
         publish("one", partition_key=KEY)
         with client.get_topic_sender(topic) as sender, client.get_subscription_receiver(topic, "all") as receiver:
@@ -173,7 +173,7 @@ class TestTopics:
         clock: ManualClock,
         take_copies: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """A transaction schedules for a topic as well (B-240, B-241)."""
+        """A transaction can schedule messages at a topic (B-240, B-241)."""
         subscribe("all")
         with client.get_topic_sender(topic) as sender, client.transaction() as txn:
             numbers = sender.schedule_messages(message("one"), clock.now() + timedelta(minutes=1), transaction=txn)
@@ -189,7 +189,7 @@ class TestTopics:
         subscribe: Callable[..., str],
         take_copies: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """Duplicate detection of a topic counts what was committed (B-228, B-230)."""
+        """Duplicate detection of a topic remembers committed messages (B-228, B-230)."""
         topic = make_topic(requires_duplicate_detection=True)
         subscribe("all")
         with client.get_topic_sender(topic) as sender:
@@ -203,17 +203,17 @@ class TestTopics:
 
 
 class TestDuplicates:
-    """Ids are remembered by a commit and by nothing else (B-230)."""
+    """Only a commit remembers ids (B-230)."""
 
     @pytest.fixture
     def detecting(self, make_queue: Callable[..., str]) -> str:
-        """A queue that drops copies."""
+        """A queue with duplicate detection."""
         return make_queue("detecting", requires_duplicate_detection=True)
 
     def test_a_rollback_leaves_no_trace_of_an_id(
         self, client: ServiceBusClient, detecting: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
     ) -> None:
-        """The id of a rolled-back message is free, that of a committed one is not (B-230)."""
+        """The id of a rolled-back message is not remembered, that of a committed one is (B-230)."""
         with client.get_queue_sender(detecting) as sender, client.get_queue_receiver(detecting) as receiver:
             txn = client.transaction()
             sender.send_messages(message("lost", message_id="m"), transaction=txn)
@@ -227,7 +227,7 @@ class TestDuplicates:
     def test_the_first_commit_wins(
         self, client: ServiceBusClient, detecting: str, drain: Callable[..., list[ServiceBusReceivedMessage]]
     ) -> None:
-        """Of two open transactions with one id the one that is committed first has the message (B-230)."""
+        """Of two open transactions with one id, the first to commit stores its message (B-230)."""
         with client.get_queue_sender(detecting) as sender, client.get_queue_receiver(detecting) as receiver:
             first, second = client.transaction(), client.transaction()
             sender.send_messages(message("first", message_id="m"), transaction=first)
@@ -245,7 +245,7 @@ class TestDuplicates:
         drain: Callable[..., list[ServiceBusReceivedMessage]],
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """As after a rollback (B-230)."""
+        """A failed commit remembers no id (B-230)."""
         with client.get_queue_sender(detecting) as sender, client.get_queue_receiver(detecting) as receiver:
             sender.send_messages(message("old", message_id="o"))
             txn = client.transaction()
@@ -260,7 +260,7 @@ class TestDuplicates:
     def test_scheduled_copies_are_dropped(
         self, client: ServiceBusClient, detecting: str, clock: ManualClock, admin: ServiceBusAdministrationClient
     ) -> None:
-        """A copy that was to wait is dropped too; its number names nothing (B-225, B-227)."""
+        """A scheduled duplicate is dropped too; its number names no message (B-225, B-227)."""
         due = clock.now() + timedelta(minutes=1)
         with client.get_queue_sender(detecting) as sender, client.transaction() as txn:
             messages = [message("first", message_id="m"), message("copy", message_id="m")]

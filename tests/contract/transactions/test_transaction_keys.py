@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one transaction may touch: keys, partitions, sizes and counts."""
+"""Limits of one transaction: keys, partitions, number of messages and time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class TestKeys:
-    """Keys of a partitioned entity, and their absence on another (B-308 to B-314)."""
+    """Keys in transactions on partitioned and plain entities (B-308 to B-314)."""
 
     def test_a_send_needs_a_key(
         self, client: ServiceBusClient, partitioned_queue: str, plain_queue: str, snapshot: Callable[[str], object]
     ) -> None:
-        """Keyless is refused on a partitioned queue, and the message id is no key there (B-308, B-314)."""
+        """A partitioned queue refuses keyless sends, and the message id is not a key (B-308, B-314)."""
         before = snapshot(partitioned_queue)
         with client.get_queue_sender(partitioned_queue) as sender, client.transaction() as txn:
             for keyless in (message(key=None), message(key=None, message_id="m"), [message(key=None)] * 2):
@@ -45,7 +45,7 @@ class TestKeys:
     def test_all_sends_need_the_same_key(
         self, client: ServiceBusClient, partitioned_queue: str, plain_queue: str, two_keys: tuple[str, str], name: str
     ) -> None:
-        """Other keys are refused, also of the same partition; a plain queue takes them (B-309, B-313)."""
+        """Different keys are refused, even of the same partition; a plain queue accepts them (B-309, B-313)."""
         first, second = two_keys
         with (
             client.get_queue_sender(partitioned_queue) as sender,
@@ -88,7 +88,7 @@ class TestKeys:
         second: dict[str, Any],
         stored: int | None,
     ) -> None:
-        """With duplicate detection it counts as key when there is no other (B-314)."""
+        """With duplicate detection the message id is the key if there is no other (B-314)."""
         admin.create_queue("q", enable_partitioning=True, requires_duplicate_detection=True)
         with client.get_queue_sender("q") as sender, client.transaction() as txn:
             sender.send_messages(ServiceBusMessage("1", **first), transaction=txn)
@@ -106,7 +106,7 @@ class TestKeys:
         key_in: Callable[..., str],
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """The second message is refused when it is of another partition, and can be settled alone (B-310)."""
+        """A second message of another partition is refused, and can be settled outside (B-310)."""
         with (
             client.get_queue_sender(partitioned_queue) as sender,
             client.get_queue_receiver(partitioned_queue) as receiver,
@@ -128,7 +128,7 @@ class TestKeys:
         two_keys: tuple[str, str],
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """A send must hit the partition of the settled message, by whatever key (B-311)."""
+        """A send must go to the partition of the settled message, with any key of it (B-311)."""
         with (
             client.get_queue_sender(partitioned_queue) as sender,
             client.get_queue_receiver(partitioned_queue) as receiver,
@@ -143,7 +143,7 @@ class TestKeys:
             assert texts(receiver.receive_messages(10, max_wait_time=0)) == ["reply"]
 
     def test_a_session_queue_needs_session_ids(self, client: ServiceBusClient, make_queue: Callable[..., str]) -> None:
-        """A transactional send to a session queue carries a session id (B-312)."""
+        """A transactional send to a session queue needs a session id (B-312)."""
         name = make_queue(requires_session=True)
         with client.get_queue_sender(name) as sender, client.transaction() as txn:
             with pytest.raises(InvalidOperationError, match="SessionId"):
@@ -155,7 +155,7 @@ class TestKeys:
     def test_sessions_of_one_transaction(
         self, client: ServiceBusClient, make_queue: Callable[..., str], partitioned: bool
     ) -> None:
-        """A partitioned queue takes one session in a transaction, another one several (B-313)."""
+        """A partitioned queue allows one session per transaction, a plain queue several (B-313)."""
         name = make_queue(requires_session=True)
         with client.get_queue_sender(name) as sender, client.transaction() as txn:
             sender.send_messages(ServiceBusMessage("one", session_id="s"), transaction=txn)
@@ -171,7 +171,7 @@ class TestKeys:
     def test_a_topic_with_a_session_subscription_needs_session_ids(
         self, client: ServiceBusClient, topic: str, subscribe: Callable[..., str]
     ) -> None:
-        """A topic counts as one with sessions when any of its subscriptions requires them (B-312)."""
+        """A topic needs session ids if any of its subscriptions requires sessions (B-312)."""
         subscribe("plain")
         with client.get_topic_sender(topic) as sender:
             with client.transaction() as txn:
@@ -186,7 +186,7 @@ class TestKeys:
 
 
 class TestLimits:
-    """How much and how long (B-050, B-318, B-319)."""
+    """Limits of messages and time (B-050, B-318, B-319)."""
 
     def test_a_hundred_messages(
         self, client: ServiceBusClient, admin: ServiceBusAdministrationClient, sender: ServiceBusSender, queue_name: str
@@ -215,7 +215,7 @@ class TestLimits:
         receive_one: Callable[..., ServiceBusReceivedMessage],
         late: str,
     ) -> None:
-        """Two minutes from the first operation it is rolled back, whatever comes next (B-318)."""
+        """Two minutes after its first operation a transaction is rolled back, whatever is called next (B-318)."""
         before = snapshot(queue_name)
         txn = client.transaction()
         clock.advance(10 * MINUTES)
@@ -239,7 +239,7 @@ class TestLimits:
     def test_just_under_two_minutes(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
     ) -> None:
-        """The time counts from the first operation, not from the making of the transaction (B-318)."""
+        """The time starts at the first operation, not at the creation of the transaction (B-318)."""
         with client.transaction() as txn:
             clock.advance(10 * MINUTES)
             sender.send_messages(message("one"), transaction=txn)
@@ -256,7 +256,7 @@ class TestLimits:
         locked: list[ServiceBusReceivedMessage],
         end: str,
     ) -> None:
-        """After the end every use is refused with the service's text, but `begin` (B-327)."""
+        """After the end every use except `begin` is refused with the service's text (B-327)."""
         txn = client.transaction()
         sender.send_messages(message("one"), transaction=txn)
         getattr(txn, end)()
@@ -278,7 +278,7 @@ class TestLimits:
     def test_work_after_the_end_inside_the_block_stays_out(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver
     ) -> None:
-        """A block whose transaction was ended by hand does not end it again (B-327)."""
+        """A `with` block does not end a transaction that was ended by a call (B-327)."""
         with client.transaction() as txn:
             sender.send_messages(message("one"), transaction=txn)
             txn.rollback()

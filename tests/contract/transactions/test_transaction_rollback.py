@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions that end without a commit, and commits that fail: nothing happened (B-306 to B-330)."""
+"""Rolled-back transactions and failed commits have no effect (B-306 to B-330)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TestRollback:
-    """What is rolled back has not happened (B-316)."""
+    """A rollback undoes all operations (B-316)."""
 
     @pytest.mark.parametrize("verb", VERBS)
     def test_an_error_rolls_back_and_messages_stay_locked(
@@ -44,7 +44,7 @@ class TestRollback:
         snapshot: Callable[[str], object],
         verb: str,
     ) -> None:
-        """Nothing was sent or settled, and the same objects can be settled again (B-316)."""
+        """Nothing is sent or settled, and the same messages can be settled again (B-316)."""
         before = snapshot(queue_name)
         lost = message("lost")
         with undone(client) as txn:
@@ -91,7 +91,7 @@ class TestRollback:
     def test_a_closed_namespace_ends_its_transactions(
         self, namespace: Namespace, client: ServiceBusClient, sender: ServiceBusSender
     ) -> None:
-        """What was not committed when the namespace closed never happened (B-326)."""
+        """Closing the namespace rolls back open transactions (B-326)."""
         txn = client.transaction()
         sender.send_messages(message(), transaction=txn)
         namespace.close()
@@ -100,7 +100,7 @@ class TestRollback:
 
 
 class TestFailedCommits:
-    """A commit that cannot do all of it does nothing (B-306, B-316, B-330)."""
+    """A failed commit does nothing (B-306, B-316, B-330)."""
 
     def test_an_expired_lock_fails_the_commit(
         self,
@@ -112,7 +112,7 @@ class TestFailedCommits:
         clock: ManualClock,
         snapshot: Callable[[str], object],
     ) -> None:
-        """Nothing is sent or settled; the locks that hold go on until their own ends (B-155, B-316)."""
+        """Nothing is sent or settled; other locks stay valid until they expire (B-155, B-316)."""
         clock.advance(LOCK_SECONDS - 10)
         for kept in locked[:3]:
             receiver.renew_message_lock(kept)
@@ -139,7 +139,7 @@ class TestFailedCommits:
         locked: list[ServiceBusReceivedMessage],
         clock: ManualClock,
     ) -> None:
-        """The call itself says so (B-155)."""
+        """Settling with an expired lock fails in the call itself (B-155)."""
         clock.advance(LOCK_SECONDS)
         with client.transaction() as txn, pytest.raises(MessageLockLostError):
             receiver.complete_message(locked[0], transaction=txn)
@@ -151,7 +151,7 @@ class TestFailedCommits:
         receiver: ServiceBusReceiver,
         locked: list[ServiceBusReceivedMessage],
     ) -> None:
-        """Whoever settles a message outside of the transaction breaks its commit (B-317)."""
+        """Settling the message outside of the transaction makes its commit fail (B-317)."""
         txn = client.transaction()
         receiver.complete_messages(locked[:2], transaction=txn)
         sender.send_messages(message("lost"), transaction=txn)
@@ -164,7 +164,7 @@ class TestFailedCommits:
     def test_settling_twice(
         self, client: ServiceBusClient, receiver: ServiceBusReceiver, locked: list[ServiceBusReceivedMessage]
     ) -> None:
-        """A message is settled once in a transaction, and once for good (B-160, B-316)."""
+        """A message is settled once in a transaction, and once after it (B-160, B-316)."""
         with client.transaction() as txn:
             receiver.complete_message(locked[0], transaction=txn)
             with pytest.raises(MessageAlreadySettled):
@@ -182,9 +182,9 @@ class TestFailedCommits:
         clock: ManualClock,
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """Both have one number, and each is settled for itself in a transaction (B-111, B-316).
+        """Both have one number, and a transaction settles each separately (B-111, B-316).
 
-        The model found it: the dead letter was refused as a message that was settled before.
+        Found by the model: the dead letter was refused as already settled.
         """
         name = make_queue(max_delivery_count=1)
         with (
@@ -194,7 +194,7 @@ class TestFailedCommits:
         ):
             sender.send_messages(message("one"))
             before = receive_one(receiver)
-            # The commit fails: the first lock is over, and the dead letter stays.
+            # The commit fails because the first lock expired; the dead letter stays.
             txn = client.transaction()
             receiver.complete_message(before, transaction=txn)
             clock.advance(61)
@@ -212,7 +212,7 @@ class TestFailedCommits:
         snapshot: Callable[[str], object],
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """What fits one by one and not together leaves everything as it was (B-316)."""
+        """Sends that fit one by one but not together fail the commit and change nothing (B-316)."""
         name = make_queue("full", max_size_in_megabytes=1)
         large = message("x" * 220_000)
         with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
@@ -235,7 +235,7 @@ class TestFailedCommits:
     def test_a_refused_commit_is_not_tried_again(
         self, client: ServiceBusClient, make_queue: Callable[..., str]
     ) -> None:
-        """When there is room again, what was rolled back stays away (B-320)."""
+        """A refused commit is not retried when space is free again (B-320)."""
         name = make_queue("full", max_size_in_megabytes=1)
         large = message("x" * 700_000)
         with client.get_queue_sender(name) as sender, client.get_queue_receiver(name, max_wait_time=0) as receiver:
@@ -250,7 +250,7 @@ class TestFailedCommits:
             assert texts(receiver.receive_messages(10)) == ["after"]
 
     def test_a_memory_limit(self, store: str, open_namespace: Callable[..., Namespace], partitioned: bool) -> None:
-        """In memory the limit refuses the commit; in a directory bodies go to disk (R-25)."""
+        """In memory the limit makes the commit fail; in a directory bodies are spilled to disk (R-25)."""
         namespace = open_namespace(memory_limit_bytes=2 << 20)
         admin = oxbus.management.ServiceBusAdministrationClient(namespace)
         admin.create_queue("q", enable_partitioning=partitioned)
@@ -282,7 +282,7 @@ class TestFailedCommits:
         partitioned: bool,
         fault: str,
     ) -> None:
-        """The commit fails, nothing happened, and after the outage the messages are still locked (B-316)."""
+        """The commit fails without effect, and after the outage the messages are still locked (B-316)."""
         partition_id = oxbus.partition_id(KEY if partitioned else queue_name)
         before = snapshot(queue_name)
         txn = client.transaction()
@@ -306,7 +306,7 @@ class TestFailedCommits:
         queue_name: str,
         locked: list[ServiceBusReceivedMessage],
     ) -> None:
-        """What refuses a send refuses the commit (B-397)."""
+        """A queue that refuses sends refuses the commit (B-397)."""
         txn = client.transaction()
         sender.send_messages(message("lost"), transaction=txn)
         receiver.complete_message(locked[0], transaction=txn)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a transaction lasts, where it may be used, and by whom: sessions, scopes, renewals, threads."""
+"""Transactions with sessions, scopes, lock renewal and threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TestSessions:
         return make_queue("sessions", requires_session=True)
 
     def test_state_messages_and_a_send_go_together(self, client: ServiceBusClient, name: str) -> None:
-        """State, settlement and send happen at the commit (B-213, B-328)."""
+        """State, settlement and send take effect at the commit (B-213, B-328)."""
         with (
             client.get_queue_sender(name) as sender,
             client.get_queue_receiver(name, session_id="s", max_wait_time=0) as receiver,
@@ -60,7 +60,7 @@ class TestSessions:
             assert session.get_state() is None
 
     def test_a_session_that_is_lost(self, client: ServiceBusClient, name: str, clock: ManualClock) -> None:
-        """The commit fails, and another receiver gets the messages and the old state (B-203, B-316)."""
+        """The commit fails, and the next holder gets the messages and the old state (B-203, B-316)."""
         with client.get_queue_sender(name) as sender:
             sender.send_messages(ServiceBusMessage("one", session_id="s"))
             receiver = client.get_queue_receiver(name, session_id="s", max_wait_time=0)
@@ -81,7 +81,7 @@ class TestSessions:
             assert texts(receiver.receive_messages(10)) == ["one"]
 
     def test_a_closed_receiver_breaks_the_commit(self, client: ServiceBusClient, name: str) -> None:
-        """Closing gives the session back, so its messages are not locked any more (B-205)."""
+        """Closing releases the session, so its messages are no longer locked (B-205)."""
         with client.get_queue_sender(name) as sender:
             sender.send_messages(ServiceBusMessage("one", session_id="s"))
         receiver = client.get_queue_receiver(name, session_id="s", max_wait_time=0)
@@ -96,7 +96,7 @@ class TestSessions:
 
 
 class TestScopes:
-    """The shape of the platform's samples: a scope, and calls that do not name the transaction."""
+    """Scopes, as in the service's samples: calls in a scope do not name the transaction."""
 
     @pytest.mark.parametrize("name", ["partition_key", "session_id"])
     def test_the_sample(self, client: ServiceBusClient, queue_name: str, name: str) -> None:
@@ -124,7 +124,7 @@ class TestScopes:
     def test_a_scope_that_was_not_completed_rolls_back(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver
     ) -> None:
-        """Without `complete` the commit is a rollback, also when another scope was completed."""
+        """Without `complete` the commit is a rollback, even if another scope was completed."""
         txn = client.transaction()
         with txn.scope():
             sender.send_messages(message())
@@ -145,7 +145,7 @@ class TestScopes:
         assert receiver.peek_messages() == []
 
     def test_completing_outside_of_a_scope_is_refused(self, client: ServiceBusClient) -> None:
-        """There is nothing to complete then, as in a scope of another transaction."""
+        """`complete` is refused outside of a scope and in a scope of another transaction."""
         txn, other = client.transaction(), client.transaction()
         with pytest.raises(InvalidOperationError):
             txn.complete()
@@ -162,7 +162,7 @@ class TestScopes:
         locked: list[ServiceBusReceivedMessage],
         clock: ManualClock,
     ) -> None:
-        """Sends, schedules and settlements inside belong to it; calls after it do not (B-307)."""
+        """Sends, schedules and settlements in the scope belong to it; later calls do not (B-307)."""
         with client.transaction() as txn:
             with txn.scope():
                 sender.send_messages(message("one"))
@@ -180,7 +180,7 @@ class TestScopes:
     def test_a_named_transaction_wins_over_the_scope(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver
     ) -> None:
-        """Scopes nest, and `transaction=` says which one is meant."""
+        """Scopes nest, and `transaction=` selects the transaction."""
         outer, inner = client.transaction(), client.transaction()
         with outer.scope():
             sender.send_messages(message("outer"))
@@ -197,7 +197,7 @@ class TestScopes:
     def test_unsupported_operations_are_refused(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver, clock: ManualClock
     ) -> None:
-        """Cancelling and tables are refused in a scope; a receive is simply not part of it (B-240, B-307)."""
+        """Cancelling and tables are refused in a scope; a receive is not part of the transaction (B-240, B-307)."""
         (number,) = sender.schedule_messages(message(), clock.now() + timedelta(minutes=1))
         sender.send_messages(message("one"))
         with client.transaction() as txn, txn.scope():
@@ -217,7 +217,7 @@ class TestScopes:
         receiver: ServiceBusReceiver,
         in_background: Callable[..., Any],
     ) -> None:
-        """Another thread sends as ever while this one is in a scope."""
+        """Sends of another thread are not part of this thread's scope."""
         with client.transaction() as txn, txn.scope():
             sender.send_messages(message("lost"))
             in_background(sender.send_messages, message("beside")).result()
@@ -225,7 +225,7 @@ class TestScopes:
 
 
 class TestRenewal:
-    """What a commit settles is settled for everybody (B-160)."""
+    """Lock renewal of messages that a commit settles (B-160)."""
 
     def test_a_renewer_leaves_committed_messages_alone(
         self,
@@ -234,7 +234,7 @@ class TestRenewal:
         locked: list[ServiceBusReceivedMessage],
         clock: ManualClock,
     ) -> None:
-        """No lock is reported as lost that a transaction has ended (B-160)."""
+        """A lock that a transaction ended is not reported as lost (B-160)."""
         failures: list[object] = []
         with oxbus.AutoLockRenewer(
             on_lock_renew_failure=lambda renewable, _error: failures.append(renewable)
@@ -258,7 +258,7 @@ class TestThreads:
         admin: ServiceBusAdministrationClient,
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """Threads that receive, settle and send on in transactions neither lose nor double a message (R-12)."""
+        """Threads that receive, settle and send in transactions lose and duplicate no message (R-12)."""
         tokens, moves = 24, 60
         for token in range(tokens):
             client.get_queue_sender(queue_name).send_messages(message(str(token), key=f"k{token % 6}"))
@@ -301,7 +301,7 @@ class TestThreads:
     def test_one_transaction_may_be_shared(
         self, client: ServiceBusClient, sender: ServiceBusSender, receiver: ServiceBusReceiver
     ) -> None:
-        """Threads that send in one transaction all take part in it (B-306)."""
+        """Sends of several threads can be in one transaction (B-306)."""
         with client.transaction() as txn:
 
             def send() -> None:

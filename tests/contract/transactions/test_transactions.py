@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions: sends, settlements and session states that happen together or not at all (B-306, B-307, B-315)."""
+"""Transactions: sends, settlements and session states commit together or not at all (B-306, B-307, B-315)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TestTogether:
-    """All of it happens at the commit, and nothing before (B-307, B-315)."""
+    """Operations take effect at the commit, and not before (B-307, B-315)."""
 
     def test_sends_are_visible_after_the_commit_only(
         self,
@@ -31,7 +31,7 @@ class TestTogether:
         snapshot: Callable[[str], object],
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """Neither receive nor peek nor counts show a message before the commit (B-315)."""
+        """No receive, peek or count shows a message before the commit (B-315)."""
         before = snapshot(queue_name)
         with client.transaction() as txn:
             sender.send_messages(message("one"), transaction=txn)
@@ -57,7 +57,7 @@ class TestTogether:
         snapshot: Callable[[str], object],
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """Complete, abandon, defer, dead-letter and a send in one transaction (B-307)."""
+        """Complete, abandon, defer, dead-letter and a send take effect together (B-307)."""
         before = snapshot(queue_name)
         done, back, aside, dead, kept = locked
         with client.transaction() as txn:
@@ -93,7 +93,7 @@ class TestTogether:
         locked: list[ServiceBusReceivedMessage],
         verb: str,
     ) -> None:
-        """A list is settled in a transaction as one message is (B-307)."""
+        """Lists of messages can be settled in a transaction (B-307)."""
         with client.transaction() as txn:
             getattr(receiver, f"{verb}_messages")(locked, transaction=txn)
             assert admin.get_queue_runtime_properties(queue_name).locked_message_count == 5
@@ -112,7 +112,7 @@ class TestTogether:
         clock: ManualClock,
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """The list that schedule_messages returns is filled then, and its numbers cancel (B-240, B-307)."""
+        """The commit fills the list that schedule_messages returned; its numbers can be cancelled (B-240, B-307)."""
         due = clock.now() + timedelta(minutes=5)
         with client.transaction() as txn:
             numbers = sender.schedule_messages([message("stays"), message("goes")], due, transaction=txn)
@@ -135,10 +135,10 @@ class TestTogether:
         clock: ManualClock,
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """A time that is over waits for nothing, and the message comes at the commit (B-234, B-248, B-307).
+        """A message scheduled in the past is available at the commit (B-234, B-248, B-307).
 
-        It waited for the clock to move when somebody had looked at the queue at the same time, and its life had begun
-        when it was due: it could be over before the commit.
+        It used to wait for the clock to move if the queue was accessed at the same time. Its time to live started at
+        the due time, so it could end before the commit.
         """
         assert receiver.receive_messages(max_wait_time=0) == []
         with client.transaction() as txn:
@@ -156,7 +156,7 @@ class TestTogether:
         receiver: ServiceBusReceiver,
         in_background: Callable[..., Any],
     ) -> None:
-        """Who waits is woken by the commit, as by a send (B-315)."""
+        """A commit wakes waiting receives, as a send does (B-315)."""
         waiting = in_background(receiver.receive_messages, max_wait_time=3600)
         with client.transaction() as txn:
             sender.send_messages(message("one"), transaction=txn)
@@ -170,7 +170,7 @@ class TestTogether:
         locked: list[ServiceBusReceivedMessage],
         in_background: Callable[..., Any],
     ) -> None:
-        """What a commit gives back can be received at once (B-163, B-315)."""
+        """Messages abandoned in a transaction can be received at its commit (B-163, B-315)."""
         waiting = in_background(receiver.receive_messages, max_wait_time=3600)
         with client.transaction() as txn:
             receiver.abandon_message(locked[0], transaction=txn)
@@ -185,7 +185,7 @@ class TestTogether:
         clock: ManualClock,
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """A message is accepted when the transaction is committed (B-246, B-315)."""
+        """The time to live starts at the commit (B-246, B-315)."""
         with client.transaction() as txn:
             sender.send_messages(message("one", time_to_live=timedelta(seconds=30)), transaction=txn)
             clock.advance(40)
@@ -194,7 +194,7 @@ class TestTogether:
         assert received.expires_at_utc == clock.now() + timedelta(seconds=30)
 
     def test_a_commit_of_nothing_is_no_error(self, client: ServiceBusClient) -> None:
-        """A transaction in which nothing was done can be committed and rolled back (B-306)."""
+        """An empty transaction can be committed and rolled back (B-306)."""
         with client.transaction():
             pass
         client.transaction().commit()
@@ -226,9 +226,9 @@ class TestTogether:
         make_queue: Callable[..., str],
         receive_one: Callable[..., ServiceBusReceivedMessage],
     ) -> None:
-        """An abandoned message counts by the settings that the queue has when it comes back (B-178, B-307).
+        """The delivery limit at the commit decides about an abandoned message (B-178, B-307).
 
-        The model found it: a limit that was lowered before the commit was not heeded.
+        Found by the model: a limit that was lowered before the commit was ignored.
         """
         name = make_queue(max_delivery_count=3)
         with (
@@ -253,7 +253,7 @@ class TestTogether:
         locked: list[ServiceBusReceivedMessage],
         drain: Callable[..., list[ServiceBusReceivedMessage]],
     ) -> None:
-        """A dead letter is sent anew and completed in one transaction; to bury it again is refused (B-261)."""
+        """A dead letter is resent and completed in one transaction; dead-lettering it again is refused (B-261)."""
         receiver.dead_letter_messages(locked)
         with client.get_queue_receiver(queue_name, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead_letters:
             again, back, aside, *_ = drain(dead_letters)
@@ -276,7 +276,7 @@ class TestTogether:
         queue_name: str,
         locked: list[ServiceBusReceivedMessage],
     ) -> None:
-        """What was fetched by number is completed or stays deferred (B-282, B-284, B-307)."""
+        """Messages fetched by number are completed or stay deferred (B-282, B-284, B-307)."""
         receiver.defer_messages(locked)
         numbers = [each.sequence_number for each in locked]
         fetched = receiver.receive_deferred_messages(numbers)
@@ -295,7 +295,7 @@ class TestTogether:
         locked: list[ServiceBusReceivedMessage],
         clock: ManualClock,
     ) -> None:
-        """A renewal happens at once and keeps the settlement of the transaction good (B-307)."""
+        """A renewal takes effect at once and keeps the transaction's settlement valid (B-307)."""
         with client.transaction() as txn, txn.scope():
             receiver.complete_message(locked[0])
             clock.advance(LOCK_SECONDS - 1)

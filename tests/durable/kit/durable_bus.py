@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A namespace in a directory that a test closes and opens again, with the handles of the moment."""
+"""A namespace in a directory that a test closes and opens again, with the current client and receivers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from oxbus.testing import ManualClock
 
 WAYS = ("close", "crash", "checkpoint and crash")
-"""How a namespace ends before it is opened again."""
+"""The ways in which a namespace ends before it is opened again."""
 
 CLEAN_WAYS = ("close", "checkpoint and close")
 COPIES_MAX = 10
 PARTITIONS = 4
 EMPTY_RECEIVES = 3
-"""How many empty receives in a row count as an empty queue, since one may come back short (B-135)."""
+"""The number of consecutive empty receives that count as an empty queue, since one may miss messages (B-135)."""
 
 FIELDS = (
     "message_id",
@@ -63,7 +63,7 @@ COUNTS = (
 
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes | None:
-    """The whole body of a message; None for a message without one."""
+    """The whole body of a message; None if the message has no body."""
     return None if message.body is None else b"".join(message.body)
 
 
@@ -78,20 +78,20 @@ def bodies(messages: list[ServiceBusReceivedMessage]) -> list[str]:
 
 
 def copy_alive(source: Path, target: Path) -> None:
-    """Copy a directory that is in use, and begin anew when a file goes: the copy is a state that was there."""
+    """Copy a directory that is in use; start over if a file disappears, so that the copy is a state that existed."""
     for _ in range(COPIES_MAX):
         with contextlib.suppress(shutil.Error):
             shutil.copytree(source, target)
             return
         shutil.rmtree(target)
-    pytest.fail(f"files of {source} go faster than they are copied")
+    pytest.fail(f"files of {source} disappear faster than they can be copied")
 
 
 class Bus:
-    """One directory, and the namespace that has it open now.
+    """One directory and the namespace that has it open.
 
     A crash is a copy of the directory, made while the namespace is open: what a process that dies at that moment
-    leaves behind. The copy is what is opened next.
+    leaves behind. The next open uses the copy.
     """
 
     def __init__(self, path: Path, clock: ManualClock, **options: Any) -> None:
@@ -128,14 +128,14 @@ class Bus:
         return self._namespace
 
     def close(self) -> None:
-        """Close the namespace when it is open; locked messages stay locked until then."""
+        """Close the namespace if it is open; locked messages stay locked until then."""
         if self._namespace is not None:
             self._namespace.close()
         self._namespace = self._client = None
         self._receivers.clear()
 
     def stop(self, way: str) -> None:
-        """End the namespace in one of the ways."""
+        """End the namespace in the given way."""
         if way.startswith("checkpoint"):
             self.namespace.checkpoint()
         if way.endswith("crash"):
@@ -150,7 +150,7 @@ class Bus:
             self.close()
 
     def reopen(self, way: str = "close", **options: Any) -> Namespace:
-        """End the namespace in one of the ways and open what is left."""
+        """End the namespace in the given way and open the directory again."""
         self.stop(way)
         return self.open(**options)
 
@@ -159,13 +159,13 @@ class Bus:
         return self.client.get_queue_sender(queue_name)
 
     def send(self, *texts: str, queue_name: str = "q", **options: Any) -> None:
-        """Send each text as a message of its own."""
+        """Send each text as a separate message."""
         with self.sender(queue_name) as sender:
             for text in texts:
                 sender.send_messages(ServiceBusMessage(text, **options))
 
     def receiver(self, queue_name: str = "q", sub_queue: str | None = None) -> ServiceBusReceiver:
-        """The one peek-lock receiver that takes and settles while the namespace is open."""
+        """The peek-lock receiver of this queue, shared by all calls while the namespace is open."""
         key = (queue_name, sub_queue)
         if key not in self._receivers:
             self._receivers[key] = self.client.get_queue_receiver(queue_name, sub_queue=sub_queue)
@@ -202,8 +202,8 @@ class Bus:
         """The runtime properties of a queue."""
         return self.admin.get_queue_runtime_properties(queue_name)
 
-    def picture(self, queue_name: str = "q") -> dict[str, Any]:
-        """Everything an outsider can see of a queue at rest."""
+    def observed_state(self, queue_name: str = "q") -> dict[str, Any]:
+        """Everything a client can observe of an idle queue."""
         runtime = self.runtime(queue_name)
         return {
             "options": dict(self.admin.get_queue(queue_name).items()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bus of sixteen partitions of which one, number 3, fails on request."""
+"""A bus of sixteen partitions of which partition 3 fails on request."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ KEYS = {
 """One key for each partition."""
 
 STOPPING = ("unavailable", "eio-write", "eio-fsync")
-"""Faults after which a partition answers nothing until it is healed."""
+"""Faults after which a partition rejects all calls until it is healed."""
 
 UNACKNOWLEDGED = "never acknowledged"
 
 
-def trip(bus: Bus, fault: str) -> None:
-    """Let the bad partition fail, and make it notice by a send that is not acknowledged."""
+def fail_partition(bus: Bus, fault: str) -> None:
+    """Start a fault on the bad partition, and make the partition detect it by a send that is not acknowledged."""
     inject_fault(bus.namespace, BAD, fault)
     with pytest.raises(PartitionUnavailableError):
         bus.send(UNACKNOWLEDGED, partition_key=KEYS[BAD])
@@ -40,12 +40,12 @@ def trip(bus: Bus, fault: str) -> None:
 
 
 def status(bus: Bus, partition_id: int = BAD) -> str:
-    """How a partition is."""
+    """The health of a partition."""
     return bus.namespace.partition_health()[partition_id].status
 
 
-def mend(bus: Bus, partition_id: int = BAD) -> None:
-    """Heal a partition and wait until it takes part in everything again."""
+def heal_partition(bus: Bus, partition_id: int = BAD) -> None:
+    """Heal a partition and wait until it is healthy."""
     heal(bus.namespace, partition_id)
     end = time.monotonic() + LIVENESS_SECONDS
     while status(bus, partition_id) != "healthy":

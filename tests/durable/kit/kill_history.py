@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checker of the kill test: does a history of tries, acknowledgements and audits of one queue keep the promises?
+"""The checker of the kill test: does a history of calls, acknowledgements and audits of one queue keep the promises?
 
 A history is a list of records, in the order in which they were written:
 
-- `try`: a call is about to be made; `ack`: it returned, with the messages it returned; `fail`: it raised;
-- `end`: the process ended, by a kill or a close, and all its locks with it;
-- `audit`: everything the queue and its dead-letter queue show, and the counts, while nobody else uses them.
+- `try`: a call starts; `ack`: it returned, with the messages it returned; `fail`: it raised;
+- `end`: the process ended, by a kill or a close, and its locks ended too;
+- `audit`: all messages of the queue and its dead-letter queue, and the counts, while no other client uses them.
 
-For each message the checker keeps the places where it may be, each with the least and the most deliveries it may count.
-A call without an acknowledgement leaves two possibilities; what is seen later decides between them, for good.
+For each message the checker keeps the places where it may be, each with the lowest and highest delivery count.
+A call without an acknowledgement leaves two possibilities; later observations decide between them for good.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Range = tuple[int, int]
 SETTLEMENTS = {"complete", "abandon", "defer", "dead_letter"}
-HAND_OUTS = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
-"""Where the message of a call comes from, what the call adds to its count, where the message is then."""
+DELIVERIES = {"receive": ("ready", 0, "held"), "take": ("ready", 0, "gone"), "fetch": ("deferred", 1, "held deferred")}
+"""For each call: the message's state before it, the increase of its count, its state after it."""
 
 GONE = {"absent", "gone", "taken"}
-"""Never stored; settled for good; perhaps received and deleted by a call that never returned."""
+"""Never stored, settled for good, or perhaps received and deleted by a call that never returned."""
 
 LOW_48_BITS = (1 << 48) - 1
 
 
 @dataclass
 class Message:
-    """What may be true of one message."""
+    """The possible states of one message."""
 
     uid: str
     key: str
@@ -46,16 +46,16 @@ class Message:
     number: int | None = None
 
     def describe(self) -> str:
-        """Where it may be, for a report."""
+        """The places where the message may be, for a report."""
         return f"{self.uid}, which may be {self.possible}"
 
     def add(self, place: str, low: int, high: int) -> None:
-        """Allow a place and a range of counts beside what is allowed."""
+        """Allow one more place with a range of counts."""
         old = self.possible.get(place, (low, high))
         self.possible[place] = (min(low, old[0]), max(high, old[1]))
 
     def settle(self, verb: str, *, certain: bool) -> None:
-        """A settlement was tried: it happened, or, when that is not certain, it may not have."""
+        """Apply a settlement that happened or, if it is not certain, may have happened."""
         before = self.possible
         self.possible = {} if certain else dict(before)
         for place, (low, high) in before.items():
@@ -100,12 +100,12 @@ class Checker:
     in_flight: dict[str, Record] = field(default_factory=dict)
     takes_in_doubt: int = 0
 
-    def blame(self, text: str) -> None:
-        """Note a broken promise."""
+    def report(self, text: str) -> None:
+        """Record a broken promise."""
         self.violations.append(text)
 
     def begin(self, at: int, record: Record) -> None:
-        """A call is about to be made."""
+        """A call starts."""
         self.in_flight[record["id"]] = record
         certain = record["id"] in self.acknowledged
         for uid in record.get("uids", []):
@@ -121,45 +121,45 @@ class Checker:
         if call["verb"] == "send":
             for uid in call["uids"]:
                 self.messages[uid].done = at
-        if call["verb"] in HAND_OUTS:
-            self.hand_out(call, record["messages"])
+        if call["verb"] in DELIVERIES:
+            self.deliver(call, record["messages"])
 
     def identify(self, view: Mapping[str, Any]) -> Message | None:
-        """The message that a view shows, once its identity and its content are checked."""
+        """Return the message that a view shows, after checking its identity and its content."""
         message = self.messages.get(view["uid"])
         if message is None:
-            self.blame(f"ghost: {view['uid']} was never sent")
+            self.report(f"ghost: {view['uid']} was never sent")
             return None
         if view["digest"] != expected_digest(view["uid"]) or view["key"] != message.key:
-            self.blame(f"changed: {view['uid']} is not what was sent")
+            self.report(f"changed: {view['uid']} is not what was sent")
         if message.number not in {None, view["number"]}:
-            self.blame(f"number: {view['uid']} had {message.number} and has {view['number']}")
+            self.report(f"number: {view['uid']} had {message.number} and has {view['number']}")
         if self.owners.setdefault(view["number"], view["uid"]) != view["uid"]:
-            self.blame(f"number: {view['number']} is that of {self.owners[view['number']]} and of {view['uid']}")
+            self.report(f"number: {view['number']} is that of {self.owners[view['number']]} and of {view['uid']}")
         message.number = view["number"]
         for other in message.batch:
             self.messages[other].possible.pop("absent", None)
         return message
 
     def observe(self, message: Message, place: str, count: int, added: int = 0) -> None:
-        """A message is seen in a place with a count."""
+        """A message was observed in a place with a count."""
         if place not in message.possible:
-            self.blame(f"place: seen as {place}: {message.describe()}")
+            self.report(f"place: seen as {place}: {message.describe()}")
         else:
             low, high = message.possible[place]
             if not low + added <= count <= high + added:
-                self.blame(f"count: seen as {place} with count {count}: {message.describe()}")
+                self.report(f"count: seen as {place} with count {count}: {message.describe()}")
 
-    def hand_out(self, call: Record, views: list[Mapping[str, Any]]) -> None:
-        """Messages were handed out."""
+    def deliver(self, call: Record, views: list[Mapping[str, Any]]) -> None:
+        """Messages were delivered."""
         if len(views) > call["limit"]:
-            self.blame(f"limit: {len(views)} messages for a limit of {call['limit']}")
-        source, added, target = HAND_OUTS[call["verb"]]
+            self.report(f"limit: {len(views)} messages for a limit of {call['limit']}")
+        source, added, target = DELIVERIES[call["verb"]]
         last: dict[int, int] = {}
         for view in views:
             partition = view["number"] >> 48
             if call["verb"] != "fetch" and last.get(partition, -1) >= view["number"]:
-                self.blame(f"order: {view['uid']} came after a later one of its partition")
+                self.report(f"order: {view['uid']} came after a later one of its partition")
             last[partition] = view["number"]
             message = self.identify(view)
             if message is not None:
@@ -179,17 +179,17 @@ class Checker:
             message.end_run(received="receive" in verbs, taken="take" in verbs, fetched=message.uid in fetched)
 
     def audit(self, record: Record) -> None:
-        """Everything there is was looked at."""
+        """All messages of the queue were observed."""
         seen: set[str] = set()
         for dead, views in ((False, record["messages"]), (True, record["dead_letters"])):
             for view in views:
                 if view["uid"] in seen:
-                    self.blame(f"twice: {view['uid']} is there more than once")
+                    self.report(f"twice: {view['uid']} is there more than once")
                     continue
                 seen.add(view["uid"])
                 place = "dead" if dead else "deferred" if view["deferred"] else "ready"
                 if dead and view["reason"] != REASON:
-                    self.blame(f"changed: {view['uid']} is dead because of {view['reason']!r}")
+                    self.report(f"changed: {view['uid']} is dead because of {view['reason']!r}")
                 message = self.identify(view)
                 if message is not None:
                     self.observe(message, place, view["count"])
@@ -198,16 +198,16 @@ class Checker:
         for uid in self.messages.keys() - seen:
             message = self.messages[uid]
             if not message.possible.keys() & GONE:
-                self.blame(f"lost: not there: {message.describe()}")
+                self.report(f"lost: not there: {message.describe()}")
             perhaps_taken += "taken" in message.possible and not message.possible.keys() & {"absent", "gone"}
             message.possible = {"gone": (0, 0)}
         if perhaps_taken > self.takes_in_doubt:
-            self.blame(f"lost: {perhaps_taken} are not there, and {self.takes_in_doubt} may have been taken")
+            self.report(f"lost: {perhaps_taken} are not there, and {self.takes_in_doubt} may have been taken")
         self.takes_in_doubt = 0
         self.compare_counts(record)
 
     def compare_counts(self, record: Record) -> None:
-        """The counts must be those of what is there."""
+        """The counts must match the messages."""
         ready = [view for view in record["messages"] if not view["deferred"]]
         found = {
             "total": len(record["messages"]) + len(record["dead_letters"]),
@@ -217,10 +217,10 @@ class Checker:
             "locked": 0,
         }
         if record["counts"] != found:
-            self.blame(f"counts: {record['counts']} and there are {found}")
+            self.report(f"counts: {record['counts']} and there are {found}")
 
     def compare_order(self) -> None:
-        """In each partition numbers rise in the order of the sends: whoever was done first has the lower one."""
+        """In each partition, numbers rise in send order: a send that finished earlier has the lower number."""
         numbered = sorted(
             ((message.number, message) for message in self.messages.values() if message.number is not None),
             key=lambda pair: pair[0],
@@ -229,18 +229,18 @@ class Checker:
         for number, message in numbered:
             before = latest.setdefault(number >> 48, message)
             if message.done is not None and message.done < before.tried:
-                self.blame(f"order: {message.uid} was sent before {before.uid} and has a higher number")
+                self.report(f"order: {message.uid} was sent before {before.uid} and has a higher number")
             if message.tried >= before.tried:
                 latest[number >> 48] = message
         for message in self.messages.values():
             numbers = [self.messages[uid].number or 0 for uid in message.batch]
             known = [number for number in numbers if number]
             if message.uid == message.batch[0] and known != sorted(known):
-                self.blame(f"order: the batch of {message.uid} has the numbers {numbers}")
+                self.report(f"order: the batch of {message.uid} has the numbers {numbers}")
 
 
 def check(history: Iterable[Record]) -> list[str]:
-    """The promises that a history breaks, each as a line that begins with its kind; empty when it keeps them all."""
+    """The promises that a history breaks, each as a line that begins with its kind; empty if it breaks none."""
     records = list(history)
     checker = Checker({record["id"] for record in records if record["do"] == "ack"})
     for at, record in enumerate(records):
@@ -250,7 +250,7 @@ def check(history: Iterable[Record]) -> list[str]:
             case "ack":
                 checker.finish_call(at, record)
             case "fail":
-                checker.blame(f"failed: {checker.in_flight.pop(record['id'])} raised {record['error']}")
+                checker.report(f"failed: {checker.in_flight.pop(record['id'])} raised {record['error']}")
             case "end":
                 checker.end(at)
             case "audit":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of the kill test: everything in one follows from its id, so that a change of anything shows."""
+"""The messages of the kill test: the content of a message follows from its id, so that any change is detected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from oxbus import ServiceBusReceivedMessage
 
 QUEUES = {"spread": True, "single": False}
-"""Queues of the test, and whether they are partitioned."""
+"""The queues of the test; true means partitioned."""
 
 REASON = "the kill test says so"
 
@@ -42,8 +42,8 @@ def message(uid: str, key: str) -> ServiceBusMessage:
 
 
 def view(received: ServiceBusReceivedMessage) -> dict[str, Any]:
-    """What the checker must know of a message that was received or peeked."""
-    # A dead letter has two properties more (B-263).
+    """The facts that the checker needs about a message that was received or peeked."""
+    # A dead letter has two more properties (B-263).
     properties = {
         name: value
         for name, value in (received.application_properties or {}).items()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that the kill test kills: threads work on two queues and write down every call.
+"""The process that the kill test kills: threads work on two queues and log every call.
 
 Run as ``kill_worker.py DIRECTORY LOG SEED LEVEL MEMORY_LIMIT_BYTES``; the last is empty for no limit. Each line of the
-log is one record of `kill_history`, with the name of its queue: one before a call, one after it returned. A line is one
-`write` to a file opened for appending, so that lines of several threads do not mix and what was written survives.
+log is one record of `kill_history` with the name of its queue: one before a call, one after it returned. A line is one
+`write` to a file opened for appending, so that lines of several threads do not mix and survive the kill.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ THREADS = 6
 PARTITIONS = 4
 KEYS_PER_THREAD = 3
 CHECKPOINTS_SHARE = 0.5
-"""Of the processes, those that take checkpoints."""
+"""The share of processes that take checkpoints."""
 
 LONGEST_PAUSE_SECONDS = 0.1
 MOST_DELIVERIES = 100_000
-"""So many that no message is dead-lettered by itself."""
+"""High enough that no message is dead-lettered by exceeding it."""
 
 
 class Log:
@@ -58,7 +58,7 @@ class Log:
         uids: list[str],
         **more: Any,
     ) -> list[ServiceBusReceivedMessage]:
-        """Make a call between its two lines; an error is written down and raised."""
+        """Make a call between its two log lines; log an error and raise it."""
         name = f"{os.getpid()}-{next(self._ids)}"
         self.write(do="try", id=name, queue=queue, verb=verb, uids=uids, **more)
         try:
@@ -71,7 +71,7 @@ class Log:
 
 
 class Worker:
-    """One thread on one queue. Its keys are its own, so that their order is known."""
+    """One thread on one queue. No other thread uses its keys, so the order of their messages is known."""
 
     def __init__(self, client: ServiceBusClient, log: Log, queue: str, thread: int, seed: str, run: str) -> None:
         self.log = log
@@ -93,7 +93,7 @@ class Worker:
             verb()
 
     def send(self) -> None:
-        """Send one message, or a batch, with one of the keys."""
+        """Send one message or a batch with one of the keys."""
         key = self.random.choice(self.keys)
         uids = [f"{self.name}-{next(self.sent)}" for _ in range(self.random.choice([1, 1, 2, 4]))]
         messages = [message(uid, key) for uid in uids]
@@ -107,7 +107,7 @@ class Worker:
         )
 
     def receive(self) -> None:
-        """Receive some messages and do something with each, or with all at once."""
+        """Receive some messages and settle each, or all at once."""
         limit = self.random.choice([1, 2, 5])
         messages = self.log.call(
             self.queue, "receive", lambda: self.receiver.receive_messages(limit, max_wait_time=0), [], limit=limit
@@ -133,7 +133,7 @@ class Worker:
         self.log.call(self.queue, "take", lambda: self.taker.receive_messages(1, max_wait_time=0), [], limit=1)
 
     def settle(self, received: ServiceBusReceivedMessage) -> None:
-        """Settle a message in one of the ways, or keep it locked until the end."""
+        """Settle a message in a random way, or keep it locked until the process ends."""
         settlements: dict[str, Callable[[], None]] = {
             "complete": lambda: self.receiver.complete_message(received),
             "abandon": lambda: self.receiver.abandon_message(received),
@@ -150,14 +150,14 @@ class Worker:
 
 
 def take_checkpoints(namespace: Namespace, chance: random.Random) -> None:
-    """Take one checkpoint after the other while the others work."""
+    """Take checkpoints continuously while the other threads work."""
     while True:
         time.sleep(chance.uniform(0, LONGEST_PAUSE_SECONDS))
         namespace.checkpoint()
 
 
 def make_queues(namespace: Namespace) -> None:
-    """Create the queues that are not there."""
+    """Create the missing queues."""
     admin = ServiceBusAdministrationClient(namespace)
     for name, partitioned in QUEUES.items():
         try:
@@ -172,12 +172,12 @@ def make_queues(namespace: Namespace) -> None:
 
 
 def main(directory: str, log: str, seed: str, level: str, memory_limit_bytes: str) -> None:
-    """Open the namespace, say so, and let the threads work until the end."""
+    """Open the namespace, print a line, and let the threads work until the process is killed."""
     limit = int(memory_limit_bytes) if memory_limit_bytes else None
     namespace = Namespace(directory, partitions=PARTITIONS, durability=level, memory_limit_bytes=limit)
     make_queues(namespace)
     client = ServiceBusClient(namespace)
-    run = os.path.basename(log).partition(".")[0]  # noqa: PTH119 - a name, not a place
+    run = os.path.basename(log).partition(".")[0]  # noqa: PTH119 - a name, not a path
     names = list(QUEUES)
     lines = Log(log)
     workers = [Worker(client, lines, names[thread % len(names)], thread, seed, run) for thread in range(THREADS)]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one process does with a namespace on a small file system; run as a script in a mount namespace of its own.
+"""One process that uses a namespace on a small file system; run as a script in its own mount namespace.
 
-    small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END DEED
+    small_disk.py DIRECTORY MEBIBYTES BODY_BYTES PARTITIONS END SETTLEMENT
 
-It mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`), drains it
-with another one, and prints what it found as JSON.
+The script mounts an empty file system of that size, fills it, ends the process that filled it (`close` or `kill`),
+drains it with another process, and prints the result as JSON.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 LIST_BYTES = 400_000
 AGAIN_SECONDS = 30
-"""How long sends may stay refused after a drain until the test calls that for good; never a measure of speed."""
+"""Time within which sends must work again after a drain; never a measure of speed."""
 
 
-def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
-    """Send lists, then single messages, until the disk is full; how many were stored."""
+def fill(client: ServiceBusClient, body: bytes, settlement: str) -> int:
+    """Send lists, then single messages, until the disk is full; return the number of stored messages."""
     stored = 0
-    counts = [1] if deed == "single" else [max(1, min(100, LIST_BYTES // len(body))), 1]
+    counts = [1] if settlement == "single" else [max(1, min(100, LIST_BYTES // len(body))), 1]
     with client.get_queue_sender("q") as sender:
         for count in counts:
             try:
@@ -45,20 +45,20 @@ def fill(client: ServiceBusClient, body: bytes, deed: str) -> int:
     return stored
 
 
-def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]:
-    """Receive until the queue is empty and settle each message; how many are completed, and the numbers deferred."""
+def settle_all(receiver: ServiceBusReceiver, settlement: str) -> tuple[int, list[int]]:
+    """Receive and settle until the queue is empty; return the number of completed messages and the deferred numbers."""
     done, deferred, position = 0, [], 0
-    while messages := receiver.receive_messages(max_message_count=1 if deed == "single" else 50, max_wait_time=1):
+    while messages := receiver.receive_messages(max_message_count=1 if settlement == "single" else 50, max_wait_time=1):
         for message in messages:
-            turn = position % 4 if deed == "mixed" else 0
+            turn = position % 4 if settlement == "mixed" else 0
             position += 1
             if turn == 1 and message.delivery_count == 0:
                 receiver.abandon_message(message)
-            elif turn == 2 or deed == "defer":
+            elif turn == 2 or settlement == "defer":
                 assert message.sequence_number is not None
                 receiver.defer_message(message)
                 deferred.append(message.sequence_number)
-            elif turn == 3 or deed == "dead-letter":
+            elif turn == 3 or settlement == "dead-letter":
                 receiver.dead_letter_message(message, reason="why", error_description="because it was asked for")
             else:
                 receiver.complete_message(message)
@@ -66,10 +66,10 @@ def settle_all(receiver: ServiceBusReceiver, deed: str) -> tuple[int, list[int]]
     return done, deferred
 
 
-def drain(client: ServiceBusClient, deed: str) -> int:
-    """Settle everything, then fetch and complete what was deferred and dead-lettered; how many were completed."""
+def drain(client: ServiceBusClient, settlement: str) -> int:
+    """Settle everything, then complete deferred and dead-lettered messages; return the number of completed messages."""
     with client.get_queue_receiver("q") as receiver:
-        done, deferred = settle_all(receiver, deed)
+        done, deferred = settle_all(receiver, settlement)
         for number in deferred:
             for message in receiver.receive_deferred_messages(number):
                 receiver.complete_message(message)
@@ -80,7 +80,7 @@ def drain(client: ServiceBusClient, deed: str) -> int:
 
 
 def sends_again(client: ServiceBusClient, body: bytes) -> bool:
-    """Whether a send works again, without closing anything."""
+    """Whether a send works again without reopening."""
     with client.get_queue_sender("q") as sender:
         until = time.monotonic() + AGAIN_SECONDS
         while time.monotonic() < until:
@@ -94,7 +94,7 @@ def sends_again(client: ServiceBusClient, body: bytes) -> bool:
 
 
 def in_child(work: str, *arguments: str) -> Any:
-    """Run a part in a process of its own, and read what it prints; it may end by a kill."""
+    """Run a part in its own process and read what it prints; the part may end by a kill."""
     process = subprocess.run(
         [sys.executable, __file__, work, *arguments], stdout=subprocess.PIPE, text=True, check=False, timeout=300
     )
@@ -102,18 +102,18 @@ def in_child(work: str, *arguments: str) -> Any:
     return json.loads(process.stdout)
 
 
-def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
-    """Fill or drain, and end as asked."""
+def child(work: str, path: str, body_bytes: str, partitions: str, end: str, settlement: str) -> None:
+    """Fill or drain, and end as requested."""
     namespace = Namespace(path, partitions=int(partitions) if work == "fill" else None, durability="os")
     client, body = ServiceBusClient(namespace), b"x" * int(body_bytes)
     administration = ServiceBusAdministrationClient(namespace)
     found: dict[str, Any] = {}
     if work == "fill":
         administration.create_queue("q", enable_partitioning=int(partitions) > 1, max_delivery_count=100)
-        found["stored"] = fill(client, body, deed)
+        found["stored"] = fill(client, body, settlement)
     else:
         found["before"] = administration.get_queue_runtime_properties("q").total_message_count
-        found["completed"] = drain(client, deed)
+        found["completed"] = drain(client, settlement)
         found["left"] = administration.get_queue_runtime_properties("q").total_message_count
         found["sends again"] = sends_again(client, body)
     sys.stdout.write(json.dumps(found))
@@ -123,10 +123,10 @@ def child(work: str, path: str, body_bytes: str, partitions: str, end: str, deed
     namespace.close()
 
 
-def main(directory: str, mebibytes: str, body_bytes: str, partitions: str, end: str, deed: str) -> None:
+def main(directory: str, mebibytes: str, body_bytes: str, partitions: str, end: str, settlement: str) -> None:
     """Mount, fill, drain."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", directory], check=True)
-    arguments = (str(Path(directory) / "bus"), body_bytes, partitions, end, deed)
+    arguments = (str(Path(directory) / "bus"), body_bytes, partitions, end, settlement)
     filled = in_child("fill", *arguments)
     sys.stdout.write(json.dumps(filled | in_child("drain", *arguments)))
 

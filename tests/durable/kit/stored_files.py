@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a namespace as a test looks at them and damages them; the format is that of docs/format.md."""
+"""Inspect and damage the files of a namespace; the format is that of docs/format.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRAME_HEADER_BYTES = 32
 
 
 def tree(path: Path) -> dict[str, str]:
-    """Every file and directory below a path with a hash of its bytes; a file `owner` counts as a name only."""
+    """Every file and directory below a path with a hash of its bytes; a file `owner` counts by name only."""
     if path.is_file():
         return {".": hashlib.sha256(path.read_bytes()).hexdigest()}
     return {
@@ -27,7 +27,7 @@ def tree(path: Path) -> dict[str, str]:
 
 
 def contents(shard: Path) -> dict[str, str]:
-    """The files of a shard that hold messages, with a hash of their bytes."""
+    """The files of a shard that hold messages, each with a hash of its bytes."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(shard.glob("*"))
@@ -41,12 +41,12 @@ def shard(path: Path, partition_id: int) -> Path:
 
 
 def journals(directory: Path) -> list[Path]:
-    """The segments of a shard in their order."""
+    """The journal segments of a shard in order."""
     return sorted(directory.glob("*.journal"))
 
 
 def flip_bit(path: Path, position: int) -> None:
-    """Change one bit of a file; a second call changes it back."""
+    """Change one bit of a file; a second call restores it."""
     with path.open("r+b") as file:
         file.seek(position)
         (byte,) = file.read(1)
@@ -55,7 +55,7 @@ def flip_bit(path: Path, position: int) -> None:
 
 
 def places_of(directory: Path, marker: bytes) -> list[tuple[Path, int]]:
-    """Where bytes stand in the files of a shard that hold messages; at least one place."""
+    """The positions of some bytes in the files of a shard that hold messages; at least one."""
     places = []
     for path in sorted(directory.iterdir()):
         if path.suffix in {".journal", ".snapshot"}:

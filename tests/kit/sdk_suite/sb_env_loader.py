@@ -14,7 +14,7 @@ GIVEN = {
 
 
 def ServiceBusPreparer() -> Any:  # noqa: N802 -- its name there
-    """Give a test the names that it takes."""
+    """Pass the names that a test takes."""
 
     def decorate(test: Any) -> Any:
         parameters = inspect.signature(test).parameters

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespaces and queues for the tests of azure-servicebus that ask for them with decorators: those of the server.
+"""Decorators that give tests of azure-servicebus namespaces and queues of the server.
 
-It has the name of the module that asks Azure for them, and stands before it on the path.
+It has the name of the module that creates them in Azure, and precedes it on the path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SERVICEBUS_ENDPOINT_SUFFIX = os.environ["SERVICEBUS_ENDPOINT_SUFFIX"]
 CONNECTION_STRING = os.environ["OXBUS_CONNECTION_STRING"]
 HOST = "localhost"
 
-# What it says of a queue and the administration client takes.
+# The queue options that the administration client accepts.
 QUEUE_OPTIONS = (
     "requires_duplicate_detection",
     "dead_lettering_on_message_expiration",
@@ -32,7 +32,7 @@ QUEUE_OPTIONS = (
 
 
 def _giving(given: Callable[[], dict[str, Any]]) -> Any:
-    """Give a test further arguments, made anew for each run."""
+    """Pass further arguments to a test, created for each run."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -45,12 +45,12 @@ def _giving(given: Callable[[], dict[str, Any]]) -> Any:
 
 
 def ServiceBusResourceGroupPreparer(**_options: object) -> Any:  # noqa: N802 -- its name there
-    """Give nothing: there are no resource groups."""
+    """Pass no arguments: there are no resource groups."""
     return _giving(dict)
 
 
 def ServiceBusNamespacePreparer(**_options: object) -> Any:  # noqa: N802 -- its name there
-    """Give the namespace of the server."""
+    """Pass the namespace of the server."""
     return _giving(
         lambda: {
             "servicebus_namespace": SimpleNamespace(name=HOST),
@@ -62,7 +62,7 @@ def ServiceBusNamespacePreparer(**_options: object) -> Any:  # noqa: N802 -- its
 
 
 def ServiceBusQueuePreparer(name_prefix: str = "", **options: Any) -> Any:  # noqa: N802 -- its name there
-    """Give a queue of its own."""
+    """Pass a new queue."""
 
     def given() -> dict[str, Any]:
         name = name_prefix + uuid.uuid4().hex[:8]
@@ -75,7 +75,7 @@ def ServiceBusQueuePreparer(name_prefix: str = "", **options: Any) -> Any:  # no
 
 
 def _unknown(**_options: object) -> Any:
-    raise NotImplementedError("none of the tests that are run here asks for it: add it to the kit")
+    raise NotImplementedError("no test that runs here needs it: add it to the kit")
 
 
 CachedServiceBusResourceGroupPreparer = ServiceBusResourceGroupPreparer
@@ -84,7 +84,7 @@ CachedServiceBusQueuePreparer = ServiceBusQueuePreparer
 
 
 def _later(**options: object) -> Any:
-    """Fail when a test that needs it runs, not when its file is read."""
+    """Fail when a test that needs it runs, not at import."""
     return _giving(functools.partial(_unknown, **options))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest of the suite of azure-servicebus: the port of the server, who is trusted, and asynchronous tests.
+"""A pytest plugin for the tests of azure-servicebus: server port, trusted certificate, asynchronous tests.
 
-`OXBUS_TESTS` names the tests that run, with spaces between them.
+`OXBUS_TESTS` names the tests to run, separated by spaces.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from azure.servicebus._pyamqp.aio import _connection_async
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Where the SDK looks for issuers when a test does not say.
+# The SDK's default CA file.
 certifi.where = lambda: os.environ["REQUESTS_CA_BUNDLE"]
-# It knows one port for all hosts, unless a connection string says that it speaks to an emulator.
+# The SDK has one port for all hosts, unless the connection string is for an emulator.
 for module in (_connection, _connection_async):
     vars(module)["SECURE_PORT"] = int(os.environ["SERVICEBUS_ENDPOINT_SUFFIX"].removeprefix(":"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Keep the tests that are named."""
+    """Keep the named tests."""
     wanted = os.environ["OXBUS_TESTS"].split()
     items[:] = [item for item in items if item.originalname in wanted]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events as the sources have them."""
+"""The log events as defined in the sources."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LEVELS = {"ERROR": "error", "WARN": "warning", "INFO": "info", "DEBUG": "debug"
 
 
 class Event(NamedTuple):
-    """An event.
+    """A log event.
 
     Attributes:
-        constant: What the sources call it.
+        constant: Its name in the sources.
         name: Its name in a line.
         logger: The logger in Python.
-        level: How grave it is.
+        level: Its severity.
     """
 
     constant: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the log as a program of a test gets them: each is printed as JSON, with everything that its record has."""
+"""A log handler that prints each record as JSON with all its attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from oxbus._oxbus import _flush_log
 
 PATIENCE_SECONDS = 60
-"""How long a program waits for a line before it gives up; never a measure of speed."""
+"""Time that a program waits for a line; never a measure of speed."""
 
 
 class PrintedLog(logging.Handler):
@@ -30,7 +30,7 @@ class PrintedLog(logging.Handler):
         self.events.append(fields.get("event", ""))
 
     def until(self, event: str) -> None:
-        """Wait until there was a line of an event."""
+        """Wait for a line of an event."""
         end = time.monotonic() + PATIENCE_SECONDS
         while event not in self.events:
             _flush_log(1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provokes one event of the log, with secrets in whatever may hold one; run as a script.
+"""Provokes one event of the log, with secrets in all data that may hold one; run as a script.
 
     provoke.py EVENT DIRECTORY
 
-Each function does what leads to its event, as a program would. What it prints is the log (`printed_log`).
+Each function causes its event as a program would. The script prints its log (`printed_log`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PROVOKES: dict[str, Callable[[PrintedLog, Path], None]] = {}
 
 
 def provokes(*events: str) -> Callable[[Callable[[PrintedLog, Path], None]], Callable[[PrintedLog, Path], None]]:
-    """Register what provokes some events."""
+    """Register a function that provokes some events."""
 
     def register(provoke: Callable[[PrintedLog, Path], None]) -> Callable[[PrintedLog, Path], None]:
         PROVOKES.update(dict.fromkeys(events, provoke))
@@ -50,7 +50,7 @@ def provokes(*events: str) -> Callable[[Callable[[PrintedLog, Path], None]], Cal
 
 
 def message(partition_id: int = BAD, **more: Any) -> ServiceBusMessage:
-    """A message that is all secrets, of a partition."""
+    """A message to a partition with a secret in each field."""
     return ServiceBusMessage(
         BODY,
         partition_key=partition_key(partition_id, PARTITIONS),
@@ -72,7 +72,7 @@ def bus(path: Path | None = None, *, clock: ManualClock | None = None, queue: An
 
 
 def send(client: ServiceBusClient, *messages: ServiceBusMessage, to: str = "orders") -> None:
-    """Send, one by one; what is refused is what the event is about."""
+    """Send one by one; ignore errors, since the event is about them."""
     with client.get_queue_sender(to) as sender:
         for one in messages:
             with contextlib.suppress(ServiceBusError):
@@ -80,8 +80,8 @@ def send(client: ServiceBusClient, *messages: ServiceBusMessage, to: str = "orde
 
 
 @provokes("namespace.opened", "namespace.closed", "partition.opened", "snapshot.written")
-def life(_: PrintedLog, path: Path) -> None:
-    """Open, write, save, close."""
+def open_and_close(_: PrintedLog, path: Path) -> None:
+    """Open, write, checkpoint, close."""
     with bus(path) as (namespace, _, client):
         send(client, message())
         namespace.checkpoint()
@@ -98,7 +98,7 @@ def failing_disk(_: PrintedLog, path: Path) -> None:
 
 @provokes("partition.heal_failed")
 def failing_heal(log: PrintedLog, path: Path) -> None:
-    """The disk fails still when the partition is to be healed."""
+    """The disk still fails when the partition is healed."""
     with bus(path) as (namespace, _, client):
         inject_fault(namespace, BAD, "eio-write")
         send(client, message())
@@ -107,7 +107,7 @@ def failing_heal(log: PrintedLog, path: Path) -> None:
 
 @provokes("snapshot.failed")
 def failing_snapshot(_: PrintedLog, path: Path) -> None:
-    """A snapshot cannot get its name."""
+    """Renaming a snapshot fails."""
     with bus(path) as (namespace, _, client):
         send(client, message())
         inject_fault(namespace, BAD, "eio-rename")
@@ -132,7 +132,7 @@ def hanging_disk(log: PrintedLog, path: Path) -> None:
 
 @provokes("call.slow")
 def slow_disk(_: PrintedLog, path: Path) -> None:
-    """A disk takes its time."""
+    """A disk is slow."""
     with bus(path, slow_call_seconds=0.05) as (namespace, _, client):
         inject_fault(namespace, BAD, "latency:0.2")
         send(client, message())
@@ -140,7 +140,7 @@ def slow_disk(_: PrintedLog, path: Path) -> None:
 
 @provokes("disk.full", "disk.free")
 def full_disk(log: PrintedLog, path: Path) -> None:
-    """A file system without room, in a mount namespace of this process's own (see `main`)."""
+    """A file system without space, in the mount namespace of this process (see `main`)."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", path.parent], check=True)
     with bus(path, durability="os") as (_, _, client):
         with client.get_queue_sender("orders") as sender:
@@ -157,7 +157,7 @@ def full_disk(log: PrintedLog, path: Path) -> None:
 
 @provokes("recovery.cut")
 def torn_tail(__: PrintedLog, path: Path) -> None:
-    """A process ended while it wrote."""
+    """A process ended during a write."""
     child = os.fork()
     if child == 0:
         with bus(path, durability="os") as (_, _, client):
@@ -192,14 +192,14 @@ def bulk_loads(_: PrintedLog, path: Path) -> None:
 
 @provokes("quota.exceeded")
 def quotas(_: PrintedLog, __: Path) -> None:
-    """More than the memory may hold."""
+    """More messages than the memory limit allows."""
     with bus(memory_limit_bytes=2_000) as (_, _, client):
         send(client, *(message() for _ in range(100)))
 
 
 @provokes("lock.lost", "message.dead_lettered")
 def lost_lock(_: PrintedLog, __: Path) -> None:
-    """A lock ends before its message is settled, and the last delivery with it."""
+    """A lock expires before its message is settled, on the last delivery."""
     clock = ManualClock()
     with bus(clock=clock, queue={"max_delivery_count": 1}) as (_, _, client):
         send(client, message())
@@ -213,7 +213,7 @@ def lost_lock(_: PrintedLog, __: Path) -> None:
 
 @provokes("session.lost")
 def lost_session(_: PrintedLog, __: Path) -> None:
-    """The lock of a session ends while it is held."""
+    """The lock of a session expires while a receiver holds it."""
     clock = ManualClock()
     with bus(clock=clock) as (_, admin, client):
         admin.create_queue("sessions", requires_session=True)
@@ -242,7 +242,7 @@ def blocked_forward(_: PrintedLog, __: Path) -> None:
     *("client.refused", "connection.opened", "connection.closed", "connection.failed"),
 )
 def server(log: PrintedLog, __: Path) -> None:
-    """A server with a client that knows the key and others that do not."""
+    """A server with a client that has the right key and others that do not."""
     rules = [AuthorizationRule(key_name="app", primary_key=KEY, rights=["Send"])]
     with bus() as (namespace, _, _), serve(namespace, rules=rules) as served:
         for key in (KEY, KEY + "x"):
@@ -259,7 +259,7 @@ def server(log: PrintedLog, __: Path) -> None:
 
 @provokes("log.lines_lost")
 def flood(log: PrintedLog, __: Path) -> None:
-    """A handler that does not come back while events come."""
+    """A handler blocks while events arrive."""
     entered, leave = threading.Event(), threading.Event()
 
     def block(record: Any) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that must not stand in a log, and where they are put."""
+"""Words that must not appear in a log, for use in messages and credentials."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def partition_key(partition_id: int, partitions: int) -> str:
 
 
 WORDS: Final = ("secret", "SharedAccessSignature", "sig=")
-"""What all of them have, and what tokens have."""
+"""Parts of all secrets and of all tokens."""

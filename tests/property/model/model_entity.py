@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue or a subscription of the naive model: two dicts of number to message, written from docs/behaviour.md."""
+"""A queue or a subscription of the naive model: two dicts from number to message, written from docs/behaviour.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXHAUSTED = "MaxDeliveryCountExceeded"
 
 @dataclass
 class Session:
-    """A session: who has accepted it, until when, and its state."""
+    """A session: its holder, its lock end and its state."""
 
     holder: object = None
     until: datetime | None = None
@@ -30,7 +30,7 @@ class Session:
 
 @dataclass
 class Entity:
-    """Where messages stay until they are settled."""
+    """A queue or a subscription."""
 
     name: str
     partitions: int
@@ -39,35 +39,35 @@ class Entity:
     max_delivery_count: int = 3
     lock: timedelta = timedelta(seconds=60)
     is_sending: bool = True
-    """Whether its status lets messages in; and out."""
+    """Whether its status allows sends, and receives."""
     is_receiving: bool = True
     forward_to: str | None = None
     selects: dict[str, Callable[[Message], bool]] = field(default_factory=dict)
-    """Its rules, when it is a subscription."""
+    """The rules of a subscription."""
     main: dict[int, Message] = field(default_factory=dict)
     dead: dict[int, Message] = field(default_factory=dict)
     arrivals: list[tuple[Message, bool]] = field(default_factory=list)
-    """What came in and has no number yet; whether it is dead from the start."""
+    """Messages without a known number yet, and whether they arrive as dead letters."""
     sessions: dict[str, Session] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     unseen: int = 0
-    """Numbers that were given to messages that nobody saw."""
+    """Numbers of messages that were removed before a peek showed them."""
 
     def stream(self, sub_queue: str | None) -> dict[int, Message]:
         """The messages, or the dead letters."""
         return self.main if sub_queue is None else self.dead
 
     def ready(self, sub_queue: str | None, now: datetime) -> list[int]:
-        """Numbers that a receiver may get: dead letters do not expire (B-138, B-254)."""
+        """Numbers of receivable messages; dead letters do not expire (B-138, B-254)."""
         messages = sorted(self.stream(sub_queue).items())
         return [number for number, it in messages if it.is_free() and (sub_queue is not None or not it.is_over(now))]
 
     def overdue(self, now: datetime) -> list[int]:
-        """Numbers of messages that have to leave, and may be there still (B-251)."""
+        """Numbers of expired messages, which may not be removed yet (B-251)."""
         return [number for number, it in self.main.items() if it.is_free() and it.is_over(now)]
 
     def take_number(self, number: int, key: str | None) -> None:
-        """Note a number: of the key's partition, the next one but for those that nobody saw (B-062, B-105)."""
+        """Check a new number: in the key's partition, the next one except for unseen numbers (B-062, B-105)."""
         partition, counter = number >> 48, number & LOW_48_BITS
         if not self.partitions:
             assert partition == 0
@@ -78,12 +78,12 @@ class Entity:
         self.unseen -= skipped
         self.last[partition] = counter
 
-    def give_back(self, sub_queue: str | None, number: int, *, charged: bool) -> None:
+    def release(self, sub_queue: str | None, number: int, *, counted: bool) -> None:
         """End a delivery without a settlement (B-163, B-157, B-178, B-282)."""
         message = self.stream(sub_queue)[number]
         message.holder = message.held_until = None
-        message.count += charged and message.place == "ready"
-        if charged and sub_queue is None and message.count >= self.max_delivery_count:
+        message.count += counted and message.place == "ready"
+        if counted and sub_queue is None and message.count >= self.max_delivery_count:
             self.dead_letter(number, EXHAUSTED)
 
     def dead_letter(self, number: int, reason: str) -> None:
@@ -98,7 +98,7 @@ class Entity:
         if verb == "complete":
             del self.stream(sub_queue)[number]
         elif verb == "abandon":
-            self.give_back(sub_queue, number, charged=True)
+            self.release(sub_queue, number, counted=True)
         elif verb == "defer":
             message = self.stream(sub_queue)[number]
             message.place = "deferred"
@@ -106,26 +106,26 @@ class Entity:
         else:
             self.dead_letter(number, "tested")
 
-    def end_session(self, session_id: str, *, charged: bool) -> None:
+    def end_session(self, session_id: str, *, counted: bool) -> None:
         """Take a session from its holder (B-205, B-206)."""
         session = self.sessions[session_id]
         session.holder = session.until = None
         for number, message in list(self.main.items()):
             if message.session == session_id and message.holder is not None:
-                self.give_back(None, number, charged=charged)
+                self.release(None, number, counted=counted)
 
     def end_locks(self, now: datetime) -> None:
-        """End what has lasted its time (B-157, B-206)."""
+        """End expired locks (B-157, B-206)."""
         for sub_queue in (None, "deadletter"):
             for number, message in list(self.stream(sub_queue).items()):
                 if message.held_until is not None and message.held_until <= now:
-                    self.give_back(sub_queue, number, charged=True)
+                    self.release(sub_queue, number, counted=True)
         for session_id, session in self.sessions.items():
             if session.until is not None and session.until <= now:
-                self.end_session(session_id, charged=True)
+                self.end_session(session_id, counted=True)
 
     def learn(self, now: datetime, main: Mapping[int, str], dead: Mapping[int, str]) -> None:
-        """Learn numbers and removals from what browsing shows: bodies by number."""
+        """Take over new numbers and removals from peeked messages, given as bodies by number."""
         for number in self.overdue(now):
             if number not in main:
                 self.dead_letter(number, EXPIRED)

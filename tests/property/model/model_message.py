@@ -14,7 +14,7 @@ Place = Literal["ready", "deferred", "scheduled"]
 
 @dataclass
 class Message:
-    """What the model knows of one message."""
+    """The model's knowledge of one message."""
 
     body: str
     session: str | None = None
@@ -26,22 +26,22 @@ class Message:
     enqueued_at: datetime | None = None
     due_at: datetime | None = None
     holder: object = None
-    """Who has it: the received message, by identity."""
+    """The received message that holds the lock, compared by identity."""
     held_until: datetime | None = None
-    """None under the lock of a session, too."""
+    """None also under a session lock."""
     reason: str | None = None
 
     def copy(self) -> Message:
-        """The same message in another entity: nobody has held it there."""
+        """A copy of the message for another entity, without a holder."""
         return replace(self, place="ready", count=0, holder=None, held_until=None)
 
     @property
     def partition_key(self) -> str | None:
-        """What chooses the partition without duplicate detection (B-063)."""
+        """The key of the message without duplicate detection (B-063)."""
         return self.session if self.session is not None else self.key
 
     def is_free(self) -> bool:
-        """In the flow, and nobody has it."""
+        """Whether the message is ready and not locked."""
         return self.place == "ready" and self.holder is None
 
     def is_over(self, now: datetime) -> bool:

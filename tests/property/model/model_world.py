@@ -17,20 +17,20 @@ TOPIC = "t"
 
 
 class World:
-    """Every entity, and what time it is."""
+    """All entities, and the time."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.entities: dict[str, Entity] = {}
         self.waiting: dict[int, Message] = {}
-        """Messages of the topic that wait for their time, by number (B-241)."""
+        """Scheduled messages of the topic, by number (B-241)."""
 
     def subscriptions(self) -> list[Entity]:
-        """Those of the topic."""
+        """The subscriptions of the topic."""
         return [entity for path, entity in self.entities.items() if path.startswith(f"{TOPIC}/")]
 
     def accept(self, path: str, message: Message, at: datetime | None = None) -> None:
-        """Take in an active message: for a topic, a copy for each subscription that selects it (B-343, B-347)."""
+        """Add an active message; for a topic, a copy for each subscription that selects it (B-343, B-347)."""
         at = at or self.now
         if path != TOPIC:
             self._arrive(self.entities[path], message, at)
@@ -48,8 +48,8 @@ class World:
         self.forward(entity)
 
     def forward(self, entity: Entity) -> None:
-        """Move what is ready in an entity that forwards (B-331, B-335)."""
-        # One that may not be received from keeps its messages (B-339).
+        """Forward ready messages of an entity (B-331, B-335)."""
+        # A receive-disabled entity keeps its messages (B-339).
         if entity.forward_to is None or not entity.is_receiving:
             return
         to = self.entities.get(entity.forward_to)
@@ -75,7 +75,7 @@ class World:
                 self._arrive(to, message.copy(), self.now)
 
     def advance(self, step: timedelta) -> None:
-        """Let time pass: locks end, what is due arrives (B-157, B-206, B-235)."""
+        """Advance the time: locks expire, due messages arrive (B-157, B-206, B-235)."""
         self.now += step
         for entity in self.entities.values():
             entity.end_locks(self.now)
@@ -98,7 +98,7 @@ class World:
         return [number for _, number in sorted(due)]
 
     def reopen(self, *, crashed: bool) -> None:
-        """End the process: locks are free, their deliveries count (B-102, B-177); those fetched did before (B-281)."""
+        """Restart the process: locks end and count a delivery (B-102, B-177); fetches were counted before (B-281)."""
         for entity in self.entities.values():
             for sub_queue in (None, "deadletter"):
                 for number, message in list(entity.stream(sub_queue).items()):
@@ -107,7 +107,7 @@ class World:
                     if message.place == "deferred":
                         message.holder = message.held_until = None
                     else:
-                        entity.give_back(sub_queue, number, charged=True)
+                        entity.release(sub_queue, number, counted=True)
             for session in entity.sessions.values():
                 session.holder = session.until = None
             if crashed:

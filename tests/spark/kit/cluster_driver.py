@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver on a cluster of two executors: a batch through both, a speculative copy of a task, a lost executor.
+"""A driver on a cluster of two executors: a batch on both, a speculative copy of a task, a lost executor.
 
-Arguments come as JSON; what it saw goes out as JSON.
+The arguments and the output are JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SENT = ["body", "partition_key", "message_id", "application_properties"]
 
 
 def count_everywhere(df: DataFrame, directory: str) -> int:
-    """Count the rows of a frame; each task leaves a file with the address of its host, the overtaken ones too."""
+    """Count the rows of a frame; each task, also an overtaken one, writes a file with the address of its host."""
 
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
@@ -48,7 +48,7 @@ def main() -> None:
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
         .config("spark.locality.wait", "0s")
-        # No job begins before both executors are there.
+        # No job starts before both executors are there.
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "180s")
         .config("spark.speculation", "true")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources whose tasks are slow, or lose their executor; for a cluster of two executors."""
+"""Sources whose tasks are slow or kill their executor; for a cluster of two executors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def attempt_of(partition: int) -> int | None:
-    """Which attempt of the task of that number this is; None in other tasks."""
+    """The attempt number of the task with that number; None in other tasks."""
     context = TaskContext.get()
     return context.attemptNumber() if context is not None and context.partitionId() == partition else None
 
 
 def parent_of(pid: int) -> int:
-    """The process that started a process."""
+    """The parent of a process."""
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
@@ -36,7 +36,7 @@ class OvertakenReader(ReservingStreamReader):
     directory: Path
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Wait to be overtaken, or overtake."""
+        """Wait for the other attempt, or be the other attempt."""
         attempt = attempt_of(0)
         overtaken = self.directory / "overtaken"
         while attempt == 0 and not overtaken.exists():
@@ -47,18 +47,18 @@ class OvertakenReader(ReservingStreamReader):
 
 
 class OvertakenSource(Faulty):
-    """Its first task is overtaken by a speculative copy."""
+    """A speculative copy overtakes its first task."""
 
     reader_class = OvertakenReader
 
     @classmethod
     def name(cls) -> str:
-        """Its name."""
+        """The name of the source."""
         return "oxbus-overtaken"
 
 
 class LosingReader(ReservingStreamReader):
-    """The first attempt of its first task kills its executor in the middle, once."""
+    """The first attempt of its first task kills its executor during a read, once."""
 
     directory: Path
 
@@ -69,17 +69,17 @@ class LosingReader(ReservingStreamReader):
             yield batch
             if attempt_of(0) == 0 and not lost.exists():
                 lost.touch()
-                daemon = os.getppid()  # of this worker; the executor's Java machine started it
+                daemon = os.getppid()  # the parent of this worker; the executor's JVM started it
                 os.kill(parent_of(daemon), signal.SIGKILL)
-                time.sleep(60)  # until the daemon, whose machine is gone, ends this worker
+                time.sleep(60)  # until the daemon, whose JVM is gone, ends this worker
 
 
 class LosingSource(Faulty):
-    """It loses an executor."""
+    """A source that kills an executor."""
 
     reader_class = LosingReader
 
     @classmethod
     def name(cls) -> str:
-        """Its name."""
+        """The name of the source."""
         return "oxbus-losing"

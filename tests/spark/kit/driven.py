@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data source as Spark drives it, without Spark: pickled where Spark pickles, its batches checked as Spark does."""
+"""Drives the data source like Spark, without Spark: with Spark's pickling and Spark's checks of batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def copied(value: Any) -> Any:
-    """What arrives in another process."""
-    return pickle.loads(pickle.dumps(value))  # noqa: S301 (our own)
+    """The value after a transfer to another process."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 (a value of the test)
 
 
 def schema_of(**columns: Any) -> StructType:
@@ -37,7 +37,7 @@ def batch_tasks(options: Mapping[str, str], schema: StructType | None = None, fi
 
 
 def rows_of(reader: Any, tasks: list[Any], schema: StructType) -> list[dict[str, Any]]:
-    """What the tasks read."""
+    """The rows that the tasks read."""
     rows = []
     target = arrow_schema(schema)
     for task in tasks:
@@ -55,7 +55,7 @@ def browse(
 
 
 def write(options: Mapping[str, str], schema: StructType, *tasks: pa.RecordBatch) -> None:
-    """Write a batch, each record batch by a task of its own; a task that fails aborts the others."""
+    """Write a batch, each record batch in a separate task; a failing task aborts the others."""
     writer = OxbusDataSource(dict(options)).writer(schema=schema, overwrite=False)
     messages: list[Any] = []
     try:

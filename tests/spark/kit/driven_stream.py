@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A micro-batch query without Spark: the callbacks of a stream's source and sink in Spark's order, offsets as JSON."""
+"""A micro-batch query without Spark: calls a stream's source and sink in Spark's order, with offsets as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Query:
-    """One run of a query that reads; its offset log and commit log are lists that outlive it."""
+    """One run of a query; its offset log and commit log are lists that outlive the run."""
 
     def __init__(self, options: Mapping[str, str], offsets: list[str], commits: list[int]) -> None:
         source = copied(OxbusDataSource(dict(options)))
@@ -25,12 +25,12 @@ class Query:
 
     @property
     def start(self) -> Any:
-        """The offset behind which the next batch begins."""
+        """The offset at which the next batch begins."""
         done = len(self.commits)
         return json.loads(self.offsets[done - 1]) if done else self._initial()
 
     def plan(self, limit: Any = None) -> bool:
-        """Ask for the next offset and write it down, unless a batch is to be run again; whether there is one."""
+        """Get the next offset and log it, unless a batch is repeated; return whether there is a batch."""
         if len(self.offsets) > len(self.commits):
             return True
         start = self.start
@@ -41,20 +41,20 @@ class Query:
         return True
 
     def tasks(self) -> list[Any]:
-        """The tasks of the batch that was planned."""
+        """The tasks of the planned batch."""
         tasks: list[Any] = self.reader.partitions(self.start, json.loads(self.offsets[-1]))
         return tasks
 
     def read(self) -> list[dict[str, Any]]:
-        """Read the batch that was planned."""
+        """Read the planned batch."""
         return rows_of(self.reader, self.tasks(), self.schema)
 
     def commit(self) -> None:
-        """Write down that the batch is done."""
+        """Log that the batch is done."""
         self.commits.append(len(self.commits))
 
     def run(self, limit: Any = None) -> list[list[dict[str, Any]]]:
-        """Run batches until nothing comes."""
+        """Run batches until there are no new messages."""
         batches = []
         while self.plan(limit):
             batches.append(self.read())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver of its own: a stream from one queue to another that is killed somewhere. Arguments come as JSON."""
+"""A separate driver: a stream from one queue to another that is killed at some point. The arguments are JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oxbus.spark.local import local_session
 
 
 def main() -> None:
-    """Run the stream until there is nothing more, or until it is killed."""
+    """Run the stream until there are no more messages, or until it is killed."""
     given = json.loads(sys.argv[1])
     with local_session("oxbus driver") as spark:
         machine = spark._jvm.java.lang.ProcessHandle.current().pid()

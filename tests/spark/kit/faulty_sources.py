@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources and sinks that break at one exact point, each registered under a name of its own.
+"""Sources and sinks that fail at one exact point, each registered under its own name.
 
-They take one option more, `testDirectory`: what they leave there tells the test where they are, and keeps them from
-breaking a second time.
+They have one more option, `testDirectory`: the files that they write there show the test their state, and prevent a
+second failure.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DEATHS = ("after reserving", "while planning", "while reading", "after the sink's commit", "before completing")
-"""Where a driver can die, each in its second batch."""
+"""The points at which a driver can die, each in its second batch."""
 
-_SECOND = 2  # by the number of its reservation; Spark counts batches from 0
+_SECOND = 2  # the number of its reservation; Spark counts batches from 0
 
 
 class Faulty(OxbusDataSource):
-    """What the faulty ones share."""
+    """Base class of the faulty sources."""
 
     reader_class: Any = ReservingStreamReader
     writer_class: Any = OxbusStreamWriter
@@ -41,27 +41,27 @@ class Faulty(OxbusDataSource):
         self.directory = Path({name.lower(): value for name, value in options.items()}["testdirectory"])
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 (Spark's name, as below)
-        """Make a reader that breaks."""
+        """Make a reader that fails."""
         reader = self.reader_class(source_settings(self.options, "stream read"), schema)
         reader.directory = self.directory
         return reader
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, N802
-        """Make a writer that breaks."""
+        """Make a writer that fails."""
         writer = self.writer_class(sink_settings(self.options, "stream write"), schema)
         writer.directory = self.directory
         return writer
 
 
 def kill_driver(directory: Path) -> None:
-    """Kill the driver and its Java machine as `kill -9` does, and then this process."""
+    """Kill the driver and its JVM as `kill -9` does, and then this process."""
     for pid in (directory / "pids").read_text().split():
         os.kill(int(pid), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_point(directory: Path, point: str) -> bool:
-    """Whether this is where the driver is to die."""
+    """Whether the driver must die at this point."""
     return (directory / "point").read_text() == point
 
 
@@ -87,7 +87,7 @@ class DyingReader(ReservingStreamReader):
         return tasks
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Die in the middle of the second batch."""
+        """Die during the read of the second batch."""
         for batch in super().read(partition):
             yield batch
             context = TaskContext.get()
@@ -97,7 +97,7 @@ class DyingReader(ReservingStreamReader):
 
 
 class DyingWriter(OxbusStreamWriter):
-    """Kills its driver when the second batch shows in the sink, before Spark knows."""
+    """Kills its driver when the second batch is visible in the sink, before Spark learns of it."""
 
     directory: Path
 
@@ -109,55 +109,55 @@ class DyingWriter(OxbusStreamWriter):
 
 
 class DyingSource(Faulty):
-    """Its driver dies."""
+    """A source whose driver dies."""
 
     reader_class = DyingReader
     writer_class = DyingWriter
 
     @classmethod
     def name(cls) -> str:
-        """Its name."""
+        """The name of the source."""
         return "oxbus-dying"
 
 
 class StoppingReader(ReservingStreamReader):
-    """Says in which process it runs on the driver, and that it was stopped."""
+    """Writes the process in which it runs on the driver, and that it was stopped."""
 
     directory: Path
 
     def initialOffset(self) -> Any:  # noqa: N802
-        """Begin, and say where."""
+        """Start, and write the process id."""
         (self.directory / "running").write_text(str(os.getpid()))
         return super().initialOffset()
 
     def stop(self) -> None:
-        """Stop, and say so."""
+        """Stop, and write that."""
         super().stop()
         (self.directory / "stopped").touch()
 
 
 class StoppingSource(Faulty):
-    """It tells that it was stopped."""
+    """A source that records that it was stopped."""
 
     reader_class = StoppingReader
 
     @classmethod
     def name(cls) -> str:
-        """Its name."""
+        """The name of the source."""
         return "oxbus-stopping"
 
 
 def stumble(directory: Path) -> None:
-    """Fail if this is the first attempt of a task, and leave a file that says so."""
+    """Fail if this is the first attempt of a task, and write a file about it."""
     context = TaskContext.get()
     if context is not None and context.attemptNumber() == 0:
         batch = context.getLocalProperty("streaming.sql.batchId")
         (directory / f"stumbled-{batch}-{context.partitionId()}").touch()
-        raise RuntimeError("a task that stumbles")
+        raise RuntimeError("the first attempt of a task fails")
 
 
 class StumblingReader(ReservingStreamReader):
-    """Its tasks fail in the middle at their first attempt."""
+    """The first attempts of its tasks fail during the read."""
 
     directory: Path
 
@@ -169,7 +169,7 @@ class StumblingReader(ReservingStreamReader):
 
 
 class StumblingWriter(OxbusStreamWriter):
-    """Its tasks fail at their first attempt after they wrote everything."""
+    """The first attempts of its tasks fail after they wrote everything."""
 
     directory: Path
 
@@ -181,24 +181,24 @@ class StumblingWriter(OxbusStreamWriter):
 
 
 class StumblingSource(Faulty):
-    """Its tasks need a second attempt."""
+    """A source whose tasks need a second attempt."""
 
     reader_class = StumblingReader
     writer_class = StumblingWriter
 
     @classmethod
     def name(cls) -> str:
-        """Its name."""
+        """The name of the source."""
         return "oxbus-stumbling"
 
 
 class StalledReader(ReservingStreamReader):
-    """Its process stands still when the second batch is planned, until somebody lets it go on."""
+    """Its process blocks when the second batch is planned, until the test releases it."""
 
     directory: Path
 
     def partitions(self, start: Any, end: Any) -> Any:
-        """Stand still once."""
+        """Block once."""
         tasks = super().partitions(start, end)
         stalled = self.directory / "stalled"
         if end["n"] == _SECOND and not stalled.exists():
@@ -208,11 +208,11 @@ class StalledReader(ReservingStreamReader):
 
 
 class StalledSource(Faulty):
-    """Its driver stalls."""
+    """A source whose driver stalls."""
 
     reader_class = StalledReader
 
     @classmethod
     def name(cls) -> str:
-        """Its name."""
+        """The name of the source."""
         return "oxbus-stalled"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of the tests: from one queue of a broker to another."""
+"""Streams from one queue of a broker to another."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from spark_broker import Broker
 
 SENT = ["body", "partition_key", "message_id", "application_properties"]
-"""Columns that go from queue to queue."""
+"""Columns that are copied from queue to queue."""
 
 LIMIT_SECONDS = 240
-"""How long a query may run before it counts as stuck; never a measure of speed."""
+"""Time after which a query counts as stuck; never a measure of speed."""
 
 
 def messages(spark: SparkSession, broker: Broker, source: str = "oxbus", **more: object) -> DataFrame:
@@ -27,13 +27,13 @@ def messages(spark: SparkSession, broker: Broker, source: str = "oxbus", **more:
 
 
 def forward(df: DataFrame, broker: Broker, checkpoint: Path, sink: str = "oxbus", **more: object) -> Any:
-    """Begin writing messages to the queue `out`."""
+    """Start a stream that writes messages to the queue `out`."""
     writer = df.select(*SENT).writeStream.format(sink).options(**broker.options(**({"queue": "out"} | more)))
     return writer.option("checkpointLocation", str(checkpoint))
 
 
 def until_done(writer: Any) -> Any:
-    """Run a query over what there is; raises what the query raised."""
+    """Run a query over the available messages; raise the error of the query."""
     empty_runs = 0
     while True:
         query = writer.trigger(availableNow=True).start()
@@ -41,7 +41,7 @@ def until_done(writer: Any) -> Any:
             assert query.awaitTermination(LIMIT_SECONDS), "the query does not end"
         finally:
             query.stop()
-        # One run without rows may have been that of a batch that has none left.
+        # A run without rows may have been that of an empty last batch.
         empty_runs = 0 if any(it.numInputRows for it in query.recentProgress) else empty_runs + 1
         if not AVAILABLE_NOW_IS_ONE_BATCH or empty_runs > 1:
             return query

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver of its own under `PYTHON_SETTINGS`: a bulk load and a bulk drain. What it is given and says is JSON."""
+"""A separate driver under `PYTHON_SETTINGS`: a bulk load and a bulk drain. Its arguments and output are JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 
 def main() -> None:
-    """Load rows, drain them by Arrow and as rows, and print what was there."""
+    """Load rows, drain them with Arrow and as rows, and print them."""
     given = json.loads(sys.argv[1])
     path, queue, rows = given["path"], given["queue"], given["rows"]
     with local_session("oxbus settings", settings=PYTHON_SETTINGS) as spark:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A broker for the tests of `format("oxbus")`, in their own process: it outlives every driver that a test kills."""
+"""A broker for the tests of `format("oxbus")` in the process of the test: it outlives drivers that a test kills."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY = "b3hidXMtdGVzdC1rZXktMTIzNDU2"
-"""The broker's key; no text of Spark or of ours may show it."""
+"""The broker's key; no text of Spark or oxbus may show it."""
 
 HOST = "127.0.0.1"
 
 
 class Broker:
-    """A durable namespace that serves bulk clients; it can be stopped and started again at the same place."""
+    """A durable namespace that serves bulk clients; it can be stopped and started again on the same port."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,7 +31,7 @@ class Broker:
         self.start()
 
     def start(self) -> None:
-        """Open the namespace and serve."""
+        """Open the namespace and serve it."""
         self.namespace = oxbus.Namespace(self._path, durability="os")
         rules = [AuthorizationRule(key_name="broker", primary_key=KEY, rights=[AccessRights.MANAGE])]
         self._server = serve(self.namespace, host=HOST, amqp_port=self._port, rules=rules)
@@ -40,13 +40,13 @@ class Broker:
         self.client = BulkClient(self.connection_string)
 
     def stop(self) -> None:
-        """End serving, and close the namespace."""
+        """Stop the server and close the namespace."""
         self.client.close()
         self._server.close()
         self.namespace.close()
 
     def create(self, *queues: str, **options: Any) -> None:
-        """Make partitioned queues."""
+        """Create partitioned queues."""
         admin = ServiceBusAdministrationClient(self.namespace)
         for queue in queues:
             admin.create_queue(queue, **({"enable_partitioning": True} | options))
@@ -77,25 +77,25 @@ class Broker:
         return sorted(int(message["body"]) for message in self.messages(queue))
 
     def contents(self, queue: str) -> list[tuple[Any, ...]]:
-        """All that a queue has, as what a message keeps on its way to another queue; sorted, to be compared."""
+        """The messages of a queue, reduced to what a copy to another queue keeps; sorted, for comparison."""
         kept = ("message_id", "body", "partition_key", "application_properties")
         return sorted(tuple(str(message[name]) for name in kept) for message in self.messages(queue))
 
     def active(self, queue: str) -> int:
-        """How many messages a queue has."""
+        """The number of active messages of a queue."""
         return int(self.client.describe(queue)["active_messages"])
 
     def waiting_stages(self) -> list[Any]:
-        """The stages that no commit named; published ones stay until they are safe from a loss of power."""
+        """The stages that no commit named; published ones stay until they are synced."""
         return [it for it in self.client.stages() if it["batch"] is None]
 
     def take(self, queue: str, most: int) -> list[int]:
-        """Receive and settle as somebody else, at once."""
+        """Receive and settle at once, as another client."""
         page = self.client.receive(queue, max_message_count=most, receive_mode="receive_and_delete")
         return [int(body.as_py()) for body in pa.RecordBatchReader.from_stream(page).read_all()["body"]]
 
     def make_topic(self, topic: str, subscription: str) -> None:
-        """Make a topic with one subscription."""
+        """Create a topic with one subscription."""
         admin = ServiceBusAdministrationClient(self.namespace)
         admin.create_topic(topic, enable_partitioning=True)
         admin.create_subscription(topic, subscription)
@@ -109,16 +109,16 @@ class Broker:
                     count -= 1
 
     def recreate(self, queue: str) -> None:
-        """Delete a queue and make one of that name."""
+        """Delete a queue and create one of the same name."""
         ServiceBusAdministrationClient(self.namespace).delete_queue(queue)
         self.create(queue)
 
-    def wait_for_lapse(self, queue: str, seconds: float = 60.0) -> None:
-        """Wait until no reservation of a queue holds its messages."""
+    def wait_for_expiry(self, queue: str, seconds: float = 60.0) -> None:
+        """Wait until no reservation of a queue holds messages."""
         self.wait_until(lambda: all(it["state"] != "live" for it in self.client.reservations(queue)), seconds)
 
     def lock_end(self, queue: str) -> int:
-        """When the only reservation of a queue lapses, in milliseconds."""
+        """The time at which the only reservation of a queue expires, in milliseconds."""
         (reservation,) = self.client.reservations(queue)
         return int(reservation["expires_at_ms"])
 
@@ -126,5 +126,5 @@ class Broker:
         """Wait until a condition holds."""
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, "the condition does not come to hold"
+            assert time.monotonic() < deadline, "the condition never held"
             time.sleep(0.05)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which PySpark this is, for tests of what only newer ones can do (`make test-spark-versions` runs older ones)."""
+"""The version of PySpark, for tests that need a newer one (`make test-spark-versions` runs older ones)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 PYSPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
-since_4_1 = pytest.mark.skipif(PYSPARK < (4, 1), reason="came with PySpark 4.1")
-since_4_2 = pytest.mark.skipif(PYSPARK < (4, 2), reason="came with PySpark 4.2")
+since_4_1 = pytest.mark.skipif(PYSPARK < (4, 1), reason="needs PySpark 4.1")
+since_4_2 = pytest.mark.skipif(PYSPARK < (4, 2), reason="needs PySpark 4.2")
 
 STOPS_SOURCES = PYSPARK == (4, 0) or PYSPARK >= (4, 3)
-"""4.1 kills the process of a source, which ends the renewal of its locks as well; 4.2 was not tried."""
+"""4.1 kills the process of a source, which also ends the renewal of its locks; 4.2 was not tried."""
 
 AVAILABLE_NOW_IS_ONE_BATCH = PYSPARK < (4, 2)
-"""A query with that trigger has to be run again and again until there is nothing left."""
+"""A query with that trigger must be repeated until no messages are left."""

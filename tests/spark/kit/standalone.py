@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Spark cluster on this machine: a master, and a worker on each of two addresses.
 
-Spark never runs a speculative copy of a task on the host of the first, hence two.
+Spark never runs a speculative copy of a task on the host of the first attempt, so there are two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HOSTS = ("127.0.0.1", "127.0.0.2")
 
 _START_SECONDS = 180
-"""How long the cluster may take to start before it counts as stuck."""
+"""Time after which the start of the cluster counts as stuck."""
 
 _PACKAGE = "org.apache.spark.deploy"
 
@@ -34,8 +34,8 @@ def standalone_cluster(directory: Path, python_path: str) -> Iterator[str]:
     """Start a cluster and stop it at the end.
 
     Args:
-        directory: Where its processes write.
-        python_path: Where its Python workers find modules.
+        directory: The directory for files of its processes.
+        python_path: The module path of its Python workers.
 
     Returns:
         The address of the master.
@@ -46,9 +46,9 @@ def standalone_cluster(directory: Path, python_path: str) -> Iterator[str]:
         arguments = ["--host", HOSTS[0], "--port", str(port), "--webui-port", str(web)]
         _start(started, directory, python_path, HOSTS[0], f"{_PACKAGE}.master.Master", *arguments)
         for host in HOSTS:
-            place = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(directory / host)]
-            place += ["--webui-port", "0", master]
-            _start(started, directory, python_path, host, f"{_PACKAGE}.worker.Worker", *place)
+            options = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(directory / host)]
+            options += ["--webui-port", "0", master]
+            _start(started, directory, python_path, host, f"{_PACKAGE}.worker.Worker", *options)
         _wait_for_workers(web)
         yield master
 
@@ -83,5 +83,5 @@ def _wait_for_workers(web: int) -> None:
                 workers = json.load(answer)["workers"]
             if sum(it["state"] == "ALIVE" for it in workers) == len(HOSTS):
                 return
-        assert time.monotonic() < deadline, "the cluster does not start"
+        assert time.monotonic() < deadline, "the cluster did not start"
         time.sleep(0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The failure matrix: the broker goes and comes back."""
+"""The failure matrix: the broker restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 500
 
 
 def test_broker_that_restarts_within_a_batch(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """The batch was planned before and is read after: it has the same messages, still locked."""
+    """The batch was planned before the restart and is read after it: it has the same messages, still locked."""
     broker.fill("in", range(ROWS))
     counts = []
     taken: list[int] = []
@@ -27,7 +27,7 @@ def test_broker_that_restarts_within_a_batch(spark: SparkSession, broker: Broker
             broker.stop()
             broker.start()
             counts.append(broker.active("in"))
-            taken.extend(broker.take("in", ROWS))  # all but the batch
+            taken.extend(broker.take("in", ROWS))  # all except the batch
         sent = df.select(*SENT).write.format("oxbus")
         sent.options(**broker.options("out", delivery="exactlyOnce", sinkId=f"b{batch}")).mode("append").save()
 
@@ -40,12 +40,12 @@ def test_broker_that_restarts_within_a_batch(spark: SparkSession, broker: Broker
 
 
 def test_broker_that_restarts_under_a_stream_that_waits(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """The stream asks again until the broker is back, and goes on; its last batch was settled before."""
+    """The stream retries until the broker is back, then continues; its last batch was settled before."""
     query = forward(messages(spark, broker), broker, tmp_path).start()
     try:
         broker.fill("in", range(ROWS))
         query.processAllAvailable()
-        broker.wait_until(lambda: broker.active("in") == 0)  # with nothing behind the last batch
+        broker.wait_until(lambda: broker.active("in") == 0)  # the last batch is settled
         broker.stop()
         broker.start()
         assert broker.numbers("out") == list(range(ROWS))

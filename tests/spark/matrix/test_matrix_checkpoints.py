@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The failure matrix: a checkpoint is deleted, or is older than what is done."""
+"""The failure matrix: a checkpoint is deleted or too old."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROWS = 500
 
 
 def test_checkpoint_that_was_deleted(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """A new one goes on where the broker says the consumer is, with the batch that was not finished."""
+    """A new one continues at the consumer's position in the broker, with the unfinished batch."""
     broker.fill("in", range(ROWS))
 
     def fail(_df: DataFrame, batch: int) -> None:
         if batch == 1:
-            raise RuntimeError("a batch that fails")
+            raise RuntimeError("a failing batch")
 
     df = messages(spark, broker)
     with pytest.raises(StreamingQueryException, match="a batch that fails"):
@@ -40,7 +40,7 @@ def test_checkpoint_that_was_deleted(spark: SparkSession, broker: Broker, tmp_pa
 
 
 def test_sink_of_a_query_whose_checkpoint_was_deleted(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Under a name of its own it cannot tell old batches from new ones, so it refuses them; another name helps."""
+    """With an explicit name the sink cannot distinguish old from new batches and rejects them; another name helps."""
     for begin in (0, ROWS):
         broker.fill("in", range(begin, begin + ROWS))
         query = forward(messages(spark, broker), broker, tmp_path / str(begin), sinkId="enriched")
@@ -55,7 +55,7 @@ def test_sink_of_a_query_whose_checkpoint_was_deleted(spark: SparkSession, broke
 
 
 def test_checkpoint_that_was_rolled_back(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Its messages are settled: it says so, and goes on behind them when it may."""
+    """Its messages are settled: the query reports it, and continues behind them if allowed."""
     checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
     broker.fill("in", range(200))
     until_done(forward(messages(spark, broker), broker, checkpoint))
@@ -68,7 +68,7 @@ def test_checkpoint_that_was_rolled_back(spark: SparkSession, broker: Broker, tm
     with pytest.raises(StreamingQueryException, match="failOnDataLoss"):
         until_done(forward(messages(spark, broker), broker, copy))
     assert broker.active("in") == 50
-    # The sink too has seen these batches of the query: under its old name it would take new ones for old ones.
+    # The sink has seen these batch numbers too: under its old name it would skip the new batches.
     df = messages(spark, broker, failOnDataLoss=False)
     until_done(forward(df, broker, copy, sinkId="after-the-rollback"))
     assert broker.numbers("out") == list(range(ROWS + 50))

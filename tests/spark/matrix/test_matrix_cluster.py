@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The failure matrix where two executors are needed: speculation, and an executor that is lost."""
+"""The failure matrix with two executors: speculation, and a lost executor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = 4000
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_two_executors_speculation_and_a_lost_executor(broker: Broker, tmp_path: Path) -> None:
-    """One job on two executors; one whose slow task is overtaken by a copy; one that loses an executor."""
+    """One job on two executors, one whose slow task is overtaken by a copy, and one that loses an executor."""
     package = str(Path(oxbus.__file__).parents[1])
     python_path = os.pathsep.join([str(KIT), package])
     broker.create("first", "second")

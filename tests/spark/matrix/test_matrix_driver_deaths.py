@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The failure matrix: the driver is killed, and a new one goes on from the checkpoint."""
+"""The failure matrix: the driver is killed, and a new one continues from the checkpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOGGED = {
     "after the sink's commit": (2, 1),
     "before completing": (2, 2),
 }
-"""How many batches the checkpoint has as planned and as done when the driver dies: this shows that it died there."""
+"""The numbers of planned and finished batches in the checkpoint at the driver's death: they prove its point."""
 
 SHOWN = {
     "after reserving": 200,
@@ -37,21 +37,21 @@ SHOWN = {
     "after the sink's commit": 400,
     "before completing": 400,
 }
-"""How many messages the sink shows by then."""
+"""The number of messages in the sink at that time."""
 
 
 def logged(checkpoint: Path) -> tuple[int, int]:
-    """How many batches the checkpoint has as planned and as done."""
+    """The numbers of planned and of finished batches in the checkpoint."""
     planned, done = (sum(it.name.isdigit() for it in (checkpoint / name).iterdir()) for name in ("offsets", "commits"))
     return planned, done
 
 
 def die(broker: Broker, tmp_path: Path, point: str, **sink: object) -> Path:
-    """Run a driver that is killed with its Java machine in the second of three batches; its checkpoint."""
+    """Run a driver that is killed with its JVM in the second of three batches; return its checkpoint."""
     (tmp_path / "point").write_text(point)
     checkpoint = tmp_path / "checkpoint"
     directory = {"testDirectory": str(tmp_path)}
-    # Small pages, so that a death while reading comes in the middle of a task.
+    # With small pages, a death during a read comes in the middle of a task.
     source = broker.options("in", maxMessagesPerTrigger=200, consumer="c", arrowBatchBytes="1k") | directory
     given = {
         "directory": str(tmp_path),
@@ -66,10 +66,10 @@ def die(broker: Broker, tmp_path: Path, point: str, **sink: object) -> Path:
 
 @since_4_2
 @pytest.mark.parametrize("point", DEATHS)
-def test_driver_that_dies_loses_and_doubles_nothing(
+def test_driver_that_dies_loses_and_duplicates_nothing(
     spark: SparkSession, broker: Broker, tmp_path: Path, point: str
 ) -> None:
-    """Killed with its Java machine in the second of three batches; the next driver finishes, message for message."""
+    """Killed with its JVM in the second of three batches; the next driver completes the work, message for message."""
     broker.fill("in", range(500))
     before = broker.contents("in")
     checkpoint = die(broker, tmp_path, point)
@@ -80,8 +80,8 @@ def test_driver_that_dies_loses_and_doubles_nothing(
 
 
 @since_4_2
-def test_driver_that_dies_behind_a_sink_that_sends_at_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """With `atLeastOnce` the batch that Spark does not know to be sent shows twice, and no other."""
+def test_driver_that_dies_with_an_at_least_once_sink(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """With `atLeastOnce` exactly the batch whose send Spark did not record appears twice."""
     broker.fill("in", range(500))
     before = broker.contents("in")
     checkpoint = die(broker, tmp_path, "after the sink's commit", delivery="atLeastOnce")
@@ -90,8 +90,8 @@ def test_driver_that_dies_behind_a_sink_that_sends_at_once(spark: SparkSession, 
     until_done(forward(messages(spark, broker), broker, checkpoint, delivery="atLeastOnce"))
     after = Counter(broker.contents("out"))
     assert sorted(after) == before
-    doubled = [it for it, count in after.items() if count > 1]
-    assert len(doubled) == 200
-    assert set(doubled) <= set(once)
-    assert {after[it] for it in doubled} == {2}
+    duplicated = [it for it, count in after.items() if count > 1]
+    assert len(duplicated) == 200
+    assert set(duplicated) <= set(once)
+    assert {after[it] for it in duplicated} == {2}
     assert broker.active("in") == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The failure matrix: locks that are lost, and what takes them away."""
+"""The failure matrix: lost locks and their causes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = 500
 
 
 def test_driver_that_stalls_past_the_lock(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Its tasks find the lock lost, and the query ends; the next run locks again what nobody took meanwhile."""
+    """Its tasks find the lock lost, and the query ends; the next run locks the messages that are still there."""
     spark.dataSource.register(StalledSource)
     broker.fill("in", range(ROWS))
     options = {"lockDuration": "3s"}
@@ -32,7 +32,7 @@ def test_driver_that_stalls_past_the_lock(spark: SparkSession, broker: Broker, t
     query = forward(df, broker, tmp_path / "checkpoint").start()
     stalled = tmp_path / "stalled"
     broker.wait_until(stalled.exists, LIMIT_SECONDS)
-    broker.wait_for_lapse("in")
+    broker.wait_for_expiry("in")
     taken = broker.take("in", 40)
     assert len(taken) == 40
     os.kill(int(stalled.read_text()), signal.SIGCONT)
@@ -44,7 +44,7 @@ def test_driver_that_stalls_past_the_lock(spark: SparkSession, broker: Broker, t
 
 
 def test_receiver_that_competes(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Each message goes to the stream or to the receiver."""
+    """Each message goes either to the stream or to the receiver."""
     broker.fill("in", range(ROWS))
     query = forward(messages(spark, broker), broker, tmp_path).start()
     taken: list[int] = []
@@ -62,7 +62,7 @@ def test_receiver_that_competes(spark: SparkSession, broker: Broker, tmp_path: P
 
 
 def test_second_query_with_the_same_consumer(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """The older one is shut out and says so; the newer one goes on where it was."""
+    """The older query is fenced and reports it; the newer one continues at its position."""
     broker.fill("in", range(ROWS))
     older = forward(messages(spark, broker), broker, tmp_path / "older").start()
     newer = None
@@ -82,7 +82,7 @@ def test_second_query_with_the_same_consumer(spark: SparkSession, broker: Broker
 
 
 def test_second_query_while_the_first_has_a_batch(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """The newer one takes the batch over; nothing is lost, and only that batch may also reach the older one's sink."""
+    """The newer query takes the batch over; nothing is lost, and only that batch may also reach the older sink."""
     broker.create("older")
     broker.fill("in", range(ROWS))
     begun, go_on = threading.Event(), threading.Event()
@@ -107,14 +107,14 @@ def test_second_query_while_the_first_has_a_batch(spark: SparkSession, broker: B
         go_on.set()
         older.stop()
     assert len(first) == 200
-    assert sorted(first + broker.numbers("out")) == list(range(ROWS)), "each once, but for the batch under way"
+    assert sorted(first + broker.numbers("out")) == list(range(ROWS)), "each once, except the batch in progress"
     late = set(broker.numbers("older")) - set(first)
     assert len(late) <= 200
     assert broker.active("in") == 0
 
 
-def test_message_that_no_task_survives(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Each new start of the query counts as a delivery; then its batch is dead-lettered, and the rest goes on."""
+def test_message_that_fails_every_task(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Each restart of the query counts as a delivery; then its batch is dead-lettered, and the rest is processed."""
     broker.create("hospital", max_delivery_count=2)
     broker.fill("hospital", range(20))
     poison = "IF(CAST(CAST(body AS STRING) AS INT) = 13, raise_error('poison'), body)"
@@ -129,7 +129,7 @@ def test_message_that_no_task_survives(spark: SparkSession, broker: Broker, tmp_
             run()
             break
         except StreamingQueryException as error:
-            assert "poison" in str(error)  # noqa: PT017 (which of the runs fails is not the point)
+            assert "poison" in str(error)  # noqa: PT017 (any of the runs may fail)
             failures += 1
     assert 1 <= failures < 5
     dead = broker.numbers("hospital/$deadletterqueue")

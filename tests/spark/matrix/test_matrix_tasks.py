@@ -20,7 +20,7 @@ ROWS = 500
 
 @pytest.mark.parametrize("stumbling", ["source", "sink"])
 def test_task_that_is_tried_again(spark: SparkSession, broker: Broker, tmp_path: Path, stumbling: str) -> None:
-    """Every task fails once: while it reads, or when it has staged all its rows. The attempt that wins counts."""
+    """Every task fails once: during the read, or after staging all its rows. The successful attempt counts."""
     spark.dataSource.register(StumblingSource)
     broker.fill("in", range(ROWS))
     before = broker.contents("in")
@@ -35,7 +35,7 @@ def test_task_that_is_tried_again(spark: SparkSession, broker: Broker, tmp_path:
 
 
 def test_batch_with_two_actions(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Each action reads the batch, and reads the same."""
+    """Each action reads the batch and gets the same rows."""
     broker.fill("in", range(ROWS))
     seen: list[list[tuple[int, bytes]]] = []
 

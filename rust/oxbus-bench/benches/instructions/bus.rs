@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The namespaces that the cases work on, and their messages.
+//! Namespaces and messages of the cases.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) fn in_memory() -> Namespace {
     with_orders(NamespaceOptions::default())
 }
 
-/// The same in files that stand in memory. Nothing is synced, and its clock stands.
+/// The same with a journal in an in-memory file system. It does not sync, and its clock does not advance.
 pub(crate) fn durable() -> Namespace {
     with_orders(NamespaceOptions {
         store: Some(StoreOptions {
@@ -39,25 +39,27 @@ pub(crate) fn durable() -> Namespace {
 }
 
 fn with_orders(options: NamespaceOptions) -> Namespace {
-    let namespace = Namespace::open(options).expect("a namespace");
+    let namespace = Namespace::open(options).expect("opens");
     let settings = QueueSettings {
         enable_partitioning: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("orders", settings, WAIT).expect("a new queue");
+    namespace
+        .create_queue("orders", settings, WAIT)
+        .expect("creates the queue");
     namespace
 }
 
-/// A sender to a queue, and a receiver from it.
-pub(crate) fn ends(namespace: &Namespace, queue: &str) -> (Sender, Receiver) {
-    let sender = namespace.sender(queue).expect("a sender");
+/// A sender and a receiver of a queue.
+pub(crate) fn sender_and_receiver(namespace: &Namespace, queue: &str) -> (Sender, Receiver) {
+    let sender = namespace.sender(queue).expect("opens a sender");
     (sender, receiver(namespace, queue))
 }
 
 pub(crate) fn receiver(namespace: &Namespace, path: &str) -> Receiver {
     namespace
         .receiver(path, ReceiverOptions::default())
-        .expect("a receiver")
+        .expect("opens a receiver")
 }
 
 pub(crate) fn fields(key: Option<&'static str>) -> Fields<'static> {
@@ -75,15 +77,15 @@ pub(crate) fn key_of(delivery: &Delivery) -> SettleKey {
     }
 }
 
-/// The next message, which there is.
-pub(crate) fn take(receiver: &Receiver) -> SettleKey {
-    let taken = receiver.receive_now(1, WAIT).expect("an open receiver");
-    key_of(&taken.expect("what was sent")[0])
+/// Receives the next message. Panics when there is none.
+pub(crate) fn receive(receiver: &Receiver) -> SettleKey {
+    let deliveries = receiver.receive_now(1, WAIT).expect("receives");
+    key_of(&deliveries.expect("a message was sent")[0])
 }
 
-/// The next message, completed.
+/// Receives and completes the next message.
 pub(crate) fn complete(receiver: &Receiver) {
     receiver
-        .settle(take(receiver), Settlement::Complete, WAIT)
-        .expect("a lock that holds");
+        .settle(receive(receiver), Settlement::Complete, WAIT)
+        .expect("the lock is valid");
 }

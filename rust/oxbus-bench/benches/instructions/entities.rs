@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics, sessions and forwards in memory, and the filters of rules.
+//! Cases with topics, sessions and forwarding in memory, and with filters of rules.
 
 use std::hint::black_box;
 
@@ -11,17 +11,17 @@ use oxbus_model::message::Fields;
 use oxbus_model::options::QueueSettings;
 use oxbus_model::rules::{FilterSettings, RuleSettings};
 
-use crate::bus::{NOW, WAIT, complete, ends, fields, in_memory, receiver};
+use crate::bus::{NOW, WAIT, complete, fields, in_memory, receiver, sender_and_receiver};
 
-/// A message to a topic with three subscriptions, two of which want it; completed in both.
+/// Each round sends a message to a topic with three subscriptions, two of which select it, and completes both copies.
 pub(crate) fn topic(rounds: usize) {
-    let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+    let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
     let options = TopicOptions {
         support_ordering: false,
     };
     namespace
         .create_topic("news", QueueSettings::default(), options, WAIT)
-        .expect("a new topic");
+        .expect("creates the topic");
     for (name, filter) in [
         ("all", "1 = 1"),
         ("plain", "sys.Label IS NULL"),
@@ -41,26 +41,29 @@ pub(crate) fn topic(rounds: usize) {
         };
         namespace
             .create_subscription("news", name, QueueSettings::default(), options, Some(rule), WAIT)
-            .expect("a new subscription");
+            .expect("creates the subscription");
     }
-    let sender = namespace.sender("news").expect("a sender");
+    let sender = namespace.sender("news").expect("opens a sender");
     let receivers = ["news/Subscriptions/all", "news/Subscriptions/plain"].map(|path| receiver(&namespace, path));
     let fields = fields(None);
     for _ in 0..rounds {
-        sender.send(black_box(&fields), None, WAIT).expect("room");
+        sender.send(black_box(&fields), None, WAIT).expect("sends");
         receivers.iter().for_each(complete);
     }
 }
 
-/// A message of a session is sent; the session is accepted, its message completed, its state set, and it is closed.
+/// Each round sends a message of a session, accepts the session, completes the message, sets the state, and closes the
+/// session.
 pub(crate) fn session(rounds: usize) {
-    let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+    let namespace = Namespace::open(NamespaceOptions::default()).expect("opens");
     let settings = QueueSettings {
         requires_session: true,
         ..QueueSettings::default()
     };
-    namespace.create_queue("visits", settings, WAIT).expect("a new queue");
-    let sender = namespace.sender("visits").expect("a sender");
+    namespace
+        .create_queue("visits", settings, WAIT)
+        .expect("creates the queue");
+    let sender = namespace.sender("visits").expect("opens a sender");
     let fields = Fields {
         session_id: Some("customer-4711"),
         ..fields(None)
@@ -72,40 +75,42 @@ pub(crate) fn session(rounds: usize) {
             ReceiverOptions::default(),
             "counted".to_owned(),
         )
-        .expect("an acceptor");
+        .expect("opens an acceptor");
     for _ in 0..rounds {
-        sender.send(black_box(&fields), None, WAIT).expect("room");
-        let receiver = acceptor.accept_now(WAIT).expect("a queue with sessions");
-        let receiver = receiver.expect("a session with a message");
+        sender.send(black_box(&fields), None, WAIT).expect("sends");
+        let receiver = acceptor.accept_now(WAIT).expect("accepts");
+        let receiver = receiver.expect("the session has a message");
         complete(&receiver);
         receiver
             .set_session_state(Some(b"state"), WAIT)
-            .expect("a session that holds");
+            .expect("the session lock is valid");
         receiver.close(WAIT);
     }
 }
 
-/// A message to a queue that forwards, completed in the queue that it comes to.
+/// Each round sends a message to a queue that forwards, and completes it in the target queue.
 pub(crate) fn forward(rounds: usize) {
     let namespace = in_memory();
     let settings = QueueSettings {
         forward_to: Some("orders".to_owned()),
         ..QueueSettings::default()
     };
-    namespace.create_queue("inbox", settings, WAIT).expect("a new queue");
-    let sender = namespace.sender("inbox").expect("a sender");
-    let (_, receiver) = ends(&namespace, "orders");
+    namespace
+        .create_queue("inbox", settings, WAIT)
+        .expect("creates the queue");
+    let sender = namespace.sender("inbox").expect("opens a sender");
+    let (_, receiver) = sender_and_receiver(&namespace, "orders");
     let fields = fields(None);
     for _ in 0..rounds {
-        sender.send(black_box(&fields), None, WAIT).expect("room");
+        sender.send(black_box(&fields), None, WAIT).expect("sends");
         complete(&receiver);
     }
 }
 
-/// A filter of a rule, from its text.
+/// Parses an SQL filter.
 pub(crate) fn parse(rounds: usize) {
     const TYPICAL: &str = "sys.Label LIKE 'order.%' AND color IN ('red', 'blue') AND quantity > 5";
     for _ in 0..rounds {
-        black_box(SqlFilter::parse(black_box(TYPICAL), &[]).expect("a filter"));
+        black_box(SqlFilter::parse(black_box(TYPICAL), &[]).expect("parses"));
     }
 }

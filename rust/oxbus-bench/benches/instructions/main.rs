@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hot paths as a program that does one of them so many times: something to count instructions of.
+//! A program that repeats one hot path, for counting instructions.
 //!
-//! `bench/instructions.py` runs it under callgrind with two numbers of rounds; the difference leaves out the start.
-//! `instructions` lists the cases, `instructions CASE ROUNDS` runs one.
+//! `bench/instructions.py` runs it under callgrind with two numbers of rounds; the difference excludes the start of the
+//! program. `instructions` lists the cases, `instructions CASE ROUNDS` runs one.
 
-#![expect(clippy::print_stdout, reason = "it prints its cases")]
+#![expect(clippy::print_stdout, reason = "the program prints its cases")]
 
 mod bus;
 mod durable;
@@ -15,7 +15,7 @@ mod memory;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A name, and what does it so many times.
+/// The name of a case, and a function that runs it for a number of rounds.
 type Case = (&'static str, fn(usize));
 
 const CASES: [Case; 14] = [
@@ -43,11 +43,11 @@ const CASES: [Case; 14] = [
 
 fn main() {
     // Cargo passes `--bench`.
-    let words: Vec<String> = std::env::args()
+    let arguments: Vec<String> = std::env::args()
         .skip(1)
-        .filter(|word| !word.starts_with("--"))
+        .filter(|argument| !argument.starts_with("--"))
         .collect();
-    let [name, rounds] = words.as_slice() else {
+    let [name, rounds] = arguments.as_slice() else {
         for (name, _) in CASES {
             println!("{name}");
         }
@@ -56,6 +56,6 @@ fn main() {
     let (_, run) = CASES
         .iter()
         .find(|(known, _)| known == name)
-        .expect("a case that the list names");
-    run(rounds.parse().expect("a number of rounds"));
+        .expect("the first argument is the name of a case");
+    run(rounds.parse().expect("the second argument is a number of rounds"));
 }

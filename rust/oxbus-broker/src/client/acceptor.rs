@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accepting a session: one by its id, or the next one that is available (B-192 … B-199).
+//! Accepting a session: by its id, or the next available one (B-192 … B-199).
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::entity::Entity;
 /// Which session to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
-    /// The one with this id, which need not have messages (B-193).
+    /// The session with this id, which may have no messages (B-193).
     Id(String),
-    /// The one that waits longest (B-195).
+    /// The session that has been available longest (B-195).
     Next,
 }
 
@@ -29,15 +29,15 @@ pub struct Acceptor {
     entity: Arc<Entity>,
     options: ReceiverOptions,
     selector: SessionSelector,
-    /// The cells it may look at, one bit each.
+    /// Cells whose sessions it may accept, one bit each.
     allowed: u64,
-    /// The name of the receiver, for people.
+    /// Name of the receiver, for operators.
     owner: String,
-    /// Milliseconds that the clock may be behind.
+    /// Maximum lag of the clock, in milliseconds.
     lag_ms: u64,
 }
 
-/// The cell in which a session lives (B-189).
+/// Index of the cell of a session (B-189).
 fn index_of(entity: &Entity, id: &str) -> usize {
     partition_of(id.as_bytes(), entity.partitions().into()) as usize
 }
@@ -63,7 +63,7 @@ impl Acceptor {
         if let SessionSelector::Id(id) = &selector
             && allowed >> index_of(&entity, id) & 1 == 0
         {
-            let detail = "the session lives in another partition; leave partition_id out";
+            let detail = "the session is in another partition; leave partition_id out";
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         Ok(Self {
@@ -76,12 +76,13 @@ impl Acceptor {
         })
     }
 
-    /// The queue whose sessions it accepts.
+    /// The entity whose sessions it accepts.
     pub fn entity(&self) -> &Arc<Entity> {
         &self.entity
     }
 
-    /// Accepts the session without waiting; `None` when no session is available. One that is held is an error (B-194).
+    /// Accepts a session without waiting; `None` when no session is available. Fails if the session with the requested id is
+    /// locked (B-194).
     pub fn accept_now(&self, wait: &Wait<'_>) -> Result<Option<Receiver>> {
         self.entity.check_not_forwarding(SubQueue::Main)?;
         self.entity.check_receives()?;
@@ -136,7 +137,7 @@ impl Acceptor {
         None
     }
 
-    /// Wakes the next one who waits while there may be more.
+    /// Notifies the next waiter if more sessions may be available.
     fn notify_next(&self) {
         let receivable = self.entity.receivable(SubQueue::Main);
         if receivable.wait_queue.waiters() > 0 && receivable.ready() != 0 {
@@ -149,12 +150,12 @@ impl Acceptor {
         ticks.plus_ms(self.entity.settings().lock_duration_ms + self.lag_ms)
     }
 
-    /// Accepts the session; waits while none is available. `None` when the wait is over.
+    /// Accepts a session; waits while none is available. `None` when the wait ends.
     pub fn accept_until(&self, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Receiver>> {
         until_found(self, options, || self.accept_now(wait))
     }
 
-    /// The error of a wait for a session that ended without one (B-196).
+    /// The error when a wait ends without a session (B-196).
     pub fn timed_out(&self) -> Error {
         let detail = format!(
             "The operation did not complete within the allotted timeout: no session became available. Send to a session, or wait longer: \
@@ -165,7 +166,7 @@ impl Acceptor {
     }
 }
 
-/// It waits with all who accept sessions of the queue.
+/// An acceptor waits in the wait queue of the entity.
 impl WaitSource for Acceptor {
     fn wait_queue(&self) -> WaitQueueRef {
         WaitQueueRef::of_entity(&self.entity, SubQueue::Main)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attaching rows: a partition takes those of one name once, however often and by whomever that is tried.
+//! Attaching rows: a partition stores the rows of one name only once, regardless of the number of attempts and callers.
 //!
-//! The rows and their name are one entry of the journal, so that after a crash both are there or neither. Whoever tries it
-//! while the first is under way waits for what becomes of that. That the rows will be messages was decided before, by a commit
-//! of staged sends or by a bulk load: nothing refuses them any more but a store that does not work.
+//! One journal entry contains the rows and their name, so that after a crash both exist or neither. A concurrent attempt
+//! waits for the result of the first. A commit of staged sends or a bulk load has decided that the rows become messages:
+//! only a store that does not work, or the deletion of the entity, can prevent it.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::shard::CallKind;
 use crate::write::EncodedMessage;
 
 impl Sender {
-    /// Stores rows of a bulk load in a partition, unless they are there. They are as safe as the system keeps them;
-    /// [`Sender::sync`] makes them durable, and must before anybody sees a number of them.
+    /// Stores rows of a bulk load in a partition, unless it has them. They are only written; [`Sender::sync`] must sync them
+    /// before a caller sees one of their numbers.
     pub(crate) fn attach_loaded_rows(
         &self,
         partition: PartitionId,
@@ -31,14 +31,14 @@ impl Sender {
         attach(&self.entity, partition.0.into(), name, rows, true, wait)
     }
 
-    /// Makes what is in a partition durable.
+    /// Syncs a partition.
     pub(crate) fn sync(&self, partition: PartitionId, wait: &Wait<'_>) -> Result<()> {
         let cell = self.entity.cell_for_append(usize::from(partition.0));
         cell.shard.await_all(Durability::Fsync, CallKind::Send, wait)
     }
 }
 
-/// Stores rows of a batch that was decided in the cell with that index, unless they are there.
+/// Stores rows of a decided batch in a cell, unless it has them.
 pub(crate) fn attach_committed(
     entity: &Arc<Entity>,
     index: usize,
@@ -49,7 +49,7 @@ pub(crate) fn attach_committed(
     attach(entity, index, name, rows, false, wait)
 }
 
-/// True when rows of that name are known in the cell with that index.
+/// True when a cell has rows of this name.
 pub(crate) fn is_attached(entity: &Entity, index: usize, name: &str) -> bool {
     let identity = entity.core().identity_key().identity(None, name);
     entity

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that are stored together or not at all, in one partition (B-079 … B-084).
+//! Batches: messages stored in one partition, all or none (B-079 … B-084).
 
 use oxbus_model::caps::BATCH_MESSAGE_OVERHEAD_BYTES;
 use oxbus_model::message::Fields;
@@ -15,7 +15,7 @@ enum BatchKey {
     Mixed,
 }
 
-/// Encoded messages with their common key. A batch object can be sent more than once: its clones share their bytes.
+/// Encoded messages with their common key. A batch can be sent more than once; clones share the encoded bytes.
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub(crate) messages: Vec<EncodedMessage>,
@@ -25,7 +25,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch that may grow to `size_bytes_max`.
+    /// An empty batch of at most `size_bytes_max` bytes.
     pub fn new(size_bytes_max: usize) -> Self {
         Self {
             messages: Vec::new(),
@@ -35,7 +35,7 @@ impl Batch {
         }
     }
 
-    /// Room for that many messages without growing.
+    /// Reserves memory for this many messages.
     #[must_use]
     pub fn with_capacity(mut self, messages: usize) -> Self {
         self.messages.reserve(messages);
@@ -66,7 +66,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Gives every message the same due time, also in its stored form (B-232).
+    /// Sets the scheduled enqueue time of all messages, in their records too (B-232).
     pub fn schedule_all(&mut self, due: Timestamp) -> Result<()> {
         for message in &mut self.messages {
             let mut fields = Fields::decode(&message.record)?;
@@ -92,7 +92,7 @@ impl Batch {
         self.size_bytes
     }
 
-    /// Bytes it may have.
+    /// Maximum size in bytes.
     pub fn size_bytes_max(&self) -> usize {
         self.size_bytes_max
     }
@@ -102,7 +102,7 @@ impl Batch {
         self.messages.iter().map(EncodedMessage::bytes).max().unwrap_or(0)
     }
 
-    /// The key of all its messages; mixed keys are refused (B-080).
+    /// The common key of all messages; fails for mixed keys (B-080).
     pub(crate) fn key(&self) -> Result<Option<&str>> {
         match &self.key {
             BatchKey::Empty => Ok(None),

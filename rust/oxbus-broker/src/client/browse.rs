@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Browsing: looking at messages without touching them (B-290 … B-305).
+//! Browsing: reading messages without locking them (B-290 … B-305).
 //!
-//! Without a number, a browse merges the partitions by enqueued time, then partition id, or answers from one of them, as the
-//! namespace's policy says, and goes on where this receiver's last browse ended, so a loop until nothing comes sees each
-//! message once. With a number it begins at that message and goes on partition by partition upwards (B-301). With a tier one
-//! browse returns no more bytes than one batch may have.
+//! Without a number, a browse continues where this receiver's last browse ended, so a loop until the result is empty sees
+//! each message once. The peek policy of the namespace selects the messages: all partitions merged by enqueued time, then
+//! partition id, or one partition. With a number, a browse starts at that message and continues in the following partitions
+//! (B-301). With a tier, a browse returns no more bytes than a batch may have.
 
 use oxbus_store::Wait;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use oxbus_store::PeekedMessage;
 
 use super::receiver::Receiver;
 
-/// A message as a browser sees it.
+/// A browsed message.
 #[derive(Debug)]
 pub struct BrowseItem {
     /// Index of its cell.
@@ -26,12 +26,12 @@ pub struct BrowseItem {
     pub message: PeekedMessage,
 }
 
-/// Where the next browse begins in each cell. After a panic it is where one may begin all the same.
+/// Where the next browse starts in each cell. Any position is valid, so it is usable after a panic.
 #[derive(Debug, Default)]
 pub(super) struct BrowseCursor(Mutex<Vec<Counter>>);
 
 impl Receiver {
-    /// Looks at up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
+    /// Browses up to `max` messages, at most 250 (B-295), from `from` on or from where the last browse ended.
     pub fn browse(&self, max: usize, from: Option<SequenceNumber>, wait: &Wait<'_>) -> Result<Vec<BrowseItem>> {
         self.check_open()?;
         self.entity.check_alive()?;
@@ -63,7 +63,7 @@ impl Receiver {
         for (index, &from) in next.iter().enumerate() {
             self.browse_cell(index, from, max, &mut found);
         }
-        // Stable within a cell: numbers rise there, and equal times keep their order.
+        // Stable within a cell: numbers ascend there, and messages with equal times keep their order.
         let mut heads: Vec<_> = found.into_iter().map(Some).collect();
         let mut order: Vec<usize> = (0..heads.len()).collect();
         let sort_time = running_maximum(&heads);
@@ -72,7 +72,7 @@ impl Receiver {
         order.into_iter().filter_map(|at| heads[at].take()).collect()
     }
 
-    /// The next messages of one partition: the first in turn that has any.
+    /// The next messages of one partition, the first in the rotation that has any.
     fn browse_partition(&self, max: usize, next: &[Counter]) -> Vec<BrowseItem> {
         let cells = next.len();
         let first = self.entity.receivable(self.sub_queue).next_rotation() as usize % cells;
@@ -119,7 +119,7 @@ impl Receiver {
             from = last.counter.next();
             for mut message in messages {
                 if cell.load_in_place(&mut message.record).is_err() {
-                    // Out of service from here on: like a partition that was so before.
+                    // The read error took the partition out of service, so its other messages are skipped, too.
                     return;
                 }
                 let record = message.record.in_memory();
@@ -131,7 +131,7 @@ impl Receiver {
     }
 }
 
-/// Keeps the first messages that have so many bytes together, and the first in any case (B-295).
+/// Truncates to the first messages with at most `bytes` in total, but keeps at least one (B-295).
 fn truncate_to_bytes(found: &mut Vec<BrowseItem>, bytes: usize) {
     let mut left = bytes;
     let mut fits = |browsed: &BrowseItem| {
@@ -144,8 +144,8 @@ fn truncate_to_bytes(found: &mut Vec<BrowseItem>, bytes: usize) {
     found.truncate(kept.max(1));
 }
 
-/// The time by which each message sorts: its own, but within a cell never before that of a lower number, so that
-/// a cell's messages come in the order of their numbers even when the wall clock went back.
+/// The sort time of each message: the maximum of its enqueued time and those of lower numbers in its cell. So the messages
+/// of a cell stay in the order of their numbers, even if the wall clock went back.
 fn running_maximum(found: &[Option<BrowseItem>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
     let time_of = |browsed: &Option<BrowseItem>| {

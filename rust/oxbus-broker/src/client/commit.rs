@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was done in a transaction becomes one unit of work of its shard.
+//! Committing a transaction as one write to its shard.
 //!
-//! Copies of earlier messages are told here and not before, so that a rollback leaves no trace of an id.
+//! Duplicates are detected here and not earlier, so that a rollback leaves no id in the history.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,37 +20,37 @@ use crate::shard::journal::EntityId;
 use crate::shard::{AcceptedSession, Admission, Cell};
 use crate::write::{Cause, LockEnd, WriteError, WriteOperation};
 
-/// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
+/// Reserved numbers. Dropping gives up those that are still listed.
 #[derive(Default)]
 struct TransactionNumbers<'a> {
-    /// Of topics: their messages do not keep them.
-    passing: Vec<(&'a Cell, Counter)>,
-    /// Of messages that wait for their time.
-    waiting: Vec<(&'a Cell, Counter)>,
+    /// Numbers that a topic shows to its subscriptions; its cell stores no message under them.
+    fanned_out: Vec<(&'a Cell, Counter)>,
+    /// Numbers of scheduled messages; cleared once these are stored.
+    scheduled: Vec<(&'a Cell, Counter)>,
 }
 
 impl Drop for TransactionNumbers<'_> {
     fn drop(&mut self) {
-        for (cell, counter) in self.passing.drain(..).chain(self.waiting.drain(..)) {
+        for (cell, counter) in self.fanned_out.drain(..).chain(self.scheduled.drain(..)) {
             cell.give_up_numbers(counter, 1);
         }
     }
 }
 
-/// Which messages to an entity are new; the position of the next one.
+/// The messages to an entity that are no duplicates, and the position of the next message.
 struct EntityAdmission<'a> {
     cell: &'a Cell,
     admission: Admission<'a>,
     next: usize,
 }
 
-/// What comes to one entity.
+/// Messages that a transaction sends to one entity.
 struct SendDemand<'a> {
     entity: &'a Entity,
     index: usize,
     bytes: usize,
     messages: usize,
-    /// Of each message, where the entity drops copies.
+    /// The identity of each message, if the entity detects duplicates.
     identities: Vec<Option<Identity>>,
 }
 
@@ -66,15 +66,15 @@ impl<'a> SendDemand<'a> {
     }
 }
 
-/// The name under which the messages of a work are attached to a partition.
+/// The name under which messages are attached to a partition.
 pub(super) struct Attachment<'a> {
     pub(super) cell: &'a Cell,
     pub(super) admission: &'a Admission<'a>,
-    /// No numbers are set aside beyond those of its messages, and none is shown before they are synced.
+    /// Reserves no numbers beyond those of its messages; callers see none of them before a sync.
     pub(super) exact_numbers: bool,
 }
 
-/// The sessions that the work is about. Until it is dropped nobody but their holders has them.
+/// The sessions of the transaction, pinned: until it is dropped they stay with their holders.
 struct PinnedSessions<'a> {
     pinned: Vec<(&'a Entity, usize, &'a Arc<AcceptedSession>)>,
     wait: &'a Wait<'a>,
@@ -94,8 +94,8 @@ impl<'a> PinnedSessions<'a> {
                 continue;
             }
             let sessions = cell_of(entity, index, wait)?.sessions();
-            let is_held = sessions.is_some_and(|it| it.pin(accepted, moment.ticks).is_ok());
-            if !is_held {
+            let is_pinned = sessions.is_some_and(|it| it.pin(accepted, moment.ticks).is_ok());
+            if !is_pinned {
                 return Err(session_lost(entity));
             }
             guard.pinned.push((entity, index, accepted));
@@ -116,7 +116,7 @@ impl Drop for PinnedSessions<'_> {
     }
 }
 
-/// Lets the work happen, or nothing of it.
+/// Commits the work, all or nothing.
 pub(super) fn commit(mut work: TransactionWork, attachment: Option<&Attachment<'_>>, wait: &Wait<'_>) -> Result<()> {
     let core = Arc::clone(work.entity.core());
     let moment = Moment {
@@ -125,7 +125,7 @@ pub(super) fn commit(mut work: TransactionWork, attachment: Option<&Attachment<'
     };
     let done = commit_at(&mut work, moment, attachment, wait);
     if done.is_err() {
-        // The locks are as they were, and may be over by now.
+        // The locks are unchanged, and may have expired by now.
         let now = core.clock().moment();
         for it in &work.settled {
             it.entity.tick(now, wait);
@@ -145,7 +145,7 @@ fn commit_at(
         if let LockEnd::Outcome(Outcome::Abandon { max_delivery_count, .. }) = &mut settle
             && settled.sub_queue == SubQueue::Main
         {
-            // It happens now, and by the settings of now.
+            // The settings at the time of the commit apply.
             *max_delivery_count = settled.entity.settings().max_delivery_count;
         }
         settle
@@ -155,7 +155,7 @@ fn commit_at(
     let sessions = PinnedSessions::pin_all(work, moment, wait)?;
     let subscribers: Vec<Arc<Subscribers>> = work.sends.iter().map(|sent| sent.entity.subscribers()).collect();
     let mut reserved = TransactionNumbers::default();
-    // Before any number is taken: a commit that is refused leaves no gap (B-105).
+    // Before a number is reserved, so that a rejected commit leaves no gap (B-105).
     for settled in &work.settled {
         check_lock(settled, moment, wait)?;
     }
@@ -177,7 +177,7 @@ fn commit_at(
             wait,
         )?;
         if attachment.is_some() {
-            // The name is noted also when all its messages are copies of earlier ones.
+            // The name is journaled even if all its messages are duplicates.
             batch.add_participant(&sent.entity, sent.index);
         }
         numbers.push((&sent.numbers, reported));
@@ -219,8 +219,8 @@ fn commit_at(
     } else {
         Notifications::default()
     };
-    // These are messages now.
-    reserved.waiting.clear();
+    // The scheduled messages are stored.
+    reserved.scheduled.clear();
     drop(reserved);
     drop(sessions);
     for (known, reported) in numbers {
@@ -231,7 +231,7 @@ fn commit_at(
     }
     notifications.announce(wait);
     for sent in &work.sends {
-        // What was due already is active at once.
+        // Activates messages that are due already.
         if sent
             .messages
             .iter()
@@ -243,22 +243,22 @@ fn commit_at(
     Ok(())
 }
 
-/// The cell that the work is written by: one that it settles messages of, else one whose sessions change, else one that
-/// messages go to.
+/// The cell that writes the work: one with settled messages, else one with changed sessions, else one that messages are sent
+/// to.
 fn coordinating_cell<'a>(
     work: &'a TransactionWork,
     batch: &WriteBatch<'a>,
     wait: &Wait<'_>,
 ) -> Result<Option<&'a Cell>> {
     let settled = work.settled.first().map(|it| (&*it.entity, it.at.index));
-    let place = settled.or(work.states.first().map(|it| (&*it.entity, it.index)));
-    match place {
+    let cell = settled.or(work.states.first().map(|it| (&*it.entity, it.index)));
+    match cell {
         Some((entity, index)) => cell_of(entity, index, wait).map(Some),
         None => Ok(batch.first_cell()),
     }
 }
 
-/// A cell that takes part.
+/// A cell of the transaction; fails if it is out of service.
 fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a Cell> {
     entity.check_alive()?;
     let shard = entity.shard(index);
@@ -266,17 +266,17 @@ fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a 
     Ok(entity.cell_for_append(index))
 }
 
-/// Checks what may refuse the messages, unless that is decided, and tells which are new. Entities are asked in the order of their numbers, so that no
-/// two transactions wait for each other.
+/// Checks whether the entities accept the messages, and detects duplicates. If the sending is decided, only a deleted entity
+/// or a failed store rejects them. Visits entities in the order of their ids, so that transactions cannot deadlock.
 fn admit_all<'a>(
     sends: &'a [TransactionSend],
     moment: Moment,
     is_decided: bool,
     wait: &Wait<'_>,
 ) -> Result<BTreeMap<EntityId, EntityAdmission<'a>>> {
-    let mut asked: BTreeMap<EntityId, SendDemand<'_>> = BTreeMap::new();
+    let mut demands: BTreeMap<EntityId, SendDemand<'_>> = BTreeMap::new();
     for sent in sends {
-        let all = asked.entry(sent.entity.id()).or_insert_with(|| SendDemand::new(sent));
+        let all = demands.entry(sent.entity.id()).or_insert_with(|| SendDemand::new(sent));
         for message in &sent.messages {
             all.bytes += message.bytes();
             all.messages += 1;
@@ -285,21 +285,21 @@ fn admit_all<'a>(
             }
         }
     }
-    for asked in asked.values() {
+    for demand in demands.values() {
         if is_decided {
-            asked.entity.admit_decided(asked.index, asked.bytes, wait)?;
+            demand.entity.admit_decided(demand.index, demand.bytes, wait)?;
             continue;
         }
-        asked.entity.check_sends()?;
-        // All at once: what fits one by one may be too much together.
-        asked.entity.admit(asked.index, asked.bytes, asked.messages, wait)?;
+        demand.entity.check_sends()?;
+        // Checks the sum: messages that fit one by one may not fit together.
+        demand.entity.admit(demand.index, demand.bytes, demand.messages, wait)?;
     }
     let mut admitted = BTreeMap::new();
-    for (id, asked) in asked {
-        let cell = cell_of(asked.entity, asked.index, wait)?;
+    for (id, demand) in demands {
+        let cell = cell_of(demand.entity, demand.index, wait)?;
         if let Some(history) = cell.history() {
-            let window_ms = asked.entity.settings().duplicate_window_ms;
-            let admission = history.admit(&asked.identities, moment.now, window_ms, wait)?;
+            let window_ms = demand.entity.settings().duplicate_window_ms;
+            let admission = history.admit(&demand.identities, moment.now, window_ms, wait)?;
             let next = 0;
             admitted.insert(id, EntityAdmission { cell, admission, next });
         }
@@ -307,7 +307,7 @@ fn admit_all<'a>(
     Ok(admitted)
 }
 
-/// Adds the messages to one entity; the numbers of those that wait for their time, and of copies.
+/// Adds the messages to one entity; returns the numbers of scheduled messages and of duplicates.
 fn add_send<'a>(
     batch: &mut WriteBatch<'a>,
     reserved: &mut TransactionNumbers<'a>,
@@ -327,7 +327,7 @@ fn add_send<'a>(
             it.admission.fresh()[it.next - 1]
         });
         if !is_new {
-            // Names no message (B-227).
+            // The number of a duplicate identifies no message (B-227).
             reported.push(Entity::sequence_number(index, Counter::MAX));
             continue;
         }
@@ -335,46 +335,50 @@ fn add_send<'a>(
         let record = message.record.clone();
         if let Some(due) = message.due {
             let counter = cell.take_numbers(1);
-            reserved.waiting.push((cell, counter));
+            reserved.scheduled.push((cell, counter));
             let message = NewMessage {
                 record: record.into(),
                 expires_at,
             };
-            // A time in the past is now, as in a plain send (B-234).
+            // A time in the past means now, as in a send without a transaction (B-234).
             batch.schedule((entity, index), counter, due.max(moment.now), message);
             reported.push(Entity::sequence_number(index, counter));
         } else {
             let counter = entity.add_message((index, cell), subscribers, batch, (record, expires_at), None)?;
-            reserved.passing.extend(counter.map(|counter| (cell, counter)));
+            reserved.fanned_out.extend(counter.map(|counter| (cell, counter)));
         }
     }
     Ok(reported)
 }
 
-/// Refuses a settlement of a message that its receiver does not hold any more.
+/// Fails when a message to be settled is not locked by its receiver any more.
 fn check_lock(settled: &TransactionSettlement, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&settled.entity, settled.at.index, wait)?;
     let ticks = moment.ticks;
     if let (Some(accepted), Some(sessions)) = (&settled.session, cell.sessions()) {
-        let has = sessions.has_locked(accepted, settled.at.key, ticks);
-        if !has.map_err(|_| session_lost(&settled.entity))? {
+        let is_locked = sessions.has_locked(accepted, settled.at.key, ticks);
+        if !is_locked.map_err(|_| session_lost(&settled.entity))? {
             return Err(lock_lost(settled));
         }
     }
-    if cell.store(settled.sub_queue).holds(settled.at.key, ticks) {
+    if cell.store(settled.sub_queue).is_claimed_by(settled.at.key, ticks) {
         Ok(())
     } else {
         Err(lock_lost(settled))
     }
 }
 
-/// Refuses the state of a session that its receiver does not hold any more.
+/// Fails when a session whose state changes is not locked by its receiver any more.
 fn check_session(set: &SessionStateChange, moment: Moment, wait: &Wait<'_>) -> Result<()> {
     let cell = cell_of(&set.entity, set.index, wait)?;
-    let held = cell
+    let is_locked = cell
         .sessions()
         .is_some_and(|sessions| sessions.state(&set.accepted, moment.ticks).is_ok());
-    if held { Ok(()) } else { Err(session_lost(&set.entity)) }
+    if is_locked {
+        Ok(())
+    } else {
+        Err(session_lost(&set.entity))
+    }
 }
 
 fn commit_error(work: &TransactionWork, error: WriteError) -> Error {

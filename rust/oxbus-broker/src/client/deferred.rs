@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetching deferred messages by number (B-276 … B-287). One whose time is over stays until somebody asks for it, and is
-//! dropped or dead-lettered then (B-255).
+//! Receiving deferred messages by number (B-276 … B-287). An expired one stays until a call requests it, which then removes
+//! or dead-letters it (B-255).
 
 use oxbus_model::caps::DEFERRED_RECEIVE_MAX;
 use oxbus_model::name::SubQueue;
@@ -14,12 +14,12 @@ use super::settlement::SettleKey;
 use crate::shard::{Cell, REMOVAL_LOCK, ReadyCounts};
 
 impl Receiver {
-    /// Fetches deferred messages: all of `numbers`, or none (B-278). All must be of one partition (B-279).
+    /// Receives deferred messages: all of `numbers`, or none (B-278). All must be in one partition (B-279).
     pub fn receive_deferred(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<Deliveries> {
         self.check_receives()?;
         self.entity.note_use();
         if self.session.is_some() {
-            // A session that is lost is not the caller's to fetch from.
+            // Fails if the session is lost.
             self.session_state(wait)?;
         }
         let Some(first) = numbers.first() else {
@@ -52,28 +52,28 @@ impl Receiver {
         self.entity.tick(moment, wait);
         let counters: Vec<Counter> = numbers.iter().map(|number| number.counter()).collect();
         if self.session.is_some() {
-            let mut own = Vec::with_capacity(counters.len());
+            let mut in_session = Vec::with_capacity(counters.len());
             let mut other = None;
             for &counter in &counters {
                 if self.has_in_session(cell, counter)? {
-                    own.push(counter);
+                    in_session.push(counter);
                 } else {
                     other = other.or(Some(counter));
                 }
             }
             if let Some(other) = other {
-                self.end_found_expired(index, cell, &own, moment.now, wait);
+                self.dispose_expired(index, cell, &in_session, moment.now, wait);
                 return Err(not_found(SequenceNumber::new(first.partition(), other)));
             }
         }
         let mut claims = Vec::with_capacity(counters.len());
         let is_durable = self.entity.core().is_durable();
-        // The fetch is charged once the journal says so.
+        // The delivery counts once it is journaled.
         let fetch_mode = if is_durable { REMOVAL_LOCK } else { claim_mode };
         cell.store(self.sub_queue)
             .lock_deferred(&counters, fetch_mode, moment.now, &mut claims)
             .map_err(|counter| {
-                self.end_found_expired(index, cell, &counters, moment.now, wait);
+                self.dispose_expired(index, cell, &counters, moment.now, wait);
                 not_found(SequenceNumber::new(first.partition(), counter))
             })?;
         let deliver = |mut claimed: oxbus_store::ClaimedMessage| {
@@ -93,7 +93,7 @@ impl Receiver {
         };
         let mut deliveries: Deliveries = claims.into_iter().map(deliver).collect();
         if let Err(error) = self.note_fetched(&deliveries, moment.ticks, wait) {
-            // The session was lost in between: nobody else would ever end these holds.
+            // The session was lost in between: no other code releases these locks.
             let keys = deliveries.iter().map(|it| SettleKey {
                 index,
                 key: it.claimed.key,
@@ -107,7 +107,7 @@ impl Receiver {
         Ok(deliveries)
     }
 
-    /// How so many fetched messages are held once the journal has their hand-out.
+    /// How `count` deferred messages are claimed once their delivery is journaled.
     fn deferred_mode(&self, count: usize) -> Result<ClaimMode> {
         match self.mode {
             ReceiveMode::PeekLock if self.session.is_some() => Ok(self.session_mode()),
@@ -130,9 +130,9 @@ impl Receiver {
         }
     }
 
-    /// Drops or dead-letters those of the messages asked for whose time is over: nobody else ever looks.
+    /// Removes or dead-letters expired messages among the requested ones, which no other code does.
     #[cold]
-    fn end_found_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp, wait: &Wait<'_>) {
+    fn dispose_expired(&self, index: usize, cell: &Cell, counters: &[Counter], now: Timestamp, wait: &Wait<'_>) {
         let dead_lettered = cell.expire_deferred(
             self.sub_queue,
             counters,
@@ -144,7 +144,7 @@ impl Receiver {
             .announce(index, ReadyCounts::of(SubQueue::DeadLetter, dead_lettered), wait);
     }
 
-    /// True when the session has a message of that number.
+    /// True when the message with this number is in the receiver's session.
     fn has_in_session(&self, cell: &Cell, counter: Counter) -> Result<bool> {
         let Some(message) = cell.peek_one(counter) else {
             return Ok(false);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! In a durable namespace: what a receive hands out is read back if it is on disk, and in the journal first
+//! Deliveries in a durable namespace: records on disk are loaded, and deliveries are journaled before the receive returns
 //! (`crate::write`).
 //!
-//! A message under a lock has to be written, so that its delivery counts; a message that is gone when it is received has to
-//! be as safe as a completion. All cells write before the first one is waited for. Until its cell has written it, a message
-//! that is to leave is only held: a cell that fails keeps its messages, and the call says so when it brings nothing else
-//! ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
+//! The delivery of a locked message must be written, so that it counts. The removal of a message in receive-and-delete mode
+//! must be as durable as a completion. All cells begin their writes before the call waits for the first one. Until its cell
+//! has written the removal, a message is only locked. If the write fails, the cell keeps its messages; the call fails only
+//! if it delivers no others ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
 
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
 use oxbus_model::options::{Durability, LockPolicy, ReceiveMode};
@@ -23,17 +23,17 @@ use crate::shard::Cell;
 use crate::shard::journal::DeliveryRecord;
 use crate::write::{DeliveryEffect, Removal, ShardWrite, WriteOperation};
 
-/// Why messages that were taken were not handed out.
+/// Failure to deliver claimed messages.
 pub(super) struct DeliveryFailure {
     /// Their cells, one bit each.
     pub(super) cells: u64,
-    /// Of the first cell, or of the first one of which nobody knows.
+    /// The error of the first cell, or of the first one with an unknown effect.
     error: Error,
     numbers: Vec<SequenceNumber>,
 }
 
 impl DeliveryFailure {
-    /// Adds what another cell refused.
+    /// Adds the failure of other cells.
     pub(super) fn merge(self, other: Self) -> Self {
         let (mut first, second) = if other.has_unknown_effect() && !self.has_unknown_effect() {
             (other, self)
@@ -49,7 +49,7 @@ impl DeliveryFailure {
         self.error.effect() == Some(Effect::Unknown)
     }
 
-    /// For the caller.
+    /// The error for the caller, with the numbers of the messages.
     pub(super) fn into_error(self) -> Error {
         let effect = self.error.effect().unwrap_or(Effect::None);
         with_sequence_numbers(&self.error, &self.numbers, Some(effect))
@@ -57,8 +57,8 @@ impl DeliveryFailure {
 }
 
 impl Receiver {
-    /// Brings deliveries into memory, journals them and waits for that. Those of a cell that failed are taken out again and
-    /// back where they were; why.
+    /// Loads deliveries into memory, journals them and waits for the journal. Removes and releases those of failed cells,
+    /// and returns the failure.
     pub(super) fn journal_deliveries(
         &self,
         deliveries: &mut Deliveries,
@@ -83,7 +83,7 @@ impl Receiver {
             ticks,
         };
         let mut writes = Vec::new();
-        // By rising index: the order in which snapshots of several shards are held off.
+        // By ascending index: the order in which snapshots of several shards are held off.
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
@@ -95,11 +95,11 @@ impl Receiver {
         let mut tickets = Vec::with_capacity(writes.len());
         for (index, cell, write) in &mut writes {
             let level = match self.mode {
-                // The loss of power may forget a delivery.
+                // A power loss may forget a delivery.
                 ReceiveMode::PeekLock => Durability::Os,
                 ReceiveMode::ReceiveAndDelete => cell.durability(None),
             };
-            // Messages of other partitions are not to wait longer for one that does not answer.
+            // Bounds how long messages of other partitions wait for a store that does not answer.
             match with_timeout(STORE_ANSWER_MS_MAX, wait, |wait| write.begin(cell, level, wait)) {
                 Ok(ticket) => tickets.push((*index, ticket)),
                 Err(error) => failed.push((*index, error.into())),
@@ -122,30 +122,30 @@ impl Receiver {
         failure
     }
 
-    /// The operation by which a cell hands out its deliveries.
+    /// The operation that journals the deliveries of a cell.
     fn delivery_operation<'a>(&self, cell: &'a Cell, index: usize, deliveries: &Deliveries) -> WriteOperation<'a> {
         let sub_queue = self.sub_queue;
-        let here = deliveries.iter().filter(|delivery| delivery.index == index);
-        let here = here.map(|delivery| &delivery.claimed);
+        let of_cell = deliveries.iter().filter(|delivery| delivery.index == index);
+        let of_cell = of_cell.map(|delivery| &delivery.claimed);
         if self.removes_on_receive() {
-            let removal = Removal::Received(here.map(|claimed| claimed.key).collect());
+            let removal = Removal::Received(of_cell.map(|claimed| claimed.key).collect());
             return WriteOperation::Remove {
                 cell,
                 sub_queue,
                 removal,
             };
         }
-        let fetched = here.clone().filter(|claimed| claimed.deferred);
+        let fetched = of_cell.clone().filter(|claimed| claimed.deferred);
         let fetched = fetched.map(|claimed| (claimed.key, claimed.deadline));
         WriteOperation::HandOut {
             cell,
             sub_queue,
             then: DeliveryEffect::Delivered(fetched.collect()),
-            messages: here.map(DeliveryRecord::from).collect(),
+            messages: of_cell.map(DeliveryRecord::from).collect(),
         }
     }
 
-    /// Takes the deliveries of a cell that failed out, and puts them back where they were, nothing charged.
+    /// Removes the deliveries of a failed cell, and releases them without counting a delivery.
     fn undo_deliveries(
         &self,
         deliveries: &mut Deliveries,
@@ -155,14 +155,14 @@ impl Receiver {
         ticks: Ticks,
         wait: &Wait<'_>,
     ) {
-        let (back, kept): (Deliveries, Deliveries) = std::mem::take(deliveries)
+        let (undone, others): (Deliveries, Deliveries) = std::mem::take(deliveries)
             .into_iter()
             .partition(|delivery| delivery.index == index);
-        *deliveries = kept;
+        *deliveries = others;
         let this = DeliveryFailure {
             cells: 1 << index,
             error,
-            numbers: back
+            numbers: undone
                 .iter()
                 .map(|it| Entity::sequence_number(index, it.claimed.key.counter))
                 .collect(),
@@ -173,14 +173,14 @@ impl Receiver {
         });
         let Some(cell) = self.entity.cell(index) else { return };
         let mut from_cache = Vec::new();
-        for Delivery { claimed, .. } in back {
+        for Delivery { claimed, .. } in undone {
             let key = claimed.key;
             match cell.release_lock(self.sub_queue, key, ticks) {
                 Ok(ended) => {
                     self.note_settled(&[SettleKey { index, key }]);
                     self.entity.announce(index, ended, wait);
                 }
-                // A cache that gives nothing back has taken it out before.
+                // The faithful policy removed the message when it was cached.
                 Err(_) if self.removes_on_receive() && self.policy == LockPolicy::Faithful => {
                     from_cache.push(CachedMessage { index, claimed });
                 }
@@ -193,16 +193,17 @@ impl Receiver {
         }
     }
 
-    /// True when what it receives is gone then.
+    /// True in receive-and-delete mode.
     pub(super) fn removes_on_receive(&self) -> bool {
         self.mode == ReceiveMode::ReceiveAndDelete
     }
 
-    /// Tells what a receive could not hand out: at once when it brought nothing else. A partition that is out of service is
-    /// passed over, and its messages wait. Of what may be gone the next call tells, unless the partition is healed by then.
-    pub(super) fn report_failure(&self, failure: Option<DeliveryFailure>, brought: bool) -> Result<()> {
+    /// Reports messages that a receive could not deliver. Fails at once if the call delivers nothing else, except for
+    /// partitions out of service, whose messages wait. If messages may have been removed, the next call fails unless the
+    /// partition is healed by then.
+    pub(super) fn report_failure(&self, failure: Option<DeliveryFailure>, has_deliveries: bool) -> Result<()> {
         let Some(failure) = failure else { return Ok(()) };
-        if brought {
+        if has_deliveries {
             if self.removes_on_receive() && failure.has_unknown_effect() {
                 *ignore_poison(self.unreported.lock()) = Some(failure);
             }
@@ -214,7 +215,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Tells what an earlier receive could not tell. Healing decides that the messages stay.
+    /// Reports a failure that an earlier receive could not report. Healing keeps the messages, so then there is none.
     pub(super) fn report_earlier_failure(&self) -> Result<()> {
         if !self.removes_on_receive() || !self.entity.core().is_durable() {
             return Ok(());
@@ -234,17 +235,17 @@ impl Receiver {
         (0..u64::BITS as usize).all(|index| cells >> index & 1 == 0 || self.entity.shard(index).health().serves())
     }
 
-    /// Notes that messages went to a cache that gives nothing back.
+    /// Journals the removal of messages that went to the cache of a faithful receiver in receive-and-delete mode.
     pub(super) fn journal_removed(&self, cached: &[CachedMessage], wait: &Wait<'_>) {
         for run in cached.chunk_by(|a, b| a.index == b.index) {
             if let Some(cell) = self.entity.cell(run[0].index) {
-                let gone = run.iter().map(|it| it.claimed.key.counter);
+                let counters = run.iter().map(|it| it.claimed.key.counter);
                 let remove = WriteOperation::Remove {
                     cell,
                     sub_queue: self.sub_queue,
-                    removal: Removal::AlreadyRemoved(gone.collect()),
+                    removal: Removal::AlreadyRemoved(counters.collect()),
                 };
-                // Waited for when they are handed out.
+                // The receive that delivers them waits for the journal.
                 let _ = cell.write_unawaited(remove, wait);
             }
         }

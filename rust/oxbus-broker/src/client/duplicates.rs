@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending where copies of a message are dropped (B-219): which messages of a call are new, and storing those.
+//! Sending with duplicate detection (B-219): detects duplicates among the messages of a call, and stores the others.
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
@@ -13,17 +13,17 @@ use crate::routing::{PartitionRoute, route};
 use crate::shard::CallKind;
 use crate::write::{EncodedMessage, WriteError};
 
-/// What became of the messages of a call.
+/// Result of storing the messages of a call.
 pub(super) struct SendReceipt {
     index: usize,
-    /// The number of the first new one.
+    /// Counter of the first stored message.
     first: Counter,
-    /// Which are new, by their position; `None` when all are.
+    /// By position, whether the message is no duplicate; `None` when none is.
     fresh: Option<Vec<bool>>,
 }
 
 impl SendReceipt {
-    /// The numbers of so many messages; that of a copy names no message (B-227).
+    /// The numbers of `count` messages; the number of a duplicate identifies no message (B-227).
     pub(super) fn numbers(&self, count: usize) -> Vec<SequenceNumber> {
         let mut next = self.first;
         let mut number = |position: usize| {
@@ -39,8 +39,8 @@ impl SendReceipt {
 }
 
 impl Sender {
-    /// Places the messages of a batch: where they go, and what their copies have in common. In a partitioned entity all
-    /// messages of a batch have one key (B-080).
+    /// Determines the partition of a batch, and sets the identities of its messages. In a partitioned entity all messages of
+    /// a batch must have the same key (B-080).
     pub(super) fn route_batch(&self, batch: &mut Batch) -> Result<PartitionRoute> {
         let entity = &self.entity;
         let (has_sessions, detects_duplicates) = (entity.requires_session(), entity.detects_duplicates());
@@ -72,7 +72,7 @@ impl Sender {
         Ok(route(key, entity.partitions()))
     }
 
-    /// Stores those of some messages that are no copies of earlier ones, all or none. Without identities all are new.
+    /// Stores the messages that are no duplicates, all or none. Messages without identities are never duplicates.
     #[inline(never)]
     pub(super) fn store_new(
         &self,
@@ -88,20 +88,20 @@ impl Sender {
             let fresh = None;
             return Ok(SendReceipt { index, first, fresh });
         }
-        // A message with an identity has one place: that of its key, or the only one there is.
+        // A message with an identity has one possible cell: that of its key, or the only one of the entity.
         let index = route.partition().map_or(0, |partition| usize::from(partition.0));
         let cell = self.admit_to(index, bytes, messages.len(), wait)?;
-        let history = cell.history().expect("a queue with identities remembers them");
+        let history = cell.history().expect("an entity with identities has a history");
         let identities: Vec<Option<Identity>> = messages.iter().map(|message| message.identity).collect();
         let admission = history.admit(&identities, now, self.entity.settings().duplicate_window_ms, wait)?;
         let durability = cell.durability(durability);
         if admission.fresh().contains(&false) {
-            // A copy is acknowledged by what came before it.
+            // A duplicate is acknowledged once the earlier message is durable.
             cell.shard.await_all(durability, CallKind::Send, wait)?;
             self.reach(durability);
         }
         let mut is_fresh = admission.fresh().iter();
-        messages.retain(|_| *is_fresh.next().expect("one for each"));
+        messages.retain(|_| *is_fresh.next().expect("one flag per message"));
         let mut first = Counter::MAX;
         if !messages.is_empty() {
             let mut pending = self.entity.pending_send(messages, now);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking messages: from the cache, then from all ready cells in turn, then from the caches of others.
+//! Claiming messages: from the cache, then from all ready cells in rotation, then from the caches of other receivers.
 //!
-//! A round begins at the ready cell after the one where the last round began, so a hot partition starves no other; a
-//! second round takes what is left to take (docs/architecture.md, "Fan-in receive").
-//! One message asked for: a few of each ready cell are taken (B-125: the first goes to the caller, the others wait in the
-//! cache). Several, or a prefetch: up to `RUN_MAX` of a cell, or its share of what is wanted, before the next one's turn; the fewer
-//! cells a list comes from, the fewer journals its settlement has to sync. The faithful policy asks all cells each time, for
-//! one message.
+//! A round starts at the ready cell after the one where the last round started, so a hot partition does not starve others.
+//! A second round claims what is still missing (docs/architecture.md, "Fan-in receive").
+//!
+//! A call for one message claims a few messages of each ready cell: the first goes to the caller, the others to the cache
+//! (B-125). A call for several messages, or a prefetch, claims up to `CLAIM_MAX` messages of a cell, or its share of the
+//! requested ones, before the next cell: the fewer cells a list comes from, the fewer journals its settlement must sync. The
+//! faithful policy claims one message of each cell each time.
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
@@ -19,20 +20,20 @@ use super::receiver::{Deliveries, Delivery, Receiver};
 use crate::entity::receive_cache::{CachedMessage, return_cached};
 use crate::shard::REMOVAL_LOCK;
 
-/// Messages taken from one cell in a run.
-const RUN_MAX: usize = 128;
-/// Messages taken from each cell when one is asked for. A claim of several costs little more than a claim of one.
-const SINGLE_RUN: usize = 4;
+/// Maximum number of messages claimed from one cell at once.
+const CLAIM_MAX: usize = 128;
+/// Messages claimed from each cell for a call for one message. Claiming several costs little more than claiming one.
+const SINGLE_CLAIM_MAX: usize = 4;
 
-/// Within one receive the numbers of a partition rise. They may not when a message came back to its cell while later
-/// ones stood in the cache (B-145).
+/// Sorts deliveries if the numbers of a partition are not ascending: a message may have returned to its cell while later
+/// ones were cached (B-145).
 fn sort_by_number(out: &mut [Delivery]) {
     let mut last = [Counter(0); PARTITIONS_MAX as usize];
-    let rises = out
+    let is_ascending = out
         .iter()
         .map(|it| (it.index, it.claimed.key.counter))
         .all(|(index, counter)| std::mem::replace(&mut last[index], counter) < counter);
-    if !rises {
+    if !is_ascending {
         out.sort_unstable_by_key(|it| (it.index, it.claimed.key.counter));
     }
 }
@@ -42,7 +43,7 @@ impl Receiver {
         self.entity.core().clock().moment()
     }
 
-    /// Takes up to `max` messages without waiting. An error when nothing can be handed out although there is something.
+    /// Receives up to `max` messages without waiting. Fails when messages are ready but none can be delivered.
     pub(super) fn take_messages(&self, max: usize, out: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         self.report_earlier_failure()?;
         let moment = self.moment();
@@ -72,7 +73,7 @@ impl Receiver {
         self.report_failure(failure, !out.is_empty())
     }
 
-    /// Takes up to `max` messages of the cells that are not passed over.
+    /// Claims up to `max` messages of the cells that are not skipped.
     fn take_except(&self, skipped: u64, max: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
         self.take_cached(skipped, max, moment, out, wait);
         if out.len() < max {
@@ -86,8 +87,8 @@ impl Receiver {
         }
     }
 
-    /// Wakes the next waiter while there is more. A sender that closes a gap rings for its own messages only, although
-    /// those of others behind the gap become visible with them.
+    /// Notifies the next waiter if more messages may be ready. A sender that closes a gap notifies for its own messages
+    /// only, although later messages of other senders become visible with them.
     fn notify_next(&self) {
         let receivable = self.entity.receivable(self.sub_queue);
         if receivable.wait_queue.waiters() > 0 && receivable.ready() != 0 {
@@ -95,7 +96,7 @@ impl Receiver {
         }
     }
 
-    /// Once per tick and stream: ends locks, activates schedules, sends back what lies idle in caches.
+    /// Once per tick and sub-queue: ends locks, activates schedules, and returns messages of idle caches.
     pub(super) fn sweep(&self, moment: Moment, wait: &Wait<'_>) {
         let receivable = self.entity.receivable(self.sub_queue);
         if !receivable.needs_sweep(moment.ticks) {
@@ -111,7 +112,7 @@ impl Receiver {
         receivable.note_sweep(moment.ticks);
     }
 
-    /// The hold for a message that goes to the caller.
+    /// How a message for the caller is claimed.
     fn mode_for_caller(&self, ticks: Ticks) -> ClaimMode {
         match self.mode {
             ReceiveMode::PeekLock => ClaimMode::Lock {
@@ -121,7 +122,7 @@ impl Receiver {
         }
     }
 
-    /// The hold for a message that is gone when it is received: with a journal it stays until that says so.
+    /// How a message in receive-and-delete mode is claimed: with a journal it is locked until its removal is journaled.
     pub(super) fn removal_mode(&self) -> ClaimMode {
         if self.entity.core().is_durable() {
             REMOVAL_LOCK
@@ -130,7 +131,7 @@ impl Receiver {
         }
     }
 
-    /// The hold for a message that goes to the cache. Under the faithful policy it is the caller's: locked, or gone.
+    /// How a message for the cache is claimed. Under the faithful policy it is locked or removed at once.
     fn mode_for_cache(&self, ticks: Ticks) -> ClaimMode {
         match (self.policy, self.mode) {
             (LockPolicy::Faithful, ReceiveMode::PeekLock) => self.mode_for_caller(ticks),
@@ -159,12 +160,12 @@ impl Receiver {
             && let Some(CachedMessage { index, mut claimed }) = content.messages.pop_front()
         {
             if skipped >> index & 1 == 1 || !self.entity.shard(index).health().serves() {
-                // Nobody could settle it: it waits until its partition is healed, or goes back (B-093).
+                // It could not be settled: it stays cached until its partition is healed or it is recalled (B-093).
                 unavailable.push(CachedMessage { index, claimed });
                 continue;
             }
             if self.policy == LockPolicy::Faithful {
-                // Held since it was cached: a lock that ended is somebody else's message now (B-142).
+                // Locked since it was cached. If the lock expired, another receiver may have the message (B-142).
                 if claimed.deadline > moment.ticks {
                     Self::deliver(index, claimed, moment, out);
                 }
@@ -173,7 +174,7 @@ impl Receiver {
             let Some(cell) = self.entity.cell(index) else { continue };
             let store = cell.store(self.sub_queue);
             if claimed.expires_at <= moment.now && self.sub_queue == oxbus_model::name::SubQueue::Main {
-                // Expired while cached: back to its cell, where the next claim disposes of it (B-138).
+                // Expired while cached: returns to its cell, where the next claim removes or dead-letters it (B-138).
                 store.release_cached(&[claimed.key]);
                 self.entity.notify(self.sub_queue, index, 1, wait);
                 continue;
@@ -198,23 +199,23 @@ impl Receiver {
             return;
         }
         let cells = ready.count_ones() as usize;
-        // Nothing is put aside while somebody else waits.
+        // Nothing is cached while another receiver waits.
         let has_waiters = self.entity.receivable(self.sub_queue).wait_queue.waiters() > 0;
-        let (total, run) = match (wanted + self.prefetch, self.policy) {
+        let (total, claim_max) = match (wanted + self.prefetch, self.policy) {
             (_, LockPolicy::Faithful) if has_waiters => (wanted, 1),
-            (_, LockPolicy::Fresh) if has_waiters => (wanted, RUN_MAX),
-            // A queue without partitions keeps its order among competing receivers too: nothing waits in a cache.
-            (1, LockPolicy::Fresh) if self.entity.is_partitioned() => (SINGLE_RUN * cells, SINGLE_RUN),
+            (_, LockPolicy::Fresh) if has_waiters => (wanted, CLAIM_MAX),
+            // A queue without partitions keeps its order among competing receivers, so nothing is cached.
+            (1, LockPolicy::Fresh) if self.entity.is_partitioned() => (SINGLE_CLAIM_MAX * cells, SINGLE_CLAIM_MAX),
             (total, LockPolicy::Faithful) => (total.max(cells), 1),
-            (total, LockPolicy::Fresh) => (total, RUN_MAX),
+            (total, LockPolicy::Fresh) => (total, CLAIM_MAX),
         };
-        let share = total.div_ceil(cells).max(run.min(total));
+        let share = total.div_ceil(cells).max(claim_max.min(total));
         let mut for_caller = wanted;
         let mut for_cache = total - wanted;
         let mut cached = Vec::new();
         let first = self.next_first(ready);
         let mut left = ready;
-        // Each round but the first takes only what fewer cells than expected left over.
+        // The second round claims messages that cells of the first round did not have.
         for round_share in [share, total] {
             left = self.round(
                 left,
@@ -236,7 +237,7 @@ impl Receiver {
         }
     }
 
-    /// One round over `cells`; returns those that may have more.
+    /// Claims messages of each of `cells` once; returns the cells that may have more.
     #[expect(clippy::too_many_arguments, reason = "the state of one fan-in, used here only")]
     fn round(
         &self,
@@ -275,7 +276,7 @@ impl Receiver {
                 }
                 let ahead = (share - direct).min(*for_cache);
                 if ahead > 0 && !is_empty && direct > 0 {
-                    // Often the message was the only one: a look is cheaper than a claim.
+                    // The message was often the only one, and a look is cheaper than a claim.
                     is_empty = self.note_if_empty(index);
                 }
                 if ahead > 0 && !is_empty {
@@ -329,18 +330,18 @@ impl Receiver {
         taken
     }
 
-    /// True when the cell has nothing to claim, which is noted.
+    /// True when the cell has no ready messages; then clears its ready bit.
     fn note_if_empty(&self, index: usize) -> bool {
         let Some(cell) = self.entity.cell(index) else {
             return true;
         };
         let store = cell.store(self.sub_queue);
-        let note_if_empty = !store.has_ready();
-        if note_if_empty {
+        let is_empty = !store.has_ready();
+        if is_empty {
             let receivable = self.entity.receivable(self.sub_queue);
             receivable.note_empty(index, || store.has_ready());
         }
-        note_if_empty
+        is_empty
     }
 
     fn cache_messages(&self, cached: Vec<CachedMessage>, moment: Moment, wait: &Wait<'_>) {
@@ -357,15 +358,15 @@ impl Receiver {
         }
         content.messages.extend(cached);
         drop(content);
-        // Who began to wait meanwhile did not see these: let it look again, and recall them.
+        // A receiver that began to wait in between did not see these messages: it must look again and recall them.
         let wait_queue = &self.entity.receivable(self.sub_queue).wait_queue;
         if wait_queue.waiters() > 0 {
             wait_queue.notify(count);
         }
     }
 
-    /// Sends back what other receivers have cached without a lock, half of a cache but at least `wanted`, without counting
-    /// those that expired there. True when anything went back.
+    /// Returns cached messages of other receivers to their cells: half of a cache, but at least `wanted` messages that have
+    /// not expired. True when a message was returned.
     fn recall(&self, wanted: usize, moment: Moment, wait: &Wait<'_>) -> bool {
         let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
         let is_alive = |cached: &&CachedMessage| !expires || cached.claimed.expires_at > moment.now;
@@ -383,9 +384,9 @@ impl Receiver {
                     break;
                 }
                 let alive = recalled.iter().filter(is_alive).count();
-                let arrived = return_cached(&self.entity, self.sub_queue, recalled, wait);
-                any |= arrived > 0;
-                returned += alive.min(arrived);
+                let count = return_cached(&self.entity, self.sub_queue, recalled, wait);
+                any |= count > 0;
+                returned += alive.min(count);
                 quota = wanted.saturating_sub(returned);
             }
             if returned >= wanted {

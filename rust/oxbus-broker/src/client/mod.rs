@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Handles of a program: a sender, a receiver with its cache.
+//! Handles that programs use: senders, receivers, session acceptors, transactions and reservations.
 
 mod acceptor;
 mod attach;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors that name the messages for which a call did not do what it was to do.
+//! Errors that list the messages for which a call failed.
 
 use std::fmt::Write;
 
 use oxbus_model::{Effect, Error, SequenceNumber};
 
-/// Numbers that a text shows; the error has all of them.
+/// Maximum number of sequence numbers in the text; the error itself has all of them.
 const SHOWN_MAX: usize = 10;
 
-/// The same error about these messages.
+/// The error, extended with the sequence numbers of its messages.
 pub(super) fn with_sequence_numbers(error: &Error, numbers: &[SequenceNumber], effect: Option<Effect>) -> Error {
     let mut detail = format!("{} sequence_numbers=", error.detail());
     for (position, number) in numbers.iter().take(SHOWN_MAX).enumerate() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many messages of one call, each on its way to its partition: for tables, for AMQP and for stages.
+//! Grouping many messages of one call by partition, for tables, AMQP and stages.
 //!
-//! All messages are encoded before the first is stored. Those of one partition are stored together and in order. When a
-//! partition refuses them, those with a key stay unstored and those without one go to another partition.
+//! All messages are encoded before the first is stored. The messages of one partition are stored together and in order. If
+//! a partition rejects them, those with a key are not stored and those without one go to another partition.
 
 use oxbus_store::Wait;
 use std::borrow::Borrow;
@@ -13,16 +13,16 @@ use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 use super::sender::Sender;
 use crate::write::EncodedMessage;
 
-/// Where the messages without a key go.
+/// Distribution of messages without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keyless {
-    /// To the partitions that work, in turn.
+    /// Round robin over the partitions without a fault.
     Spread,
-    /// All to the one that is next.
+    /// All to the next partition of the sender's round robin.
     Together,
 }
 
-/// The partitions that messages without a key go to, in turn.
+/// Round robin over the partitions for messages without a key.
 #[derive(Debug)]
 pub struct KeylessRotation {
     partitions: Vec<PartitionId>,
@@ -30,7 +30,7 @@ pub struct KeylessRotation {
 }
 
 impl KeylessRotation {
-    /// The partitions of a sender's entity that work now.
+    /// The rotation for a sender's entity.
     pub(crate) fn of(sender: &Sender, keyless: Keyless) -> Self {
         let serves = |it: &PartitionId| sender.entity().shard(it.0.into()).health().fault().is_none();
         let rotation = sender.partition_order();
@@ -43,7 +43,8 @@ impl KeylessRotation {
         }
     }
 
-    /// The partition of a message: its key's, the one that is asked for, or the next one.
+    /// The partition of a message: that of its key, the requested one, or the next one. Fails if a message with a key has a
+    /// requested partition.
     #[inline]
     pub(crate) fn choose(&mut self, message: &EncodedMessage, requested: Option<PartitionId>) -> Result<PartitionId> {
         match (message.partition(), requested) {
@@ -63,12 +64,12 @@ impl KeylessRotation {
 #[cold]
 fn both_chosen(requested: PartitionId) -> Error {
     let detail = format!(
-        "partition_id cannot be set together with a key, which names the partition; set one of them: {requested}"
+        "partition_id cannot be set together with a key, which selects the partition; set one of them: {requested}"
     );
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
-/// Messages of a call in groups for their partitions.
+/// Messages of a call, grouped by partition.
 pub struct Partitioner<S> {
     sender: S,
     rotation: KeylessRotation,
@@ -80,7 +81,7 @@ pub struct Partitioner<S> {
 #[derive(Default)]
 struct PartitionGroup {
     messages: Vec<EncodedMessage>,
-    /// The position of each in the call, and whether it may go to another partition.
+    /// Position of each message in the call, and whether it may go to another partition.
     positions: Vec<(usize, bool)>,
 }
 
@@ -89,18 +90,18 @@ struct PartitionGroup {
 pub struct RefusedMessage {
     /// Its position in the call.
     pub position: usize,
-    /// It was not stored for certain. Otherwise nobody knows before the partition is healed.
+    /// The message was certainly not stored. Otherwise the outcome is unknown until the partition is healed.
     pub is_definite: bool,
 }
 
-/// What became of the messages of a call.
+/// Result of storing the messages of a call.
 #[derive(Debug, Default)]
 pub struct SendSummary {
-    /// Partition id → messages that it stored.
+    /// Partition id → number of messages that it stored.
     pub stored: BTreeMap<u16, usize>,
-    /// Messages that were not stored, by rising position.
+    /// Messages that were not stored, or may not be, by ascending position.
     pub refused: Vec<RefusedMessage>,
-    /// Why the first of them was refused, or the first of which nobody knows whether it was stored.
+    /// The first error, or the first error with an unknown effect.
     pub reason: Option<Error>,
 }
 
@@ -125,7 +126,7 @@ impl PartitionGroup {
         self.positions.push(position);
     }
 
-    /// The messages with a key, and those without one.
+    /// Splits into messages with a key and messages without one.
     fn split(self) -> (Self, Self) {
         let (mut keyed, mut keyless) = (Self::default(), Self::default());
         for (message, position) in self.messages.into_iter().zip(self.positions) {
@@ -137,7 +138,7 @@ impl PartitionGroup {
 }
 
 impl<S: Borrow<Sender>> Partitioner<S> {
-    /// No messages yet.
+    /// A partitioner without messages.
     pub fn new(sender: S, keyless: Keyless) -> Result<Self> {
         let to = sender.borrow();
         to.check_sends()?;
@@ -156,12 +157,12 @@ impl<S: Borrow<Sender>> Partitioner<S> {
         self.sender.borrow()
     }
 
-    /// How many messages there are.
+    /// Number of messages.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Adds a message, for the partition that is asked for or the one that it goes to by itself.
+    /// Adds a message for the requested partition, or for that of its key, or for the next one.
     #[inline]
     pub fn push(&mut self, message: EncodedMessage, requested: Option<PartitionId>) -> Result<()> {
         let partition = self.rotation.choose(&message, requested)?;
@@ -183,7 +184,7 @@ impl<S: Borrow<Sender>> Partitioner<S> {
             let (partition, count) = (PartitionId(index as u16), group.messages.len());
             match sender.send_to(partition, &mut group.messages, wait) {
                 Ok(()) => *all.stored.entry(partition.0).or_default() += count,
-                // Nobody knows whether they were stored: elsewhere they might double.
+                // The messages may have been stored; storing them elsewhere could duplicate them.
                 Err(error) if !error.is_definite() => all.refuse(&group.positions, false, error.into()),
                 Err(error) => {
                     let (keyed, keyless) = group.split();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A receiver: one ordinary queue to its user, all partitions behind it.
+//! A receiver: its user sees one queue; it receives from all partitions.
 
 use oxbus_store::Wait;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,21 +20,21 @@ use super::wait::{WaitOptions, WaitQueueRef, WaitSource, until_found};
 use crate::entity::Entity;
 use crate::entity::receive_cache::{ReceiveCache, return_cached};
 
-/// How to receive.
+/// Options of a receiver.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiverOptions {
-    /// The queue or its dead-letter queue.
+    /// The main queue or the dead-letter queue.
     pub sub_queue: SubQueue,
-    /// Receive from the dead-letter queue of what could not be transferred, which is always empty: what could not be
-    /// forwarded is in the dead-letter queue of its source (B-268, B-273).
+    /// Receive from the transfer dead-letter queue. It is always empty: messages that cannot be forwarded go to the
+    /// dead-letter queue of their source (B-268, B-273).
     pub transfer: bool,
-    /// Settle, or gone when received.
+    /// Lock messages to settle them, or delete them when received.
     pub mode: ReceiveMode,
-    /// Messages to hold ready beyond those asked for.
+    /// Messages to cache in addition to the requested ones.
     pub prefetch: usize,
-    /// Which clock the cache is under; `None` for the namespace's.
+    /// Lock policy of cached messages; `None` for that of the namespace.
     pub lock_policy: Option<LockPolicy>,
-    /// Take from this partition only.
+    /// Receive from this partition only.
     pub partition: Option<PartitionId>,
 }
 
@@ -51,21 +51,21 @@ impl Default for ReceiverOptions {
     }
 }
 
-/// A message handed out.
+/// A delivered message.
 #[derive(Debug)]
 pub struct Delivery {
     /// Index of its cell.
     pub index: usize,
-    /// The message and its hold.
+    /// The message and its lock.
     pub claimed: ClaimedMessage,
-    /// End of its lock; `None` when it has none.
+    /// Wall time at which its lock expires; `None` when the lock has no end of its own.
     pub locked_until: Option<Timestamp>,
 }
 
-/// Messages handed out together. Most receives bring one, which takes no list.
+/// Messages delivered together. Most receives deliver one, which needs no allocation.
 pub type Deliveries = SmallVec<[Delivery; 1]>;
 
-/// A receiver of one message stream.
+/// A receiver of a main queue or a dead-letter queue.
 pub struct Receiver {
     pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
@@ -74,21 +74,22 @@ pub struct Receiver {
     pub(super) prefetch: usize,
     pub(super) cache: Arc<ReceiveCache>,
     pub(super) cursor: BrowseCursor,
-    /// Cells it may take from, one bit each; none of the transfer dead-letter queue.
+    /// Cells that it may receive from, one bit each; none for the transfer dead-letter queue.
     pub(super) allowed: u64,
-    /// How far the clock may be behind.
+    /// Maximum lag of the clock, in milliseconds.
     lag_ms: u64,
-    /// The cell at which the last round began.
+    /// The cell at which the last round started.
     rotation: AtomicU64,
-    /// The session that it receives from, where messages are received by session.
+    /// The accepted session, if messages are received by session.
     pub(super) session: Option<ReceiverSession>,
-    /// What an earlier receive could not hand out, and may be gone. Set in one step: whole after a panic.
+    /// Failure of an earlier receive that the next one reports: its messages may have been removed. Consistent after a
+    /// panic: set in one step.
     pub(super) unreported: Mutex<Option<DeliveryFailure>>,
     closed: AtomicBool,
 }
 
 impl ReceiverOptions {
-    /// The cells that a receiver may look at, one bit each.
+    /// Checks the options; returns the cells that a receiver may receive from, one bit each.
     pub(super) fn check(&self, entity: &Entity) -> Result<u64> {
         in_range(
             "prefetch_count",
@@ -146,24 +147,24 @@ impl Receiver {
         })
     }
 
-    /// The queue it receives from.
+    /// The entity that it receives from.
     #[inline]
     pub fn entity(&self) -> &Arc<Entity> {
         &self.entity
     }
 
-    /// The queue itself or its dead-letter queue.
+    /// The main queue or the dead-letter queue.
     #[inline]
     pub fn sub_queue(&self) -> SubQueue {
         self.sub_queue
     }
 
-    /// True for one of the transfer dead-letter queue.
+    /// True for a receiver of the transfer dead-letter queue.
     pub fn is_of_transfer(&self) -> bool {
         self.allowed == 0
     }
 
-    /// Settle, or gone when received.
+    /// Whether received messages are locked or deleted.
     #[inline]
     pub fn mode(&self) -> ReceiveMode {
         self.mode
@@ -175,7 +176,7 @@ impl Receiver {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Refuses when nothing can be received now.
+    /// Fails when receiving is not possible now.
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_open()?;
@@ -187,7 +188,7 @@ impl Receiver {
         self.check_has_session()
     }
 
-    /// Refuses a receiver without a session where messages are received by session (B-187). It may browse (B-217).
+    /// Fails for a receiver without a session on an entity that requires sessions (B-187). It may browse (B-217).
     #[inline]
     pub(super) fn check_has_session(&self) -> Result<()> {
         if self.entity.requires_session() && self.session.is_none() && self.sub_queue == SubQueue::Main {
@@ -207,14 +208,14 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes up to `max` messages without waiting; `None` when there is none.
+    /// Receives up to `max` messages without waiting; `None` when no message is ready.
     pub fn receive_now(&self, max: usize, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         let mut deliveries = Deliveries::new();
         self.receive_into(max, &mut deliveries, wait)?;
         Ok((!deliveries.is_empty()).then_some(deliveries))
     }
 
-    /// The same into an empty list.
+    /// [`Receiver::receive_now`] into an empty list.
     pub fn receive_into(&self, max: usize, deliveries: &mut Deliveries, wait: &Wait<'_>) -> Result<()> {
         in_range(
             "max_message_count",
@@ -231,13 +232,13 @@ impl Receiver {
         self.take_messages(max, deliveries, wait)
     }
 
-    /// Takes up to `max` messages; waits while there is none, and returns as soon as there is something (B-135). `None` when
-    /// the wait is over. `options` ends the sleep, `wait` bounds a wait for the store.
+    /// Receives up to `max` messages; waits until at least one is ready (B-135). `None` when the wait ends. `options` bound
+    /// the wait for messages, `wait` bounds waits for the store.
     pub fn receive_until(&self, max: usize, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         until_found(self, options, || self.receive_now(max, wait))
     }
 
-    /// The cells this receiver may look at now, one bit each: allowed, ready, and in a shard that works.
+    /// The cells that this receiver may receive from now, one bit each: allowed, ready, and in a shard in service.
     pub(super) fn ready_cells(&self) -> u64 {
         let mut ready = self.entity.receivable(self.sub_queue).ready() & self.allowed;
         let mut left = ready;
@@ -251,28 +252,28 @@ impl Receiver {
         ready
     }
 
-    /// The cell of `ready`, which is not 0, at which this round begins: the next one after the last round's.
+    /// The cell of `ready` (not 0) at which this round starts: the next one after that of the last round.
     pub(super) fn next_first(&self, ready: u64) -> u64 {
         let last = self.rotation.load(Ordering::Relaxed);
-        let behind = ready & !(u64::MAX >> (63 - last));
-        let first = u64::from(if behind == 0 { ready } else { behind }.trailing_zeros());
+        let after_last = ready & !(u64::MAX >> (63 - last));
+        let first = u64::from(if after_last == 0 { ready } else { after_last }.trailing_zeros());
         self.rotation.store(first, Ordering::Relaxed);
         first
     }
 
-    /// Milliseconds for which a lock that is taken now is to hold.
+    /// Duration of a lock that starts now, in milliseconds.
     #[inline]
     pub(super) fn lock_ms(&self) -> u64 {
         self.entity.settings().lock_duration_ms + self.lag_ms
     }
 
-    /// Ends a lock `ticks` from now, as wall time.
+    /// Wall time of a deadline, given the current wall time and ticks; `None` when the lock has no end of its own.
     pub(super) fn locked_until(deadline: Ticks, now: Timestamp, ticks: Ticks) -> Option<Timestamp> {
         (deadline < Ticks::OPEN_END).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
     }
 
-    /// Ends the receiver. Under the fresh policy its cache goes back; under the faithful one what it has locked stays
-    /// locked until its locks end (B-129), and what it removed is lost (B-144).
+    /// Closes the receiver. Under the fresh policy cached messages return to their cells. Under the faithful policy they
+    /// stay locked until their locks expire (B-129), or, in receive-and-delete mode, are lost (B-144).
     pub fn close(&self, wait: &Wait<'_>) {
         if self.closed.swap(true, Ordering::SeqCst) {
             return;
@@ -284,16 +285,15 @@ impl Receiver {
     }
 }
 
-/// How long to wait for a notification at most so as not to miss the end of a lock or the time of a schedule; `None` under a
-/// clock that is moved by hand, which notifies. A lock taken later ends a lock duration later at the earliest, so one lock duration
-/// is always early enough.
+/// Maximum wait for a notification, so that the end of a lock or of a schedule is noticed; `None` under a manual clock,
+/// which notifies. At most one lock duration, because a lock that starts later expires at least one lock duration later.
 pub(super) fn recheck_after(entity: &Entity) -> Option<Duration> {
     let clock = entity.core().clock();
     if !clock.is_real_time() {
         return None;
     }
     let Moment { now, ticks } = clock.moment();
-    // Who waits notes that it does well before the entity seems to be idle.
+    // Looks again well before the entity becomes idle, because looking counts as a use.
     let idle_ms = entity.idle_ms().unwrap_or(u64::MAX);
     let (lock_end, due) = entity.next_event();
     let ms = entity
@@ -302,11 +302,11 @@ pub(super) fn recheck_after(entity: &Entity) -> Option<Duration> {
         .min(idle_ms / 2)
         .min(lock_end.0.saturating_sub(ticks.0))
         .min(due.0.saturating_sub(now.0));
-    // Rounded up: waking a moment early would find nothing and sleep again.
+    // Rounded up: waking early would find nothing and sleep again.
     Some(Duration::from_millis(ms + 1))
 }
 
-/// It waits for its session, or with all who receive from the queue.
+/// A receiver waits in the wait queue of its session, or in that of the entity.
 impl WaitSource for Receiver {
     fn wait_queue(&self) -> WaitQueueRef {
         match &self.session {

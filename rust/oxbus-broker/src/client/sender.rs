@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sender: validates, chooses the partition, stores, announces.
+//! A sender: validates messages, selects the partition, stores and announces.
 //!
-//! Everything that can refuse a message is checked before its number is taken, so numbers have no gaps (B-105).
+//! All checks precede the reservation of a number, so that numbers have no gaps (B-105).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -22,11 +22,11 @@ use crate::routing::{PartitionRoute, RoundRobin};
 use crate::shard::{Admission, Cell};
 use crate::write::{Cause, EncodedMessage, Removal, ShardWrite, WriteError, WriteOperation};
 
-/// A sender to one queue or topic.
+/// A sender of one queue or topic.
 pub struct Sender {
     pub(super) entity: Arc<Entity>,
     round_robin: RoundRobin,
-    /// What the last send got: 0 before the first, or 1 + durability.
+    /// 1 + durability of the last send; 0 before the first.
     reached: AtomicU8,
     closed: AtomicBool,
 }
@@ -48,7 +48,7 @@ impl Sender {
         &self.entity
     }
 
-    /// Ends the sender: later sends fail.
+    /// Closes the sender: later sends fail.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -59,7 +59,7 @@ impl Sender {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Refuses when the sender or the queue cannot send now.
+    /// Fails when the sender is closed or the entity does not accept messages.
     #[inline]
     pub fn check_sends(&self) -> Result<()> {
         if self.is_closed() {
@@ -71,7 +71,7 @@ impl Sender {
         self.entity.check_sends()
     }
 
-    /// What the last send is safe from; `None` before the first.
+    /// Durability of the last send; `None` before the first.
     pub fn last_durability(&self) -> Option<Durability> {
         match self.reached.load(Ordering::Relaxed) {
             1 => Some(Durability::Memory),
@@ -107,7 +107,7 @@ impl Sender {
         Ok(Entity::sequence_number(index, counter))
     }
 
-    /// Stores all messages of a batch in one partition, or none. Their numbers in order.
+    /// Stores all messages of a batch in one partition, or none. Returns their numbers in order.
     pub fn send_batch(
         &self,
         batch: Batch,
@@ -133,7 +133,7 @@ impl Sender {
         self.round_robin.next_order(self.entity.partitions())
     }
 
-    /// Stores messages in one partition, all or none, in order. They stay in `messages` when that fails.
+    /// Stores messages in one partition, all or none, in order. After an error `messages` still contains them.
     pub fn send_to(
         &self,
         partition: PartitionId,
@@ -143,7 +143,7 @@ impl Sender {
         self.check_sends()?;
         let bytes = messages.iter().map(EncodedMessage::bytes).sum();
         let now = self.entity.core().clock().now();
-        // The messages stay whole until all are stored: they may go elsewhere when this fails. Their bytes are shared.
+        // A clone, which shares the records: after an error the caller may store the messages elsewhere.
         self.store_new(
             PartitionRoute::Keyed(partition),
             bytes,
@@ -156,7 +156,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Removes scheduled messages: all of one partition, or none (B-238).
+    /// Cancels scheduled messages of one partition, all or none (B-238).
     pub fn cancel_scheduled(&self, numbers: &[SequenceNumber], wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         let Some(first) = numbers.first() else { return Ok(()) };
@@ -169,8 +169,8 @@ impl Sender {
             let numbers = counters
                 .iter()
                 .map(|counter| SequenceNumber::new(first.partition(), *counter));
-            let shown: Vec<String> = counters.iter().map(|counter| counter.0.to_string()).collect();
-            let detail = format!("Messages not found. Missing sequence numbers: {}", shown.join(", "));
+            let texts: Vec<String> = counters.iter().map(|counter| counter.0.to_string()).collect();
+            let detail = format!("Messages not found. Missing sequence numbers: {}", texts.join(", "));
             Error::new(ErrorKind::MessageNotFound, detail)
                 .with_effect(Effect::None)
                 .with_numbers(numbers)
@@ -203,8 +203,8 @@ impl Sender {
         })
     }
 
-    /// Stores messages in the partition of their key or, without one, in the first in turn that takes them: its index,
-    /// and the first number.
+    /// Stores messages in the partition of their key or, without one, in the first partition of the round robin that accepts
+    /// them. Returns the cell index and the first counter.
     pub(super) fn store(
         &self,
         route: PartitionRoute,
@@ -234,14 +234,15 @@ impl Sender {
             };
             match tried {
                 Ok(first) => return Ok((index, first)),
-                Err(error) => refused = Some(self.go_on(partition, error, wait)?),
+                Err(error) => refused = Some(self.retryable_error(partition, error, wait)?),
             }
         }
         Err(refused.expect("an entity has at least one partition").into())
     }
 
-    /// Why a partition did not take messages that may be stored elsewhere without being stored twice, while there is time.
-    fn go_on(
+    /// The error of a partition after which the messages can be stored in another one without being duplicated. Fails with
+    /// the error itself if they cannot, or if the wait has ended.
+    fn retryable_error(
         &self,
         partition: PartitionId,
         failed: WriteError,
@@ -260,16 +261,17 @@ impl Sender {
         if failed.is_definite() {
             return Ok(failed.into());
         }
-        // Nobody knows whether they were stored: storing them elsewhere may double them, unless the entry never counts.
+        // The outcome is unknown: storing the messages elsewhere may duplicate them, unless the entry is fenced.
         match failed.unconfirmed {
-            Some(late) if self.entity.core().fence(partition, late).is_ok() => {
+            Some(entry) if self.entity.core().fence(partition, entry).is_ok() => {
                 Ok(Error::from(failed).with_effect(Effect::None))
             }
             _ => Err(failed),
         }
     }
 
-    /// Stores messages in a cell, all or none; the number of the first. They stay in `pending` when they are refused.
+    /// Stores messages in a cell, all or none; returns the counter of the first. After an error `pending` still contains
+    /// them.
     pub(super) fn append<'a>(
         &self,
         at: (usize, &'a Cell),
@@ -283,7 +285,8 @@ impl Sender {
         Ok(first)
     }
 
-    /// Refuses a batch that the tier does not take (B-053, B-054). One message has the limit of messages only.
+    /// Fails for a batch that exceeds the limit of the tier (B-053, B-054). For a single message only the message limit
+    /// applies.
     pub(super) fn check_batch_size(&self, batch: &Batch) -> Result<()> {
         let bytes = batch.size_bytes();
         let tier = self.entity.core().plan().tier.filter(|_| batch.len() > 1);
@@ -311,7 +314,7 @@ impl Sender {
         Err(Error::new(ErrorKind::MessageSizeExceeded, detail))
     }
 
-    /// The cell that takes the message: the key's or none; without a key the first in turn that can.
+    /// The cell for a message: that of its key or, without one, the first in the round robin that accepts it.
     fn admit(&self, route: PartitionRoute, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
         match route {
             PartitionRoute::Keyed(partition) => {
@@ -319,15 +322,15 @@ impl Sender {
                 Ok((index, self.admit_to(index, bytes, messages, wait)?))
             }
             PartitionRoute::Keyless => {
-                let mut refusal = None;
+                let mut refused = None;
                 for partition in self.partition_order() {
                     let index = usize::from(partition.0);
                     match self.admit_to(index, bytes, messages, wait) {
                         Ok(cell) => return Ok((index, cell)),
-                        Err(error) => refusal = Some(error),
+                        Err(error) => refused = Some(error),
                     }
                 }
-                Err(refusal.expect("an entity has at least one partition"))
+                Err(refused.expect("an entity has at least one partition"))
             }
         }
     }

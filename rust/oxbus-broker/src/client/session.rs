@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Receiving from a session that this receiver has accepted (B-200 … B-217).
+//! Receiving from an accepted session (B-200 … B-217).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::settlement::SettleKey;
 use crate::shard::{AcceptedSession, Cell, SessionEnd, SessionLost, SessionReceive, SessionState, Sessions};
 use crate::write::{ShardWrite, WriteOperation};
 
-/// A session in the hands of a receiver.
+/// The session that a receiver has accepted.
 pub(crate) struct ReceiverSession {
     /// Index of its cell.
     pub(crate) index: usize,
@@ -30,7 +30,7 @@ impl Receiver {
             .ok_or_else(|| self.session_lost())
     }
 
-    /// Takes up to `max` messages of the session without waiting.
+    /// Receives up to `max` messages of the session without waiting.
     pub(super) fn receive_from_session(
         &self,
         session: &ReceiverSession,
@@ -70,7 +70,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// The session's lock is the umbrella: a message has no end of its own.
+    /// How messages of a session are claimed: their locks end with the session's lock, not at a deadline of their own.
     pub(super) fn session_mode(&self) -> ClaimMode {
         match self.mode {
             ReceiveMode::PeekLock => ClaimMode::Lock {
@@ -80,22 +80,22 @@ impl Receiver {
         }
     }
 
-    /// The session it has accepted.
+    /// Id of the accepted session.
     pub fn session_id(&self) -> Option<&str> {
         self.session.as_ref().map(|session| session.accepted.id())
     }
 
-    /// Refuses a settlement when the session is lost; false when the message is not one that this receiver has.
+    /// False when the session does not have the message locked; fails when the session is lost.
     pub(super) fn may_settle(&self, at: SettleKey, ticks: Ticks, wait: &Wait<'_>) -> Result<bool> {
         let Some(session) = &self.session else { return Ok(true) };
         let (_, sessions) = self.sessions_of(session, wait)?;
-        let has = sessions
+        let is_locked = sessions
             .has_locked(&session.accepted, at.key, ticks)
             .map_err(|SessionLost| self.session_lost())?;
-        Ok(has && at.index == session.index)
+        Ok(is_locked && at.index == session.index)
     }
 
-    /// Notes that messages were settled.
+    /// Removes settled messages from the locked ones of the session.
     pub(super) fn note_settled(&self, at: &[SettleKey]) {
         if let Some(session) = &self.session
             && let Some(sessions) = self.entity.cell(session.index).and_then(Cell::sessions)
@@ -104,13 +104,13 @@ impl Receiver {
         }
     }
 
-    /// True when a message is one of the session, or there is none.
+    /// True when a message belongs to the session, or the receiver has no session.
     pub(super) fn is_of_session(&self, record: &Record) -> bool {
         self.session_id()
             .is_none_or(|id| Fields::decode(record).is_ok_and(|fields| fields.session_id == Some(id)))
     }
 
-    /// Notes a deferred message that was fetched by number.
+    /// Adds deferred messages that were received by number to the locked ones of the session.
     pub(super) fn note_fetched(&self, deliveries: &Deliveries, ticks: Ticks, wait: &Wait<'_>) -> Result<()> {
         let Some(session) = self.session.as_ref().filter(|_| self.mode == ReceiveMode::PeekLock) else {
             return Ok(());
@@ -136,14 +136,14 @@ impl Receiver {
         })
     }
 
-    /// End of the session's lock, as wall time.
+    /// Wall time at which the session's lock expires.
     pub fn session_locked_until(&self) -> Option<Timestamp> {
         let session = self.session.as_ref()?;
         let Moment { now, ticks } = self.moment();
         Self::locked_until(session.accepted.deadline(), now, ticks)
     }
 
-    /// Moves the end of the session's lock to one lock duration from now and returns it (B-202).
+    /// Renews the session's lock for one lock duration from now; returns the wall time at which it expires (B-202).
     pub fn renew_session(&self, wait: &Wait<'_>) -> Result<Timestamp> {
         let session = self.session()?;
         let moment = self.moment();
@@ -155,7 +155,7 @@ impl Receiver {
         Ok(moment.now.plus_ms(self.lock_ms()))
     }
 
-    /// The state of the session; `None` when it was never set, or cleared (B-211).
+    /// The state of the session; `None` when it was never set or was cleared (B-211).
     pub fn session_state(&self, wait: &Wait<'_>) -> Result<Option<Arc<[u8]>>> {
         let session = self.session()?;
         let moment = self.moment();
@@ -177,7 +177,7 @@ impl Receiver {
         set.map(drop).map_err(|error| error.or_lost(|_| self.session_lost()))
     }
 
-    /// Checks a new state of the session: the index of its cell, the session, the state.
+    /// Checks a new state of the session; returns its cell index, the session and the state.
     pub(super) fn prepare_state(
         &self,
         state: Option<&[u8]>,
@@ -201,7 +201,7 @@ impl Receiver {
         Ok((session.index, Arc::clone(&session.accepted), state))
     }
 
-    /// The session it has accepted, to be named later.
+    /// The accepted session.
     pub(super) fn accepted(&self) -> Option<Arc<AcceptedSession>> {
         self.session.as_ref().map(|session| Arc::clone(&session.accepted))
     }
@@ -219,7 +219,7 @@ impl Receiver {
         Err(self.entity.full_error(session.index, max))
     }
 
-    /// Gives the session back; nothing is charged (B-205).
+    /// Releases the session; no delivery is counted (B-205).
     pub(super) fn close_session(&self, wait: &Wait<'_>) {
         if let Some(session) = &self.session
             && let Some(cell) = self.entity.cell(session.index)
@@ -235,7 +235,7 @@ impl Receiver {
         }
     }
 
-    /// The error of a session that is over (B-203).
+    /// The error of a lost session (B-203).
     #[cold]
     pub(super) fn session_lost(&self) -> Error {
         let partition = self

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling a list of messages: all are begun before the first is waited for, and all are waited for.
+//! Settling a list of messages: all writes begin before the call waits for the first, and it waits for all.
 //!
-//! A partition that fails keeps none of the others: their messages are settled, and the error names those that are not
-//! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions that are out of service come
-//! last, so that nobody waits behind one that hangs.
+//! If a partition fails, the messages of the others are still settled, and the error lists the unsettled ones
+//! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions out of service come last, so
+//! that a hung partition does not delay the others.
 
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
 use oxbus_store::{LockKey, Wait};
@@ -15,14 +15,14 @@ use crate::entity::Entity;
 use crate::shard::Cell;
 use crate::write::{Removal, ShardWrite, WriteOperation};
 
-/// A list of which some messages are not settled, or may not be.
+/// Failure of a list of which some messages are not settled, or may not be.
 #[derive(Debug)]
 pub struct SettleListError {
-    /// For the caller: it names them, and says whether others were settled.
+    /// The error for the caller, with the sequence numbers of these messages; its effect says whether others were settled.
     pub error: Error,
-    /// The positions of all of them, rising.
+    /// Positions of all these messages, ascending.
     pub positions: Vec<usize>,
-    /// The positions of those whose lock was lost, rising.
+    /// Positions of messages whose lock was lost, ascending.
     pub lost: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ impl From<SettleListError> for Error {
     }
 }
 
-/// What became of a list so far.
+/// Result of a list so far.
 #[derive(Default)]
 struct SettleProgress {
     lost: Vec<usize>,
@@ -53,7 +53,7 @@ impl SettleProgress {
         }
     }
 
-    /// Notes that a settlement was refused.
+    /// Records a failed settlement.
     fn refuse(&mut self, position: usize, error: Error) {
         if error.kind() == ErrorKind::MessageLockLost {
             self.lost.push(position);
@@ -62,7 +62,7 @@ impl SettleProgress {
         }
     }
 
-    /// The positions of messages whose lock was lost, or the error that tells of those and of all others that failed.
+    /// The positions of messages whose lock was lost; if others failed, the error with all unsettled messages.
     fn finish(mut self, at: &[SettleKey]) -> std::result::Result<Vec<usize>, SettleListError> {
         self.lost.sort_unstable();
         let Some(error) = self.error else {
@@ -91,8 +91,8 @@ fn number(at: SettleKey) -> SequenceNumber {
 }
 
 impl Receiver {
-    /// Settles many in the same way; the positions of those whose lock was lost, while nothing else went wrong. The others
-    /// are settled, whatever a partition refuses.
+    /// Settles many messages in the same way; returns the positions of those whose lock was lost. Fails if others could not
+    /// be settled, after settling the rest.
     pub fn settle_many(
         &self,
         at: &[SettleKey],
@@ -120,7 +120,7 @@ impl Receiver {
                 Err(error) => progress.refuse(*position, error),
             }
         }
-        // All are on their way before the first is waited for: each cell but the first is asked once, at its last message.
+        // Starts all syncs before waiting for the first: one for each cell but the first, at its last message.
         let mut syncing = tickets.last().map_or(0u64, |(position, _)| 1 << at[*position].index);
         for (position, ticket) in tickets.iter().rev() {
             let index = at[*position].index;
@@ -137,7 +137,8 @@ impl Receiver {
         progress.finish(at)
     }
 
-    /// Completes many; the positions of those whose lock was lost, while nothing else went wrong. The others are completed.
+    /// Completes many messages; returns the positions of those whose lock was lost. Fails if others could not be completed,
+    /// after completing the rest.
     pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, SettleListError> {
         self.check_list(at)?;
         let moment = self.entity.core().clock().moment();
@@ -146,13 +147,13 @@ impl Receiver {
             self.complete_all(at, moment, &mut progress, wait);
             return progress.finish(at);
         }
-        let mut mine = Vec::with_capacity(at.len());
+        let mut in_session = Vec::with_capacity(at.len());
         let mut positions = Vec::with_capacity(at.len());
         let mut progress = SettleProgress::default();
         for (position, at) in at.iter().enumerate() {
             match self.may_settle(*at, moment.ticks, wait) {
                 Ok(true) => {
-                    mine.push(*at);
+                    in_session.push(*at);
                     positions.push(position);
                 }
                 Ok(false) => progress.lost.push(position),
@@ -160,7 +161,7 @@ impl Receiver {
             }
         }
         let mut done = SettleProgress::default();
-        self.complete_all(&mine, moment, &mut done, wait);
+        self.complete_all(&in_session, moment, &mut done, wait);
         progress.lost.extend(done.lost.into_iter().map(|it| positions[it]));
         if let Some(error) = done.error {
             progress.fail(done.failed.into_iter().map(|it| positions[it]), error);
@@ -206,7 +207,7 @@ impl Receiver {
                 Err(error) => progress.fail(run.clone(), error.into()),
             }
         }
-        // All are on their way before the first is waited for.
+        // Starts all syncs before waiting for the first.
         for (_, ticket) in tickets.iter().skip(1) {
             ticket.start_sync();
         }
@@ -218,17 +219,17 @@ impl Receiver {
         }
     }
 
-    /// Refuses a call that is wrong as a whole.
+    /// Fails for a call that cannot settle any message.
     fn check_list(&self, at: &[SettleKey]) -> std::result::Result<(), SettleListError> {
-        let refused = |error| SettleListError {
+        let all_failed = |error| SettleListError {
             error,
             positions: (0..at.len()).collect(),
             lost: Vec::new(),
         };
-        self.check_settles().map_err(refused)
+        self.check_settles().map_err(all_failed)
     }
 
-    /// The partitions of a list, one bit each: first those that serve, then the rest if there is any.
+    /// The cells of a list, one bit each: first those in service, then the others if there are any.
     fn rounds(&self, at: &[SettleKey]) -> impl Iterator<Item = u64> + use<> {
         let all = at.iter().fold(0u64, |all, at| all | 1 << at.index);
         let serves = |index: &usize| all >> index & 1 == 1 && self.entity.shard(*index).health().serves();
@@ -238,7 +239,7 @@ impl Receiver {
         [serving, all & !serving].into_iter().filter(|round| *round != 0)
     }
 
-    /// The cell of a hold, if there is one.
+    /// The cell of a lock, if it exists; fails if it is out of service.
     fn serving_cell(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Option<&Cell>> {
         let shard = self.entity.shard(at.index);
         shard.health().check_serves(shard.id(), wait)?;
@@ -246,7 +247,7 @@ impl Receiver {
     }
 }
 
-/// The positions of a run without those that are lost.
+/// The positions of a range without those of lost messages.
 fn without_lost(run: std::ops::Range<usize>, lost: &[usize]) -> Vec<usize> {
     run.filter(|position| !lost.contains(position)).collect()
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling what was received: complete, abandon, defer, dead-letter, renew (B-150 … B-170). Lists are in `settle_list`.
+//! Settling received messages: complete, abandon, defer, dead-letter; renewing their locks (B-150 … B-170). `settle_list`
+//! settles lists.
 
 use oxbus_log::event;
 use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;
@@ -16,12 +17,12 @@ use crate::record::{with_dead_letter, with_properties};
 use crate::shard::Cell;
 use crate::write::{LockEnd, ShardWrite, Ticket, WriteOperation};
 
-/// Names a hold across the cells of a queue.
+/// Identifies a lock among all cells of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettleKey {
     /// Index of the cell.
     pub index: usize,
-    /// The hold in that cell.
+    /// The lock in that cell.
     pub key: LockKey,
 }
 
@@ -31,17 +32,17 @@ pub(super) type PropertyChanges<'a> = &'a [(&'a str, Value<'a>)];
 /// How a message is settled.
 #[derive(Debug, Clone, Copy)]
 pub enum Settlement<'a> {
-    /// Done with.
+    /// Remove the message.
     Complete,
-    /// Back to its place, one delivery charged.
+    /// Make the message ready again; one delivery counts.
     Abandon(PropertyChanges<'a>),
-    /// Out of the flow until fetched by number.
+    /// Defer the message: only a receive by number returns it.
     Defer(PropertyChanges<'a>),
-    /// To the dead-letter queue.
+    /// Move the message to the dead-letter queue.
     DeadLetter {
-        /// Why, in a word.
+        /// Short reason.
         reason: Option<&'a str>,
-        /// Why, in full.
+        /// Description of the reason.
         description: Option<&'a str>,
         /// Further properties.
         changes: PropertyChanges<'a>,
@@ -49,7 +50,7 @@ pub enum Settlement<'a> {
 }
 
 impl Receiver {
-    /// Settles one message. Any receiver of the same queue and sub-queue may.
+    /// Settles one message. Every receiver of the same entity and sub-queue can settle it.
     pub fn settle(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<()> {
         self.check_settles()?;
         let done = self.settle_one(at, settlement, wait);
@@ -62,7 +63,7 @@ impl Receiver {
         })
     }
 
-    /// Gives messages back that were never used: nothing is charged. Those whose locks are lost are somebody else's already.
+    /// Releases unused messages; no delivery is counted. Skips messages whose locks are lost.
     #[cold]
     pub fn release(&self, at: &[SettleKey], wait: &Wait<'_>) {
         let moment = self.moment();
@@ -87,7 +88,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// The write of a settlement that may happen now, and its cell.
+    /// Checks a settlement; returns its cell and its write.
     #[inline]
     pub(super) fn settle_write(
         &self,
@@ -95,7 +96,7 @@ impl Receiver {
         settlement: Settlement<'_>,
         wait: &Wait<'_>,
     ) -> Result<(&Cell, ShardWrite<'_>)> {
-        // No event of a settlement has a time.
+        // Settlement events contain no wall time.
         let moment = Moment {
             now: Timestamp(0),
             ticks: self.entity.core().clock().ticks(),
@@ -109,7 +110,7 @@ impl Receiver {
         Ok((cell, ShardWrite::of(operation, moment)))
     }
 
-    /// Ends the lock, but for the wait.
+    /// Begins a settlement; [`Receiver::finish`] waits for it.
     #[inline]
     pub(super) fn begin<'w, 'a>(
         &self,
@@ -123,7 +124,7 @@ impl Receiver {
         Ok(ticket)
     }
 
-    /// Waits for a settlement and announces what became ready by it.
+    /// Waits for a settlement and announces messages that became ready.
     #[inline]
     pub(super) fn finish(&self, at: SettleKey, ticket: Ticket<'_, '_>, wait: &Wait<'_>) -> Result<()> {
         let done = ticket.finish(wait);
@@ -132,13 +133,13 @@ impl Receiver {
         Ok(())
     }
 
-    /// Checks a settlement that is to happen later: how it ends the hold of the message.
+    /// Checks a settlement to be made later; returns how it ends the lock.
     pub(super) fn prepare(&self, at: SettleKey, settlement: Settlement<'_>, wait: &Wait<'_>) -> Result<LockEnd> {
         self.check_settles()?;
         let ticks = self.entity.core().clock().ticks();
         self.entity.tick(self.moment(), wait);
         let cell = self.cell_of(at, wait)?;
-        if !self.may_settle(at, ticks, wait)? || !cell.store(self.sub_queue).holds(at.key, ticks) {
+        if !self.may_settle(at, ticks, wait)? || !cell.store(self.sub_queue).is_claimed_by(at.key, ticks) {
             return Err(self.lock_lost(at));
         }
         self.lock_end(cell, at, settlement)
@@ -179,7 +180,7 @@ impl Receiver {
         }))
     }
 
-    /// Moves the end of a lock to one lock duration from now and returns it (B-154).
+    /// Renews a lock for one lock duration from now; returns the wall time at which it expires (B-154).
     pub fn renew(&self, at: SettleKey, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_settles()?;
         if self.session.is_some() {
@@ -195,12 +196,13 @@ impl Receiver {
         Ok(moment.now.plus_ms(self.lock_ms()))
     }
 
-    /// The token of a hold of this receiver's stream.
+    /// The token of a lock of this receiver's sub-queue.
     pub fn token(&self, at: SettleKey) -> LockToken {
         self.entity.seal_token(self.sub_queue, at.index, at.key)
     }
 
-    /// The hold of a token; foreign tokens do not open, and none does in the transfer dead-letter queue, which is empty.
+    /// The lock of a token; `None` for a token of another entity or sub-queue, and always for the transfer dead-letter
+    /// queue, which is empty.
     pub fn open_token(&self, token: LockToken) -> Option<SettleKey> {
         if self.is_of_transfer() {
             return None;
@@ -209,7 +211,7 @@ impl Receiver {
         Some(SettleKey { index, key })
     }
 
-    /// The error of a hold that is over (B-155).
+    /// The error of a lost lock (B-155).
     #[cold]
     pub fn lock_lost(&self, at: SettleKey) -> Error {
         event!(
@@ -260,7 +262,7 @@ impl Receiver {
         Ok(cell)
     }
 
-    /// The bytes with `changes`, or `None` without changes.
+    /// The record with `changes`; `None` without changes.
     fn with_changes(&self, cell: &Cell, at: SettleKey, changes: PropertyChanges<'_>) -> Result<Option<Record>> {
         if changes.is_empty() {
             return Ok(None);
@@ -276,11 +278,11 @@ impl Receiver {
         Ok(Some(record))
     }
 
-    /// The bytes of a message that the caller holds. Only its holder can change them, so they stay as read.
+    /// The record of a message that the caller has locked. Only the holder of the lock can change it.
     fn load_locked(&self, cell: &Cell, at: SettleKey) -> Result<Record> {
-        let mut found: Vec<PeekedMessage> = Vec::new();
-        cell.store(self.sub_queue).peek(at.key.counter, 1, &mut found);
-        let message = found.pop().filter(|message| message.counter == at.key.counter);
+        let mut peeked: Vec<PeekedMessage> = Vec::new();
+        cell.store(self.sub_queue).peek(at.key.counter, 1, &mut peeked);
+        let message = peeked.pop().filter(|message| message.counter == at.key.counter);
         let message = message.ok_or_else(|| self.lock_lost(at))?;
         cell.load(&message.record)
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A transaction: sends, settlements and session states of one partition that happen together or not at all (B-306 … B-330).
+//! A transaction: sends, settlements and session states of one partition that take effect together or not at all
+//! (B-306 … B-330).
 //!
-//! Until it is committed nothing is in any store: operations are checked and kept here. A message that is settled in it stays
-//! locked by its receiver, who may settle it again after a rollback (B-316).
+//! Operations are checked and collected here; no store changes before the commit. A message settled in a transaction stays
+//! locked by its receiver, which can settle it again after a rollback (B-316).
 
 use oxbus_store::Wait;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,18 +25,17 @@ use crate::routing::PartitionRoute;
 use crate::shard::{AcceptedSession, SessionState};
 use crate::write::{EncodedMessage, LockEnd};
 
-/// Operations that happen together.
+/// Operations that take effect together.
 pub struct Transaction {
-    /// What the entities of its namespace share.
     core: Arc<Core>,
-    /// It may touch several entities (B-324).
+    /// Whether it may contain several entities (B-324).
     cross_entity: bool,
     progress: Mutex<TransactionProgress>,
 }
 
 #[derive(Default)]
 enum TransactionProgress {
-    /// Nothing was done in it.
+    /// No operation yet.
     #[default]
     New,
     Open(TransactionWork),
@@ -43,24 +43,24 @@ enum TransactionProgress {
     Ended,
 }
 
-/// What was done in a transaction.
+/// Operations of a transaction.
 pub(super) struct TransactionWork {
     began_at: Ticks,
     partition: PartitionId,
-    /// The entity that it is about; the first one, with several.
+    /// The first entity.
     pub(super) entity: Arc<Entity>,
     /// The key of its sends to a partitioned entity.
     key: Option<String>,
-    /// The entity that it settles messages of.
+    /// The entity whose messages it settles.
     settles: Option<Arc<Entity>>,
     pub(super) sends: Vec<TransactionSend>,
     pub(super) settled: Vec<TransactionSettlement>,
     pub(super) states: Vec<SessionStateChange>,
-    /// The most that one of its sends asks for.
+    /// The highest durability that one of its sends requests.
     pub(super) durability: Durability,
 }
 
-/// Where the numbers of scheduled messages are once they are known. Set in one step: whole after a panic.
+/// Numbers of scheduled messages, empty until the commit. Consistent after a panic: set in one step.
 pub type PendingNumbers = Arc<Mutex<Vec<SequenceNumber>>>;
 
 /// Messages to one entity.
@@ -71,17 +71,17 @@ pub(super) struct TransactionSend {
     pub(super) numbers: PendingNumbers,
 }
 
-/// A message whose hold ends.
+/// A message to be settled.
 pub(super) struct TransactionSettlement {
     pub(super) entity: Arc<Entity>,
     pub(super) sub_queue: SubQueue,
     pub(super) at: SettleKey,
     pub(super) settle: LockEnd,
-    /// The session that it is one of.
+    /// The accepted session of the message.
     pub(super) session: Option<Arc<AcceptedSession>>,
 }
 
-/// A session whose state changes.
+/// A session state to be set.
 pub(super) struct SessionStateChange {
     pub(super) entity: Arc<Entity>,
     pub(super) index: usize,
@@ -96,7 +96,7 @@ fn spans_error() -> Error {
 }
 
 impl TransactionWork {
-    /// Nothing yet, in a partition of an entity.
+    /// No operations yet, for a partition of an entity.
     pub(super) fn new(entity: &Arc<Entity>, partition: PartitionId, began_at: Ticks) -> Self {
         Self {
             began_at,
@@ -122,7 +122,7 @@ impl Transaction {
     }
 
     fn progress(&self) -> MutexGuard<'_, TransactionProgress> {
-        // A step that panicked may have noted a part: nothing of that work is to happen.
+        // A step that panicked may have recorded a part of its operations, so the transaction ends.
         self.progress.lock().unwrap_or_else(|poisoned| {
             self.progress.clear_poison();
             let mut progress = poisoned.into_inner();
@@ -136,7 +136,7 @@ impl Transaction {
         !matches!(&*self.progress(), TransactionProgress::Ended)
     }
 
-    /// Runs `step` on the work so far, which begins with this step at the latest. An error leaves the work as it was.
+    /// Runs `step` on the work so far; the first step begins the transaction. Steps change nothing when they fail.
     fn with<R>(
         &self,
         entity: &Arc<Entity>,
@@ -145,7 +145,7 @@ impl Transaction {
     ) -> Result<R> {
         self.core.check_open()?;
         if !Arc::ptr_eq(entity.core(), &self.core) {
-            let detail = "the transaction is one of another namespace; make one with a client of this one";
+            let detail = "the transaction belongs to another namespace; create one with a client of this namespace";
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
         }
         let partition = entity.shard(index).id();
@@ -173,7 +173,7 @@ impl Transaction {
         }
     }
 
-    /// Sends a batch when the transaction is committed. The numbers are there from then on.
+    /// Sends a batch at the commit, which also fills in the returned numbers.
     pub fn send(&self, sender: &Sender, mut batch: Batch, durability: Option<Durability>) -> Result<PendingNumbers> {
         sender.check_sends()?;
         let entity = &sender.entity;
@@ -224,8 +224,8 @@ impl Transaction {
         Ok(numbers)
     }
 
-    /// A message for a topic needs a session id when one of its subscriptions is received by session (B-312): what a plain
-    /// send lets a subscription bury, a transaction refuses.
+    /// Fails for a message without a session id to a topic that has a subscription with sessions (B-312). Outside of
+    /// transactions, the subscription dead-letters such a message.
     fn check_sessions(entity: &Arc<Entity>, batch: &Batch) -> Result<()> {
         if entity.subscriptions().iter().any(|it| it.requires_session()) {
             for message in &batch.messages {
@@ -247,8 +247,7 @@ impl Transaction {
         Ok(entity.key_of(&fields)?.map(ToOwned::to_owned))
     }
 
-    /// Settles messages when the transaction is committed, all or, on an error, none of them. Their locks must hold now and
-    /// then.
+    /// Settles messages at the commit; after an error none of them. Their locks must be valid now and at the commit.
     pub fn settle(
         &self,
         receiver: &Receiver,
@@ -266,17 +265,17 @@ impl Transaction {
         self.with(entity, first.index, |work| {
             let is_known = |at: &SettleKey| {
                 let mut settled = work.settled.iter();
-                // A dead letter keeps the number that it had before.
+                // A dead-lettered message keeps its number, so the sub-queue must be compared, too.
                 let sub_queue = receiver.sub_queue();
                 settled.any(|it| it.at == *at && it.sub_queue == sub_queue && Arc::ptr_eq(&it.entity, entity))
             };
-            let is_twice = |(position, it): (usize, &SettleKey)| is_known(it) || at[..position].contains(it);
-            if at.iter().enumerate().any(is_twice) {
+            let is_repeated = |(position, it): (usize, &SettleKey)| is_known(it) || at[..position].contains(it);
+            if at.iter().enumerate().any(is_repeated) {
                 let detail =
                     "the message is settled in this transaction already; commit it, or roll it back and settle again";
                 return Err(Error::new(ErrorKind::MessageAlreadySettled, detail));
             }
-            // One entity to receive from, however many to send to (B-324).
+            // A transaction receives from one entity only, but can send to several (B-324).
             if work.settles.as_ref().is_some_and(|known| !Arc::ptr_eq(known, entity)) {
                 return Err(spans_error());
             }
@@ -293,7 +292,7 @@ impl Transaction {
         })
     }
 
-    /// Sets the state of the receiver's session when the transaction is committed (B-213).
+    /// Sets the state of the receiver's session at the commit (B-213).
     pub fn set_session_state(&self, receiver: &Receiver, state: Option<&[u8]>, wait: &Wait<'_>) -> Result<()> {
         let (index, accepted, state) = receiver.prepare_state(state, wait)?;
         let entity = receiver.entity();
@@ -308,7 +307,7 @@ impl Transaction {
         })
     }
 
-    /// Lets everything happen, or nothing: then the error says why, and every lock is as it was.
+    /// Commits all operations or, on an error, none; then locks stay unchanged.
     pub fn commit(&self, wait: &Wait<'_>) -> Result<()> {
         let progress = std::mem::replace(&mut *self.progress(), TransactionProgress::Ended);
         match progress {
@@ -325,7 +324,7 @@ impl Transaction {
         }
     }
 
-    /// Forgets everything (B-316).
+    /// Discards all operations (B-316).
     pub fn rollback(&self) -> Result<()> {
         match std::mem::replace(&mut *self.progress(), TransactionProgress::Ended) {
             TransactionProgress::Ended => Err(ended_error()),
@@ -341,7 +340,7 @@ fn ended_error() -> Error {
 
 fn timeout_error() -> Error {
     let detail = format!(
-        "the transaction took longer than {} seconds and was rolled back; do the same again in less time",
+        "the transaction took longer than {} seconds and was rolled back; repeat it in less time",
         TRANSACTION_MS_MAX / 1000
     );
     Error::new(ErrorKind::TransactionTimeout, detail).with_effect(Effect::None)

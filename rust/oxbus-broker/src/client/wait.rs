@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for messages, for a session or for a reservation: the step that every wait takes, and the wait of a thread.
+//! Waiting for messages, for a session or for a reservation: one step of a wait, and the wait of a thread.
 //!
-//! A wait is a row of steps with sleeps between them (`oxbus_store::wait_queue`). A step is the same for all who wait; how
-//! they sleep is theirs: a thread on the condition of its waiter, here; others in whatever way their callback ends.
+//! A wait is a sequence of steps with sleeps between them (`oxbus_store::wait_queue`). All waits use the same step. A thread
+//! sleeps on the condition variable of its waiter, which `until_found` does; other callers sleep until their callback runs.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::shard::AcceptedSession;
 /// When a wait ends.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitOptions<'a> {
-    /// At this time.
+    /// Ends the wait at this time.
     pub deadline: Deadline,
-    /// When this is over. Ending it notifies the waiters, or the wait asks now and then.
+    /// Ends the wait when this is over.
     pub cancellation: &'a Wait<'a>,
-    /// How often to ask whether it is over; `None` when its end notifies.
+    /// Interval at which to check `cancellation`; `None` when its end notifies the waiters.
     pub poll_interval: Option<Duration>,
 }
 
-/// What brings work that may be waited for: messages, sessions.
+/// A source of messages, sessions or reservations that a call can wait for.
 pub trait WaitSource {
-    /// Where those who wait for it queue.
+    /// The queue of its waiters.
     fn wait_queue(&self) -> WaitQueueRef;
 
-    /// How long to wait for a notification at most; `None` when one is sure to come.
+    /// Maximum wait for a notification; `None` when one is certain.
     fn recheck_after(&self) -> Option<Duration>;
 }
 
-/// A wait queue, kept alive.
+/// A wait queue and its owner, which it keeps alive.
 pub struct WaitQueueRef(WaitQueueOwner);
 
 enum WaitQueueOwner {
@@ -46,12 +46,12 @@ enum WaitQueueOwner {
 }
 
 impl WaitQueueRef {
-    /// With all who receive from a queue, or who accept its sessions.
+    /// The queue of calls that receive from an entity or accept its sessions.
     pub(super) fn of_entity(entity: &Arc<Entity>, sub_queue: SubQueue) -> Self {
         Self(WaitQueueOwner::Entity(Arc::clone(entity), sub_queue))
     }
 
-    /// With those who receive from a session.
+    /// The queue of calls that receive from a session.
     pub(super) fn of_session(accepted: &Arc<AcceptedSession>) -> Self {
         Self(WaitQueueOwner::Session(Arc::clone(accepted)))
     }
@@ -68,18 +68,18 @@ impl Deref for WaitQueueRef {
     }
 }
 
-/// A place in a wait queue between two steps. Dropped, it hands a notification that was not taken to the next one.
+/// A waiter between two steps. Dropping it passes an unused notification to the next waiter.
 pub struct WaitRegistration {
     waiter: Waiter<WaitQueueRef>,
-    /// How long to sleep at most; `None` until notified.
+    /// Maximum sleep; `None` to sleep until notified.
     pub sleep_max: Option<Duration>,
 }
 
-/// What a step brought.
+/// Result of a step.
 pub type WaitStep<T> = wait_queue::LookResult<T, WaitRegistration>;
 
-/// Takes one step of a wait: looks, joins those who wait, and looks again. `callback` is called once, by whichever thread
-/// notifies; it must be short and must not receive. Without one a thread sleeps.
+/// One step of a wait: looks, registers a waiter, and looks again. The notifying thread calls `callback` once; it must be
+/// short and must not receive. Without a callback the caller sleeps on the waiter.
 pub fn step<T>(
     source: &impl WaitSource,
     earlier: Option<WaitRegistration>,
@@ -88,12 +88,12 @@ pub fn step<T>(
     look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<WaitStep<T>> {
     let deadline = options.deadline;
-    let is_late = || deadline.is_over();
+    let is_past_deadline = || deadline.is_over();
     let stepped = look_or_register(
         earlier.map(|earlier| earlier.waiter),
         look,
         || Waiter::register(source.wait_queue(), callback),
-        &options.cancellation.or_until(&is_late),
+        &options.cancellation.or_until(&is_past_deadline),
     )?;
     Ok(match stepped {
         wait_queue::LookResult::Found(found) => WaitStep::Found(found),
@@ -106,7 +106,7 @@ pub fn step<T>(
     })
 }
 
-/// Looks until there is something, and sleeps between two looks; `None` when the wait is over.
+/// Looks repeatedly and sleeps in between, until `look` finds something; `None` when the wait ends.
 pub(super) fn until_found<T>(
     source: &impl WaitSource,
     options: &WaitOptions<'_>,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_receives_what_comes_while_it_waits() {
+    fn waiting_thread_receives_a_sent_message() {
         let namespace = namespace();
         let receiver = receiver(&namespace);
         std::thread::scope(|scope| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_and_cancellation_end_the_wait_of_a_thread_which_leaves_the_queue() {
+    fn deadline_and_cancellation_end_a_wait_and_remove_its_waiter() {
         let namespace = namespace();
         let receiver = receiver(&namespace);
         let soon = WaitOptions {
@@ -196,9 +196,9 @@ mod tests {
                 .is_none()
         );
         assert!(soon.deadline.is_over());
-        // Nothing notifies: the wait asks.
-        let asked = AtomicUsize::new(0);
-        let is_over = || asked.fetch_add(1, Ordering::Relaxed) > 4;
+        // No notification: the wait polls its cancellation.
+        let polls = AtomicUsize::new(0);
+        let is_over = || polls.fetch_add(1, Ordering::Relaxed) > 4;
         let cancelled = WaitOptions {
             cancellation: &Wait::until(&is_over),
             poll_interval: Some(Duration::from_millis(1)),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_received_by_a_wait_that_is_over() {
+    fn wait_that_is_over_receives_a_ready_message() {
         let namespace = namespace();
         send(&namespace);
         let over = WaitOptions {
@@ -226,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_are_given_up_lose_nothing() {
-        // Threads give up at any moment between looks, registration and sleep; one that stays gets every message.
+    fn cancelled_waits_lose_no_message() {
+        // Threads cancel between looks, registration and sleep; all messages are still received.
         const MESSAGES: usize = 200;
         let namespace = namespace();
         let receivers: Vec<Receiver> = (0..3).map(|_| receiver(&namespace)).collect();
@@ -236,17 +236,17 @@ mod tests {
             for receiver in &receivers[1..] {
                 let (done, received) = (&done, &received);
                 scope.spawn(move || {
-                    let mut asked = 0usize;
+                    let mut steps = 0usize;
                     while !done.load(Ordering::Relaxed) {
                         let look = || receiver.receive_now(1, &Wait::FOREVER);
                         let stepped = step(receiver, None, &FOREVER, None, look);
-                        asked += 1;
+                        steps += 1;
                         match stepped.expect("no fault") {
                             WaitStep::Found(_) => drop(received.fetch_add(1, Ordering::Relaxed)),
-                            WaitStep::Over => unreachable!("nobody ends the wait"),
-                            // Given up, sometimes after it was notified.
+                            WaitStep::Over => unreachable!("the wait has no end"),
+                            // Cancelled, sometimes after it was notified.
                             WaitStep::Waiting(waiting) => {
-                                if asked.is_multiple_of(2) {
+                                if steps.is_multiple_of(2) {
                                     std::thread::yield_now();
                                 }
                                 drop(waiting);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn callback_takes_the_place_of_a_thread_that_sleeps() {
+    fn callback_replaces_a_sleeping_thread() {
         let namespace = namespace();
         let receiver = receiver(&namespace);
         let called = Arc::new((Mutex::new(false), Condvar::new()));
@@ -293,7 +293,7 @@ mod tests {
         let look = || receiver.receive_now(1, &Wait::FOREVER);
         let stepped = step(&receiver, None, &FOREVER, Some(callback), look).expect("no fault");
         let WaitStep::Waiting(waiting) = stepped else {
-            panic!("there is nothing");
+            panic!("no message was sent");
         };
         assert!(waiting.sleep_max.is_some(), "a lock may end without a notification");
         send(&namespace);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether calls on an entity are let through: it is there, and its status and its kind allow them.
+//! Access checks: whether an entity exists, and whether its status and kind allow a call.
 
 use std::sync::atomic::Ordering;
 
@@ -9,16 +9,17 @@ use super::Entity;
 use crate::shard::Sessions;
 
 impl Entity {
-    /// Ends the entity: every later call on a handle of it fails. Who waits learns it by [`Entity::wake_all`].
+    /// Marks the entity as deleted: every later call on a handle of it fails. [`Entity::wake_all`] makes waiting calls
+    /// notice it.
     pub(crate) fn mark_removed(&self) {
         self.is_removed.store(true, Ordering::SeqCst);
     }
 
-    /// Lets everyone who waits look again. Not under the queue map: it looks into the sessions, whose guard is held while a
-    /// state is journaled, and a snapshot reads the map under the journal's order.
+    /// Makes every waiting call look again. Must not be called with the map of entities locked: it takes the guards of the
+    /// sessions, which are held while a session state is journaled, and a snapshot reads the map under the append guard.
     pub fn wake_all(&self) {
         if self.idle_ms().is_some() && self.has_waiters() {
-            // Who waits for a message uses the entity all the time.
+            // A waiting receiver uses the entity all the time.
             self.note_use();
         }
         self.main.wait_queue.notify_all();
@@ -27,7 +28,7 @@ impl Entity {
         sessions.for_each(Sessions::wake_holders);
     }
 
-    /// Refuses when the entity or its namespace is gone.
+    /// Fails when the entity was deleted or its namespace was closed.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
         if !self.is_removed.load(Ordering::Acquire) && !self.is_idle() {
@@ -41,38 +42,38 @@ impl Entity {
         Err(Error::entity_not_found(self.name.as_str(), &advice))
     }
 
-    /// Refuses when nothing may be sent.
+    /// Fails when the entity does not exist any more, or its status forbids sending.
     #[inline]
     pub fn check_sends(&self) -> Result<()> {
         self.check_alive()?;
         if self.settings().status.allows_send() {
             Ok(())
         } else {
-            Err(self.disabled("send"))
+            Err(self.disabled_error("sending"))
         }
     }
 
-    /// Refuses when nothing may be received.
+    /// Fails when the entity does not exist any more, or its status forbids receiving.
     #[inline]
     pub fn check_receives(&self) -> Result<()> {
         self.check_alive()?;
         if self.settings().status.allows_receive() {
             Ok(())
         } else {
-            Err(self.disabled("receive"))
+            Err(self.disabled_error("receiving"))
         }
     }
 
-    fn disabled(&self, what: &str) -> Error {
+    fn disabled_error(&self, operation: &str) -> Error {
         let detail = format!(
-            "the {0}'s status forbids to {what}; set its status to Active with update_{0}: `{1}`",
+            "the {0}'s status forbids {operation}; set its status to Active with update_{0}: `{1}`",
             self.kind().name(),
             self.name.as_str()
         );
         Error::new(ErrorKind::EntityDisabled, detail)
     }
 
-    /// Refuses to receive from a topic.
+    /// Fails for a topic: receivers read its subscriptions.
     pub(crate) fn check_receivable(&self) -> Result<()> {
         if self.kind().can_be_received_from() {
             return Ok(());
@@ -84,7 +85,7 @@ impl Entity {
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 
-    /// Refuses to send to a subscription.
+    /// Fails for a subscription: senders send to its topic.
     pub(crate) fn check_sendable(&self) -> Result<()> {
         if self.kind().accepts_sends() {
             return Ok(());

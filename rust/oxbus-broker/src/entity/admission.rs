@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a partition of an entity takes messages now: its health, its room, the memory limit.
+//! Whether a partition of an entity can accept messages: health, entity size, memory limit, sequence numbers.
 
 use oxbus_log::event;
 use oxbus_model::{Counter, Error, ErrorKind, Moment, Result};
@@ -9,14 +9,15 @@ use oxbus_store::Wait;
 use super::Entity;
 use crate::shard::Cell;
 
-/// Bytes a stored message takes beyond its record, for the memory limit.
+/// Memory of a stored message in addition to its record, in bytes, for the memory limit.
 const SLOT_BYTES: usize = 40;
 
-/// A partition that has given out so many numbers takes no messages any more: each in flight finds one below the end.
+/// A partition that has assigned this many numbers accepts no more messages. The 2^32 numbers above it are for messages that
+/// passed the check before.
 const NUMBERS_END: Counter = Counter(Counter::MAX.0 - (1 << 32));
 
 impl Entity {
-    /// The cell that takes messages of so many bytes; refuses when it cannot now.
+    /// The cell for new messages of `bytes` in total; fails when the partition cannot accept them now.
     pub(crate) fn admit(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
@@ -24,19 +25,21 @@ impl Entity {
         self.check_capacity(index, bytes, wait)
     }
 
-    /// The same for messages that are to come in whatever their entity says meanwhile: only a store that does not work refuses.
+    /// [`Entity::admit`] for messages whose sending is decided already: the entity's status, its size and the memory limit
+    /// do not matter any more. Fails when the entity was deleted, the store does not work or the wait ends.
     pub(crate) fn admit_decided(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_alive()?;
         let shard = self.shard(index);
         shard.health().check_send(shard.id(), wait)?;
         match self.check_capacity(index, bytes, wait) {
             Err(error) if error.kind() == ErrorKind::Timeout => Err(error),
-            // There was room when it was decided.
+            // The entity had room when the sending was decided.
             _ => Ok(()),
         }
     }
 
-    /// Refuses messages of so many bytes that could not come in now. Those in memory count towards its limit already.
+    /// Fails when the partition could not accept messages of `bytes` in total now. A namespace in memory counts them towards
+    /// its memory limit already.
     pub(crate) fn check_room(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         if self.core().is_durable() {
@@ -47,20 +50,21 @@ impl Entity {
         self.check_capacity(index, bytes, wait).map(|_| ())
     }
 
-    /// The same for a message that is moved here by the entity that has it, and so is in memory already; whether the
-    /// partition takes any is known.
+    /// Checks numbers and entity size of a partition, and activates its due messages. The caller has checked its health and,
+    /// for messages that are not in memory yet, the memory limit.
     pub(super) fn check_capacity(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
         if cell.main().next() > NUMBERS_END {
             return Err(self.numbers_exhausted_error(index));
         }
         if cell.has_schedule() {
-            // What became active before this message comes before it: by the exact time, which stamps this one.
+            // Messages that became due before this one precede it. The exact time decides, because it is the enqueued time
+            // of this message.
             let clock = self.core().clock();
             let moment = clock.moment();
             let now = moment.now.max(clock.now());
             self.tick(Moment { now, ..moment }, wait);
-            // Also when somebody else activates it.
+            // Another thread may be activating them.
             cell.wait_activated(wait)?;
         }
         if let Some(max) = self.settings().size_bytes_max() {
@@ -72,7 +76,7 @@ impl Entity {
         Ok(cell)
     }
 
-    /// Numbers are never used again, so what they name stays what it is (B-108).
+    /// Numbers are never reused, so a number always means the same message (B-108).
     #[cold]
     fn numbers_exhausted_error(&self, index: usize) -> Error {
         event!(
@@ -83,7 +87,7 @@ impl Entity {
             limit = NUMBERS_END.0
         );
         let detail = format!(
-            "the partition has given out all its sequence numbers; move its messages to a new entity: entity=`{}`, partition={}",
+            "the partition has assigned all its sequence numbers; move its messages to a new entity: entity=`{}`, partition={}",
             self.name().as_str(),
             self.shard(index).id()
         );
@@ -99,35 +103,35 @@ mod tests {
     use oxbus_model::options::QueueSettings;
 
     #[test]
-    fn a_partition_without_numbers_refuses_messages_b108() {
+    fn partition_without_numbers_rejects_messages_b108() {
         let namespace = Namespace::open(NamespaceOptions::default()).expect("in memory");
         namespace
             .create_queue("q", QueueSettings::default(), &Wait::FOREVER)
-            .expect("it is new");
-        let sender = namespace.sender("q").expect("it is there");
+            .expect("the queue is new");
+        let sender = namespace.sender("q").expect("the queue exists");
         sender
             .send(&Fields::default(), None, &Wait::FOREVER)
-            .expect("there are numbers");
+            .expect("the partition has numbers");
         let receiver = namespace
             .receiver("q", ReceiverOptions::default())
-            .expect("it is there");
+            .expect("the queue exists");
         let received = receiver
             .receive_now(1, &Wait::FOREVER)
-            .expect("it works")
+            .expect("the receive succeeds")
             .map(|deliveries| deliveries.len());
         assert_eq!(received, Some(1));
-        let cell = sender.entity().cell(0).expect("it was used");
-        let given_out = NUMBERS_END.0 - cell.main().next().0;
-        cell.main().reserve(given_out as usize);
+        let cell = sender.entity().cell(0).expect("the send created the cell");
+        let remaining = NUMBERS_END.0 - cell.main().next().0;
+        cell.main().reserve(remaining as usize);
         sender
             .entity()
             .check_capacity(0, 1, &Wait::FOREVER)
-            .expect("the last number");
+            .expect("one number is left");
         cell.main().reserve(1);
-        let refusal = sender
+        let error = sender
             .send(&Fields::default(), None, &Wait::FOREVER)
-            .expect_err("there is none");
-        assert_eq!(refusal.kind(), ErrorKind::QuotaExceeded);
-        assert!(refusal.detail().contains("sequence numbers"), "{refusal}");
+            .expect_err("no number is left");
+        assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
+        assert!(error.detail().contains("sequence numbers"), "{error}");
     }
 }

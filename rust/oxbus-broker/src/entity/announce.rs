@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telling who waits what became ready: after locks ended and schedules came due, after settlements, after healing.
+//! Announcing ready messages to receivers: after locks ended, schedules came due, settlements and healing.
 
 use oxbus_store::Wait;
 use std::sync::atomic::Ordering;
@@ -12,16 +12,16 @@ use super::receive_cache::return_cached;
 use crate::shard::{Cell, ReadyCounts, Sessions};
 
 impl Entity {
-    /// Ends locks that are over, activates what is due and announces what became ready. Once per tick.
+    /// Ends expired locks, activates due messages and announces messages that became ready. Runs once per tick.
     pub fn tick(&self, moment: Moment, wait: &Wait<'_>) {
-        // Who has a handle of it keeps it, but what waited in it comes to nobody any more.
+        // Handles keep a deleted entity in memory, but its messages are not delivered any more.
         if self.is_removed.load(Ordering::Acquire) {
             return;
         }
         if let Some(topic) = self.topic() {
             topic.tick(moment, wait);
         }
-        // Moving a message may look at its destination, and so at this again.
+        // Forwarding a message may tick its destination, and so this entity again.
         if !self.forwarding.is_ticking.swap(true, Ordering::SeqCst) {
             self.tick_sources(moment, wait);
             self.forwarding.is_ticking.store(false, Ordering::SeqCst);
@@ -30,14 +30,14 @@ impl Entity {
         self.tick_cells(moment, wait);
     }
 
-    /// The same without a look at the entities whose messages come here.
+    /// [`Entity::tick`] without the entities that forward here.
     pub(super) fn tick_cells(&self, moment: Moment, wait: &Wait<'_>) {
         for (index, cell) in self.cells() {
             if !self.shard(index).health().serves() {
                 continue;
             }
             if cell.has_due(moment.now) {
-                // As if they were sent now (B-235).
+                // Due messages count as sent now (B-235).
                 self.touch(moment.now);
             }
             self.activate(index, cell, moment.now, wait);
@@ -47,8 +47,8 @@ impl Entity {
         self.forward_ready(wait);
     }
 
-    /// Announces what became ready in a cell. Later messages of the cell that stand in caches go back to it, so that they do
-    /// not overtake.
+    /// Announces messages that became ready in a cell. Cached messages return to the cell, so that they do not overtake
+    /// earlier ones.
     #[inline]
     pub fn announce(&self, index: usize, ended: ReadyCounts, wait: &Wait<'_>) {
         for (sub_queue, ready) in [(SubQueue::Main, ended.main), (SubQueue::DeadLetter, ended.dead_letters)] {
@@ -62,7 +62,7 @@ impl Entity {
         }
     }
 
-    /// Tells that so many messages are ready in a cell.
+    /// Announces `ready` messages in a cell: forwards them, moves them into their sessions or notifies receivers.
     #[inline]
     pub fn notify(&self, sub_queue: SubQueue, index: usize, ready: usize, wait: &Wait<'_>) {
         if self.is_forwarding(sub_queue) {
@@ -77,7 +77,7 @@ impl Entity {
         }
     }
 
-    /// Tells that a message is ready, behind a fence.
+    /// Announces one message of the main queue after a fence.
     #[inline]
     pub(crate) fn notify_after_fence(&self, index: usize, wait: &Wait<'_>) {
         if self.requires_session() || self.is_forwarding(SubQueue::Main) {
@@ -87,8 +87,9 @@ impl Entity {
         }
     }
 
-    /// Tells that so many sessions may be accepted in a cell. Sorted in by who began before the entity was set to forward, or
-    /// by who let a session go since, their messages are moved on.
+    /// Announces sessions that can be accepted in a cell. An entity that forwards empties them instead and forwards their
+    /// messages: a call that began before the entity was set to forward, or that released a session since, may have filled
+    /// them.
     #[inline]
     fn notify_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
         if self.is_forwarding(SubQueue::Main) {
@@ -106,21 +107,21 @@ impl Entity {
         }
     }
 
-    /// Takes what stands in the caches of receivers, prefetched or not, back to its cells.
+    /// Returns all messages in the caches of receivers, prefetched or not, to their cells.
     pub(super) fn recall_all(&self, sub_queue: SubQueue, wait: &Wait<'_>) {
         for cache in self.receivable(sub_queue).caches() {
             return_cached(self, sub_queue, cache.recall(usize::MAX), wait);
         }
     }
 
-    /// Tells who waits of everything that is ready: it is not forwarded any more.
+    /// Announces all ready messages of the entity: after recovery, or when it stops forwarding.
     pub(crate) fn announce_ready(&self, wait: &Wait<'_>) {
         for (index, cell) in self.cells() {
             self.notify_ready(index, cell, wait);
         }
     }
 
-    /// Tells that all that a cell has ready is ready.
+    /// Announces all ready messages of a cell.
     fn notify_ready(&self, index: usize, cell: &Cell, wait: &Wait<'_>) {
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             if cell.store(sub_queue).has_ready() {
@@ -129,9 +130,9 @@ impl Entity {
         }
     }
 
-    /// Looks at every cell of a partition again: its shard was healed.
+    /// Announces the messages and sessions of a partition whose shard was healed.
     pub(crate) fn resume_partition(&self, partition: PartitionId, wait: &Wait<'_>) {
-        // Locks may have ended there, and schedules come due, at a tick that is over for the other partitions.
+        // Locks may have expired and schedules may have come due there at a tick that was swept without this partition.
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             self.receivable(sub_queue).force_sweep();
         }

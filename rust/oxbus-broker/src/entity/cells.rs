@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cells of an entity: which there are, in which shards, and what numbers point into them.
+//! The cells of an entity: their shards, partitions and sequence numbers.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::shard::{Cell, Shard};
 use crate::write::DeadLetterReason;
 
 impl Entity {
-    /// Puts the messages that recovery found into the cell with that index. Before anybody else knows the entity: nobody is
-    /// told until all entities are there, for to tell may be to sort, to bury and to forward (`announce_ready`).
+    /// Puts recovered messages into a cell, before other threads see the entity. `announce_ready` announces them once all
+    /// entities exist, because announcing may dead-letter messages, move them into sessions and forward them.
     pub(crate) fn restore(&self, index: usize, queues: EntityState) {
-        // Every send is a use, whether that was written down or not.
-        let newest = queues.main.iter().map(|(_, kept)| kept.enqueued_at).max();
+        // Every send is a use; uses are not always journaled.
+        let newest = queues.main.iter().map(|(_, message)| message.enqueued_at).max();
         if let Some(newest) = newest {
             match self.topic() {
                 Some(topic) => topic.note_use_at(newest),
@@ -32,30 +32,30 @@ impl Entity {
         self.forget_expired_identities();
     }
 
-    /// Number of cells it can have.
+    /// Number of partitions, and so of cells.
     #[inline]
     pub fn partitions(&self) -> u16 {
         self.shards.len() as u16
     }
 
-    /// The shard of the cell with that index.
+    /// The shard of a cell.
     #[inline]
     pub fn shard(&self, index: usize) -> &Arc<Shard> {
         &self.shards[index]
     }
 
-    /// True when all its shards work.
+    /// True when no shard of the entity has a fault.
     pub fn is_available(&self) -> bool {
         self.shards.iter().all(|shard| shard.health().fault().is_none())
     }
 
-    /// The cell with that index, if it was ever used.
+    /// The cell with this index, if it exists.
     #[inline]
     pub fn cell(&self, index: usize) -> Option<&Cell> {
         self.cells.get(index)?.get()
     }
 
-    /// The cell with that index.
+    /// The cell with this index; created if it does not exist.
     #[inline]
     pub(crate) fn cell_for_append(&self, index: usize) -> &Cell {
         let entity = (self.id, self.name.as_str());
@@ -70,18 +70,18 @@ impl Entity {
             .filter_map(|(index, cell)| Some((index, cell.get()?)))
     }
 
-    /// The partition of the cell with that index as users see it: `None` when the entity is not partitioned.
+    /// The partition that users see for a cell: `None` when the entity is not partitioned.
     pub fn visible_partition(&self, index: usize) -> Option<PartitionId> {
         self.is_partitioned().then_some(PartitionId(index as u16))
     }
 
-    /// The sequence number of a message; its top bits are 0 when the entity is not partitioned.
+    /// The sequence number of a message. Its top 16 bits are the cell index, which is 0 when the entity is not partitioned.
     #[inline]
     pub fn sequence_number(index: usize, counter: Counter) -> SequenceNumber {
         SequenceNumber::new(PartitionId(index as u16), counter)
     }
 
-    /// The cell index that a sequence number points to, if this entity can have it.
+    /// The cell index in a sequence number, if the entity has that many partitions.
     pub fn index_of(&self, number: SequenceNumber) -> Option<usize> {
         let index = usize::from(number.partition().0);
         (index < self.shards.len()).then_some(index)

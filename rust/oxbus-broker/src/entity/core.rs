@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every queue of a namespace shares: the clock, the secret of its lock tokens, the memory limit, the queues by name.
+//! State that all entities of a namespace share: clock, secrets, memory limit, the entities by name.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,37 +19,36 @@ use crate::shard::Cell;
 use crate::shard::journal::EntityId;
 use crate::write::UnconfirmedEntry;
 
-/// How late entries are fenced.
+/// Fences an unconfirmed entry of a partition, so that it never counts.
 type EntryFence = Box<dyn Fn(PartitionId, UnconfirmedEntry) -> Result<()> + Send + Sync>;
 
-/// What every queue of a namespace shares.
+/// State that all entities of a namespace share.
 pub struct Core {
     clock: Arc<dyn Clock>,
     randomness: Randomness,
     token_key: TokenKey,
-    /// Set once, before there is a queue.
+    /// Set once, before the first entity exists.
     identity_key: OnceLock<IdentityKey>,
     lock_policy: LockPolicy,
     peek_policy: PeekPolicy,
     plan: ServicePlan,
-    /// The memory limit in memory, if there is one.
+    /// The memory limit of a namespace in memory, if it has one.
     quota: Option<MemoryQuota>,
-    /// The memory limit in a directory.
+    /// The memory limit of a namespace in a directory.
     pub(crate) memory: Arc<MemoryBudget>,
     round_robin_starts: AtomicU64,
     /// Bytes of all stages.
     staged_bytes: AtomicU64,
-    /// When the oldest commit was decided that is not published yet.
+    /// Time of the oldest decided commit that is not published yet; the maximum when all are published.
     unpublished_since: AtomicU64,
     durable: bool,
-    /// Others may use its entities: this process does not see all uses.
+    /// Other processes may use the entities, so this process does not see all uses.
     shared: AtomicBool,
-    /// Calls may wait for a store: in a directory, and in memory once a test lets a store hang.
+    /// Calls may wait for a store: always in a directory; in memory once a test makes a store hang.
     waits: AtomicBool,
-    /// Makes a late entry of a partition never count.
     fences: OnceLock<EntryFence>,
     open: AtomicBool,
-    /// Whole after a panic: an entity is in it or not, as in the catalog, which is written first.
+    /// Consistent after a panic: an insert or removal is one step, and the catalog is written before it.
     entities: RwLock<BTreeMap<String, Arc<Entity>>>,
 }
 
@@ -88,60 +87,60 @@ impl Core {
         &*self.clock
     }
 
-    /// Where its ids, salts and secrets come from.
+    /// Source of ids, salts and secrets.
     pub(crate) fn randomness(&self) -> &Randomness {
         &self.randomness
     }
 
-    /// The secret of its lock tokens.
+    /// The secret of the lock tokens.
     pub fn token_key(&self) -> &TokenKey {
         &self.token_key
     }
 
-    /// What the identities of messages are hashed with.
+    /// The hash key of message identities.
     pub fn identity_key(&self) -> &IdentityKey {
-        // Without a directory nothing outlives the process, and its own secret will do.
+        // Without a directory no identity outlives the process, so the token key of the process suffices.
         self.identity_key.get_or_init(|| IdentityKey(self.token_key.0))
     }
 
-    /// Takes over the key of a directory.
+    /// Sets the identity key that the directory stores.
     pub(crate) fn set_identity_key(&self, key: IdentityKey) {
         let _ = self.identity_key.set(key);
     }
 
-    /// Policy of receivers that name none.
+    /// Lock policy of receivers that set none.
     pub fn lock_policy(&self) -> LockPolicy {
         self.lock_policy
     }
 
-    /// Its tier and edition.
+    /// Tier and edition of the namespace.
     pub fn plan(&self) -> ServicePlan {
         self.plan
     }
 
-    /// From where a browse without a number answers.
+    /// Where a browse without a sequence number starts.
     pub fn peek_policy(&self) -> PeekPolicy {
         self.peek_policy
     }
 
-    /// Where the next sender begins its turns.
+    /// A count that selects the partition at which the next sender starts its round robin.
     pub fn next_round_robin_start(&self) -> u64 {
         self.round_robin_starts.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Bytes of all stages; in memory they count towards its limit.
+    /// Bytes of all stages; in a namespace in memory they count towards the memory limit.
     pub(crate) fn staged_bytes(&self) -> &AtomicU64 {
         &self.staged_bytes
     }
 
-    /// Notes when the oldest commit was decided that is not published yet; `None` when all are.
+    /// Sets the time of the oldest decided commit that is not published yet; `None` when all are published.
     pub(crate) fn set_unpublished_since(&self, at: Option<Timestamp>) {
         self.unpublished_since
             .store(at.map_or(u64::MAX, |at| at.0), Ordering::SeqCst);
     }
 
-    /// How long partitions remember at `now` what was attached to them: seven days, and all that belongs to a commit which is
-    /// not published yet.
+    /// How long partitions remember attached stages, in milliseconds: seven days, plus the age at `now` of the oldest commit
+    /// that is not published yet.
     pub(crate) fn attached_window_ms(&self, now: Timestamp) -> u64 {
         ATTACHED_RETENTION_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }
@@ -152,12 +151,12 @@ impl Core {
         self.durable
     }
 
-    /// Notes that other processes own partitions of it.
+    /// Records that other processes own partitions of the namespace.
     pub(crate) fn mark_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    /// True when other processes own partitions of it.
+    /// True when other processes own partitions of the namespace.
     pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
@@ -168,23 +167,23 @@ impl Core {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// From now on calls may wait for a store.
+    /// Records that calls may wait for a store from now on.
     pub(crate) fn enable_waits(&self) {
         self.waits.store(true, Ordering::SeqCst);
     }
 
-    /// Takes over how late entries are fenced.
+    /// Sets the function that fences unconfirmed entries.
     pub(crate) fn set_fences(&self, fences: EntryFence) {
         let _ = self.fences.set(fences);
     }
 
-    /// Makes a late entry of a partition never count, whatever becomes of its store.
-    pub(crate) fn fence(&self, partition: PartitionId, late: UnconfirmedEntry) -> Result<()> {
-        // Without a directory nothing comes late.
-        self.fences.get().map_or(Ok(()), |fence| fence(partition, late))
+    /// Fences an unconfirmed entry of a partition: it never counts, even if its store writes it later.
+    pub(crate) fn fence(&self, partition: PartitionId, entry: UnconfirmedEntry) -> Result<()> {
+        // Without a directory no entry is written late.
+        self.fences.get().map_or(Ok(()), |fence| fence(partition, entry))
     }
 
-    /// Refuses when the namespace was closed.
+    /// Fails when the namespace was closed.
     pub fn check_open(&self) -> Result<()> {
         if self.open.load(Ordering::Acquire) {
             return Ok(());
@@ -195,7 +194,7 @@ impl Core {
         ))
     }
 
-    /// Refuses a send of `bytes` that would take the messages over the memory limit.
+    /// Fails when a send of `bytes` would exceed the memory limit.
     pub fn check_memory(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         if self.durable {
@@ -208,7 +207,7 @@ impl Core {
 
     fn sum_of_cells(&self, bytes: impl Fn(&Cell) -> u64) -> u64 {
         let entities: Vec<Arc<Entity>> = self.entities().values().cloned().collect();
-        // What is over takes nobody's room.
+        // Expired identities must not count.
         for entity in &entities {
             entity.forget_expired_identities();
         }
@@ -222,12 +221,12 @@ impl Core {
         stored + staged
     }
 
-    /// Wakes who waits, without keeping the namespace alive.
+    /// A handle that wakes all waiting calls without keeping the namespace alive.
     pub(crate) fn wake_handle(self: &Arc<Self>) -> WakeHandle {
         WakeHandle(Arc::downgrade(self))
     }
 
-    /// Refuses every later call; false when it did so before.
+    /// Makes every later call fail; false when the namespace was closed before.
     pub(crate) fn mark_closed(&self) -> bool {
         self.open.swap(false, Ordering::SeqCst)
     }
@@ -239,12 +238,12 @@ impl Core {
         }
     }
 
-    /// The entity of a path, if there is one.
+    /// The entity with this path, if it exists.
     pub(crate) fn entity(&self, path: &str) -> Option<Arc<Entity>> {
         self.entities().get(&EntityName::key_of(path)).cloned()
     }
 
-    /// The entity with that number, if it is still there.
+    /// The entity with this id, if it still exists.
     pub(crate) fn entity_by_id(&self, id: EntityId) -> Option<Arc<Entity>> {
         self.entities().values().find(|entity| entity.id() == id).cloned()
     }
@@ -258,16 +257,16 @@ impl Core {
     }
 }
 
-/// Wakes everyone who waits in a namespace, without keeping it alive.
+/// Wakes all waiting calls of a namespace without keeping it alive.
 pub struct WakeHandle(Weak<Core>);
 
 impl WakeHandle {
-    /// False when the namespace is gone.
+    /// False once the namespace was dropped.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// Lets everyone who waits look again.
+    /// Makes every waiting call look again.
     pub fn wake_all(&self) {
         if let Some(core) = self.0.upgrade() {
             core.wake_all();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts of a queue, per partition and in sum (B-389 … B-395, B-097).
+//! Message counts of an entity, by partition and in total (B-389 … B-395, B-097).
 
 use oxbus_log::event;
 use oxbus_model::name::SubQueue;
@@ -9,7 +9,7 @@ use oxbus_store::Wait;
 use super::Entity;
 use crate::shard::Cell;
 
-/// Messages of one partition of a queue. Everything counts messages but the last field.
+/// Counts of one partition of an entity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartitionCounts {
     /// Ready, cached, locked and deferred messages (B-288, B-390).
@@ -18,27 +18,27 @@ pub struct PartitionCounts {
     pub locked: u64,
     /// Deferred messages, locked or not.
     pub deferred: u64,
-    /// Messages that wait for their time.
+    /// Scheduled messages that are not due yet.
     pub scheduled: u64,
     /// Messages of the dead-letter queue.
     pub dead_letter: u64,
-    /// Messages on their way to the entity that it forwards to; not counted as active.
+    /// Messages waiting to be forwarded to another entity; not counted as active.
     pub transfer: u64,
-    /// Bytes of all their records.
+    /// Bytes of the records of all these messages.
     pub size_bytes: u64,
 }
 
-/// Counts of a queue.
+/// Counts of an entity.
 #[derive(Debug, Clone)]
 pub struct EntityCounts {
-    /// Sums over the partitions that can be reached.
+    /// Sums over the partitions that were reached.
     pub total: PartitionCounts,
     /// Each partition: its id, whether it was reached, its counts.
     pub partitions: Vec<(PartitionId, bool, PartitionCounts)>,
 }
 
 impl Entity {
-    /// Counts the queue by walking its stores.
+    /// Counts the messages of the entity by walking its stores.
     pub fn counts(&self, wait: &Wait<'_>) -> EntityCounts {
         let core = self.core();
         self.tick(core.clock().moment(), wait);
@@ -65,30 +65,30 @@ impl Entity {
         EntityCounts { total, partitions }
     }
 
-    /// Active messages, or those of the dead-letter queue, as [`Entity::counts`] counts them, but without a look at each: what
-    /// is asked often must not cost more the more messages wait.
+    /// Number of active messages, or of dead-lettered ones, as [`Entity::counts`] counts them, but without visiting each
+    /// message: callers poll it. An entity that forwards visits each message.
     pub fn count_active(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
             return self.counts(wait).total.active;
         }
         self.tick(self.core().clock().moment(), wait);
         let reached = (0..usize::from(self.partitions())).filter(|index| self.shard(*index).health().serves());
-        let of_cell = |cell: &Cell| {
+        let count_of = |cell: &Cell| {
             let all = cell.store(sub_queue).approximate_count();
             match sub_queue {
                 SubQueue::Main => all.saturating_sub(cell.count_scheduled() as u64),
                 SubQueue::DeadLetter => all,
             }
         };
-        reached.filter_map(|index| self.cell(index)).map(of_cell).sum()
+        reached.filter_map(|index| self.cell(index)).map(count_of).sum()
     }
 
-    /// Bytes that count against the size of the entity in one partition; a topic's with those of its subscriptions (B-037).
+    /// Bytes of one partition that count towards the size of the entity; a topic includes its subscriptions (B-037).
     pub(crate) fn counted_bytes(&self, index: usize) -> u64 {
         let own = self.cell(index).map_or(0, Cell::counted_bytes);
         let subscriptions = self.subscribers();
-        let theirs = subscriptions.entities.iter().map(|entity| entity.counted_bytes(index));
-        own + theirs.sum::<u64>()
+        let copies = subscriptions.entities.iter().map(|entity| entity.counted_bytes(index));
+        own + copies.sum::<u64>()
     }
 
     /// The error of an entity that is full in one partition (B-036).
@@ -118,7 +118,7 @@ impl Entity {
         let main = cell.store(SubQueue::Main).counts();
         let dead = cell.store(SubQueue::DeadLetter).counts();
         let active = main.ready + main.cached + main.locked + main.deferred;
-        // What was deferred, and what a receiver has, stays.
+        // Deferred messages, and those that a receiver has locked, are not forwarded.
         let (cached, locked) = self.count_blocked(SubQueue::Main, index);
         let ready = if self.is_forwarding(SubQueue::Main) {
             main.ready

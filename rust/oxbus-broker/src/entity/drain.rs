@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Draining a partition: what waits there, page by page, and settling it by number once it is elsewhere.
+//! Draining a partition: reading its waiting messages page by page, then settling them by number once they are stored
+//! elsewhere.
 //!
-//! Bytes that stay on disk are read on the way to whoever drains, and never become messages in memory.
-//! Nothing is locked between the two, so looking again gives the same messages until they are settled, and settling again
-//! settles nothing. It is for who has the partition for himself; a message that a receiver takes meanwhile stays with it.
+//! Records on disk are read for the caller without loading the messages into memory.
+//! The messages are not locked between reading and settling. So another read returns the same messages until they are
+//! settled, and settling them again has no effect.
+//! Draining requires exclusive access to the partition; a message that a receiver takes in between stays with the receiver.
 
 use std::sync::Arc;
 
@@ -16,21 +18,21 @@ use crate::record::with_dead_letter;
 use crate::shard::{Cell, ReadyCounts};
 use crate::write::{LockEnd, Removal, ShardWrite, WriteError, WriteOperation};
 
-/// Messages looked at in one call of a store.
+/// Messages read in one call of a store.
 const PAGE_MESSAGES: usize = 256;
 
-/// What becomes of messages that were drained.
+/// Settlement of drained messages.
 #[derive(Debug, Clone, Copy)]
 pub enum DrainOutcome<'a> {
-    /// They are done with.
+    /// Remove them.
     Complete,
-    /// They are fetched by number from now on.
+    /// Defer them: only a receive by number returns them.
     Defer,
-    /// They go to the dead-letter queue.
+    /// Move them to the dead-letter queue.
     DeadLetter {
-        /// Why, in a word.
+        /// Short reason.
         reason: Option<&'a str>,
-        /// Why, in full.
+        /// Description of the reason.
         description: Option<&'a str>,
     },
 }
@@ -38,15 +40,14 @@ pub enum DrainOutcome<'a> {
 /// Waiting messages of a partition.
 #[derive(Debug)]
 pub struct DrainPage {
-    /// The messages, in order; their bytes wherever they are.
+    /// The messages in order; their records may be on disk.
     pub messages: Vec<PeekedMessage>,
-    /// Where to go on; `None` at the end.
+    /// Start of the next page; `None` at the end.
     pub next: Option<Counter>,
 }
 
 impl Entity {
-    /// The messages of a partition that wait for a receiver, from a number on: as many as have `bytes_max` bytes together, and
-    /// one at least.
+    /// The waiting messages of a partition from counter `from` on: up to `bytes_max` bytes in total, at least one message.
     pub fn drain_page(
         &self,
         sub_queue: SubQueue,
@@ -81,7 +82,7 @@ impl Entity {
         }
     }
 
-    /// Shows each of those messages with its bytes, in order; those that stand side by side on disk are read in one go.
+    /// Calls `each` for every message with its record, in order. Records that are adjacent on disk are read together.
     pub fn read_records(
         &self,
         partition: PartitionId,
@@ -93,13 +94,13 @@ impl Entity {
         let mut next = messages.iter();
         let records = messages.iter().map(|message| &message.record);
         cell.load_each(records, reader, |bytes| {
-            let message = next.next().expect("each message is shown once");
+            let message = next.next().expect("each record is loaded once");
             each(message, bytes)
         })
     }
 
-    /// Settles waiting messages of a partition; how many there were. `counters` rises. Those that are gone, or that
-    /// somebody has, are left alone.
+    /// Settles waiting messages of a partition; returns their number. `counters` must be ascending. Skips messages that do
+    /// not exist any more or that a receiver has.
     pub fn settle_drained(
         self: &Arc<Self>,
         sub_queue: SubQueue,
@@ -118,14 +119,14 @@ impl Entity {
             let locked = self.lock_drainable((sub_queue, index, cell), counters, wait);
             let keys: Vec<LockKey> = locked.iter().map(|claimed| claimed.key).collect();
             let ended = self.settle_locked((sub_queue, index, cell), &locked, outcome, wait);
-            // What could not be settled is as it was.
+            // Returns the messages that could not be settled; has no effect on settled ones.
             self.release_all((sub_queue, index, cell), keys.into_iter(), wait);
             settled += ended?;
         }
         Ok(settled)
     }
 
-    /// The cell of a partition whose messages may be taken, index and cell.
+    /// Index and cell of a partition, after checking that its messages may be received.
     fn cell_to_drain(&self, sub_queue: SubQueue, partition: PartitionId, wait: &Wait<'_>) -> Result<(usize, &Cell)> {
         self.check_bulk_access(sub_queue, wait)?;
         let index = usize::from(partition.0);
@@ -146,18 +147,18 @@ impl Entity {
     ) -> Vec<ClaimedMessage> {
         let (sub_queue, _, cell) = at;
         let mut locked = Vec::with_capacity(counters.len());
-        let mut wanted = counters.iter().copied().peekable();
-        while let Some(&first) = wanted.peek() {
+        let mut remaining = counters.iter().copied().peekable();
+        while let Some(&first) = remaining.peek() {
             let mut page: Vec<PeekedMessage> = Vec::new();
             cell.store(sub_queue).peek(first, PAGE_MESSAGES, &mut page);
             let Some(last) = page.last().map(|message| message.counter) else {
                 break;
             };
             page.retain(|message| {
-                while wanted.next_if(|counter| *counter < message.counter).is_some() {}
-                wanted.next_if_eq(&message.counter).is_some() && is_available(message.phase)
+                while remaining.next_if(|counter| *counter < message.counter).is_some() {}
+                remaining.next_if_eq(&message.counter).is_some() && is_available(message.phase)
             });
-            while wanted.next_if(|counter| *counter <= last).is_some() {}
+            while remaining.next_if(|counter| *counter <= last).is_some() {}
             self.lock_available(at, page, &mut locked, wait);
         }
         locked
@@ -197,19 +198,19 @@ impl Entity {
         };
         let mut writes: Vec<ShardWrite<'_>> = writes.into_iter().map(|it| ShardWrite::of(it, moment)).collect();
         let mut tickets = Vec::with_capacity(writes.len());
-        let failed = |error: WriteError| {
+        let to_error = |error: WriteError| {
             error.or_lost(|_| {
-                let detail = "a message was taken by somebody else meanwhile; make the call again";
+                let detail = "another call took one of the messages; repeat the call";
                 Error::new(ErrorKind::MessageLockLost, detail)
             })
         };
         for write in &mut writes {
             let begun = write.begin(cell, cell.durability(None), wait);
-            tickets.push(begun.map_err(failed)?);
+            tickets.push(begun.map_err(to_error)?);
         }
-        // One journal: the wait for the last entry is the wait for all.
+        // All entries are in one journal: once the last is durable, all are.
         for ticket in tickets.into_iter().rev() {
-            ticket.finish(wait).map_err(failed)?;
+            ticket.finish(wait).map_err(to_error)?;
         }
         let dead_letters = if matches!(outcome, DrainOutcome::DeadLetter { .. }) {
             count
@@ -225,7 +226,7 @@ impl Entity {
     }
 }
 
-/// True for what a receiver could get.
+/// True for a message that was not delivered to a receiver.
 fn is_available(phase: MessagePhase) -> bool {
     matches!(phase, MessagePhase::Ready | MessagePhase::Cached)
 }

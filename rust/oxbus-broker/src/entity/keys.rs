@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What chooses the partition of a message, and what tells its copies.
+//! The key that selects the partition of a message, and the identity that its duplicates share.
 
 use oxbus_model::message::Fields;
 use oxbus_model::{Error, ErrorKind, Identity, Result};
@@ -9,14 +9,14 @@ use crate::routing::{PartitionRoute, route};
 use crate::write::{EncodedMessage, check_size};
 
 impl Entity {
-    /// True when copies of a message are dropped (B-219).
+    /// True when duplicates of a message are dropped (B-219).
     #[inline]
     pub fn detects_duplicates(&self) -> bool {
         self.features.detects_duplicates
     }
 
-    /// The key that chooses the partition of a message (B-063). Its id is one only here (B-066), and then one there must
-    /// be (B-068).
+    /// The key that selects the partition of a message (B-063). With duplicate detection in a partitioned entity, the
+    /// message id is the last choice (B-066), and a message without any key is rejected (B-068).
     #[inline]
     pub fn key_of<'a>(&self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
         self.check_session(fields.session_id)?;
@@ -33,7 +33,7 @@ impl Entity {
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 
-    /// Checks and encodes a message for this entity, with the partition of its key and what its copies have in common.
+    /// Checks and encodes a message for this entity, with the partition of its key and its identity.
     #[inline]
     pub fn encode(&self, fields: &Fields<'_>) -> Result<EncodedMessage> {
         let route = self.route_of(fields)?;
@@ -46,7 +46,7 @@ impl Entity {
         Ok(message)
     }
 
-    /// Notes what the copies of a message have in common of which only the bytes are known.
+    /// Sets the identity of a message that is encoded already.
     pub(crate) fn set_identity(&self, message: &mut EncodedMessage) -> Result<()> {
         if self.detects_duplicates() {
             let identity = self.identity_of(&Fields::decode(&message.record)?)?;
@@ -55,13 +55,14 @@ impl Entity {
         Ok(())
     }
 
-    /// Where a message may go (B-061 … B-073).
+    /// Partitions to which a message may be sent (B-061 … B-073).
     #[inline]
     pub fn route_of(&self, fields: &Fields<'_>) -> Result<PartitionRoute> {
         Ok(route(self.key_of(fields)?, self.partitions()))
     }
 
-    /// What copies of a message have in common (B-220, B-222); `None` without an id, and where nobody asks (B-229).
+    /// The identity that duplicates of a message share (B-220, B-222); `None` without an id, or without duplicate detection
+    /// (B-229).
     pub fn identity_of(&self, fields: &Fields<'_>) -> Result<Option<Identity>> {
         let Some(id) = fields.given_id().filter(|_| self.detects_duplicates()) else {
             return Ok(None);
@@ -74,7 +75,7 @@ impl Entity {
         Ok(Some(self.core().identity_key().identity(key, id)))
     }
 
-    /// Forgets the identities whose window is over.
+    /// Forgets identities and attached stages whose window has ended.
     pub(crate) fn forget_expired_identities(&self) {
         for (_, cell) in self.cells() {
             cell.attached()

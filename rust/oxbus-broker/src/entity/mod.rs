@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities: what has a name, settings and cells in the shards of its namespace.
+//! Entities: queues, topics and subscriptions, with their settings and their cells in the shards of the namespace.
 //!
-//! An entity has one cell in each partition, or one in its home partition; a cell comes into being with its first message.
-//! What differs between queues, topics and subscriptions is in `kind`.
+//! An entity has one cell in each partition, or only one in its home partition. The first message of a cell creates it.
+//! `kind` contains the differences between queues, topics and subscriptions.
 
 mod access;
 mod admission;
@@ -54,15 +54,15 @@ pub struct Entity {
     id: EntityId,
     kind: KindState,
     settings: Versions<EntitySettings>,
-    /// What of the settings never changes, and what follows from the kind.
+    /// Settings that never change, and properties that follow from the kind.
     features: CellFeatures,
-    /// The shard of each cell: all of the namespace, or the home shard alone.
+    /// The shard of each cell: all shards of the namespace, or only the home shard.
     shards: Box<[Arc<Shard>]>,
     cells: Box<[OnceLock<Cell>]>,
     main: Receivable,
     dead_letters: Receivable,
     forwarding: Forwarding,
-    /// Who has reservations.
+    /// Consumers that have reservations.
     consumers: Consumers,
     is_removed: AtomicBool,
     times: EntityTimes,
@@ -100,28 +100,28 @@ impl Entity {
         }
     }
 
-    /// Names this life of the entity.
+    /// Identifies the entity. An entity that is deleted and created again gets another id.
     pub fn id(&self) -> EntityId {
         self.id
     }
 
-    /// Its name.
+    /// The name of the entity.
     pub fn name(&self) -> &EntityName {
         &self.name
     }
 
-    /// What it is.
+    /// Queue, topic or subscription.
     pub fn kind(&self) -> EntityKind {
         self.kind.tag()
     }
 
-    /// The namespace it is part of.
+    /// The state that all entities of the namespace share.
     #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// True when its messages are kept in a directory.
+    /// True when the namespace stores messages in a directory.
     #[inline]
     pub fn is_durable(&self) -> bool {
         self.core.is_durable()
@@ -133,13 +133,13 @@ impl Entity {
         self.core.may_wait()
     }
 
-    /// Wall time under its namespace's clock.
+    /// Wall time of the namespace's clock.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.clock().now()
     }
 
-    /// The stream of a sub-queue.
+    /// The shared receiver state of a sub-queue.
     #[inline]
     pub fn receivable(&self, sub_queue: SubQueue) -> &Receivable {
         match sub_queue {

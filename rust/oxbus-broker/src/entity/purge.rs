@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removing many messages, and sending dead-lettered ones again.
+//! Removing many messages, and sending dead-lettered messages again.
 //!
-//! Each partition is one step: all of what is chosen there goes in one entry of the journal. What to choose is looked up
-//! page by page without holding anything; only what is chosen is taken, so receivers go on with the rest meanwhile.
+//! Each partition is one step: one journal entry contains all its selected messages. Messages are selected page by page
+//! without a guard, and only selected ones are locked, so receivers continue with the others.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::record::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, encode};
 use crate::shard::{Cell, ReadyCounts};
 use crate::write::{LockEnd, Removal, ShardWrite, WriteOperation};
 
-/// Which messages.
+/// Selects messages of an entity.
 #[derive(Debug, Default)]
 pub struct MessageSelector {
-    /// Only those that it selects.
+    /// Only messages that the filter selects.
     pub filter: Option<SqlFilter>,
-    /// Only those that were accepted before.
+    /// Only messages that were enqueued before this time.
     pub before: Option<Timestamp>,
-    /// At most so many.
+    /// Maximum number of messages.
     pub limit: Option<usize>,
 }
 
 impl MessageSelector {
-    /// True for a message that is wanted; of an entity that requires sessions only with a session, when `needs_session` says so.
+    /// True for a selected message. With `needs_session`, a message without a session is never selected.
     fn matches(&self, cell: &Cell, message: &PeekedMessage, index: usize, needs_session: bool) -> Result<bool> {
         if self.before.is_some_and(|before| message.enqueued_at >= before) {
             return Ok(false);
@@ -55,13 +55,13 @@ impl MessageSelector {
             size_bytes: record.len(),
             delivery_count: message.delivery_count,
         };
-        // What cannot be evaluated is not selected.
+        // A message for which the filter cannot be evaluated is not selected.
         Ok(filter.selects(&input).unwrap_or(false))
     }
 }
 
 impl Entity {
-    /// Removes messages of a sub-queue that nobody has; how many. Locked, deferred and scheduled ones stay (B-402).
+    /// Removes selected messages of a sub-queue; returns their number. Locked, deferred and scheduled messages stay (B-402).
     pub fn purge(&self, sub_queue: SubQueue, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(sub_queue, wait)?;
         let mut removed = 0;
@@ -91,8 +91,8 @@ impl Entity {
         Ok(removed)
     }
 
-    /// Puts dead-lettered messages back into the entity as new ones, without the reason; how many. One without a session
-    /// stays where a session is required: it would come back at once (B-185).
+    /// Sends dead-lettered messages to the entity again as new messages, without their reason; returns their number. Where
+    /// a session is required, a message without one stays: it would be dead-lettered again at once (B-185).
     pub fn resubmit(self: &Arc<Self>, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(SubQueue::DeadLetter, wait)?;
         self.check_sends()?;
@@ -117,7 +117,7 @@ impl Entity {
         Ok(sent)
     }
 
-    /// Refuses as a receive of the sub-queue does, and counts as one (B-383).
+    /// Fails where a receive from the sub-queue would fail; counts as a use like a receive (B-383).
     pub(super) fn check_bulk_access(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Result<()> {
         self.check_receivable()?;
         self.check_not_forwarding(sub_queue)?;
@@ -143,7 +143,7 @@ impl Entity {
         sent
     }
 
-    /// Moves held messages of the dead-letter queue into the entity, all or none.
+    /// Moves locked messages of the dead-letter queue into the entity, all or none.
     fn resubmit_locked(
         &self,
         index: usize,
@@ -152,19 +152,19 @@ impl Entity {
         moment: Moment,
         wait: &Wait<'_>,
     ) -> Result<()> {
-        // They are counted in its size as they are: no more room is taken.
+        // The size of the entity includes dead-lettered messages, so moving them needs no more room.
         self.admit(index, 0, locked.len(), wait)?;
         let mut batch = WriteBatch::new(moment);
         let mut identities = Vec::new();
         for claimed in locked {
             let record = as_resubmitted(&cell.load(&claimed.record)?, self.kind.renumbers())?;
             let fields = Fields::decode(&record)?;
-            // What has no key is not remembered.
+            // The history does not remember a message without a key.
             identities.push(self.identity_of(&fields).unwrap_or_default());
             let expires_at = self.expires_at(fields.time_to_live_ms, moment.now);
             batch.add(self, index, record, expires_at);
         }
-        // None is dropped as a copy, which would lose it; later copies of it are.
+        // No resubmitted message is dropped as a duplicate, which would lose it; later duplicates of it are.
         let admission = cell
             .history()
             .map(|history| history.admit(&identities, moment.now, self.settings().duplicate_window_ms, wait))
@@ -186,7 +186,7 @@ impl Entity {
         let committed = write.commit(cell, cell.durability(None), wait);
         committed.map_err(|error| {
             error.or_lost(|_| {
-                let detail = "a message was taken by somebody else meanwhile; make the call again";
+                let detail = "another call took one of the messages; repeat the call";
                 Error::new(ErrorKind::MessageLockLost, detail).with_effect(Effect::None)
             })
         })?;
@@ -195,8 +195,8 @@ impl Entity {
         Ok(())
     }
 
-    /// Takes hold of up to `max` messages that are wanted, in the order of their numbers; the others are left alone. Those
-    /// that come in meanwhile are not looked at.
+    /// Locks up to `max` selected messages in the order of their numbers. Messages sent after the call began are not
+    /// considered.
     fn lock_selected(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
@@ -221,7 +221,7 @@ impl Entity {
             let mut selected = Vec::new();
             for message in page {
                 if locked.len() + selected.len() == max {
-                    // Some of the wanted ones may have expired.
+                    // Selected messages may turn out to be expired, so look on from here.
                     (from, is_last) = (message.counter, false);
                     break;
                 }
@@ -243,8 +243,8 @@ impl Entity {
         Ok(locked)
     }
 
-    /// Takes hold of those of some messages that nobody has still: ready ones, and those that stand in a cache or in a
-    /// session, handed out to nobody. One whose time went by there expires.
+    /// Locks those of the messages that are still undelivered: ready ones, and those in a receive cache or in a session.
+    /// Expired messages are removed or dead-lettered.
     pub(super) fn lock_available(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
@@ -305,7 +305,7 @@ impl Entity {
         );
     }
 
-    /// Gives messages back; nothing is charged.
+    /// Releases messages; no delivery is counted.
     pub(super) fn release_all(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
@@ -323,8 +323,8 @@ impl Entity {
     }
 }
 
-/// The same message as if it had never been here: without the reason and the description of its dead-lettering, and without
-/// its way through other entities. In a subscription it keeps the number that the topic gave it.
+/// The message as if it had never been received: without dead-letter reason and description, and without the entities that
+/// forwarded it. In a subscription it keeps the number that the topic assigned.
 fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut fields = Fields::decode(record)?;
     fields.hops = None;
@@ -335,12 +335,12 @@ fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let Some(properties) = fields.application_properties else {
         return Ok(encode(&fields));
     };
-    let mut kept = PropertiesBuilder::default();
+    let mut remaining = PropertiesBuilder::default();
     for (name, value) in properties.entries() {
         if name != DEAD_LETTER_REASON && name != DEAD_LETTER_DESCRIPTION {
-            kept.push_stored(name, value);
+            remaining.push_stored(name, value);
         }
     }
-    fields.application_properties = Some(kept.properties());
+    fields.application_properties = Some(remaining.properties());
     Ok(encode(&fields))
 }

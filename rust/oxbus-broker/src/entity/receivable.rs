@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What receivers of one message stream share: which cells are ready, who waits, who has a cache.
+//! Shared state of the receivers of a main queue or a dead-letter queue: cells with ready messages, waiting receivers,
+//! receive caches.
 //!
-//! A queue has two streams: itself and its dead-letter queue.
-//!
-//! The ready mask: a publisher stores its messages, then looks at the bit of its cell, and sets it when it is clear;
-//! a receiver that finds a cell empty clears the bit, then looks at the cell again, and sets it when there is something.
-//! Between store and look stands a sequentially consistent fence on both sides, so one of the two sees the other.
+//! The ready mask: a publisher stores its messages, then reads the bit of its cell and sets it if it is clear.
+//! A receiver that finds a cell empty clears the bit, then looks at the cell again and sets the bit if it has messages.
+//! Each side has a sequentially consistent fence between its write and its read, so one of them sees the other's write.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, Weak};
@@ -17,31 +16,31 @@ use oxbus_store::WaitQueue;
 
 use super::receive_cache::ReceiveCache;
 
-/// The shared side of a message stream.
+/// Shared state of the receivers of one main queue or dead-letter queue.
 #[derive(Debug, Default)]
 pub struct Receivable {
     ready: CachePadded<AtomicU64>,
-    /// Notified when a message becomes ready and when something makes waiting pointless.
+    /// Notified when a message becomes ready and when waiting has become pointless.
     pub wait_queue: WaitQueue,
-    /// Where the next receiver begins its first round.
+    /// Counts receivers: selects the cell at which the next one starts.
     rotation: AtomicU64,
-    /// The cell behind the one whose session was accepted last.
+    /// Index after that of the cell whose session was accepted last.
     accept_rotation: AtomicUsize,
     /// The tick of the last sweep over locks, schedules and idle caches.
     swept_at: AtomicU64,
-    /// Whole after a panic: a receiver that is not in the list keeps what it has.
+    /// Consistent after a panic: at worst the list lacks a receiver, which then keeps its cached messages.
     caches: Mutex<Vec<Weak<ReceiveCache>>>,
 }
 
 impl Receivable {
-    /// Announces `messages` ready in the cell with that index.
+    /// Announces that `messages` became ready in a cell.
     #[inline]
     pub fn notify(&self, index: usize, messages: usize) {
         fence(Ordering::SeqCst);
         self.notify_after_fence(index, messages);
     }
 
-    /// The same for what [`append_one`](oxbus_store::MessageStore::append_one) has just stored, which needs no fence.
+    /// [`Receivable::notify`] after [`append_one`](oxbus_store::MessageStore::append_one), which contains the fence.
     #[inline]
     pub fn notify_after_fence(&self, index: usize, messages: usize) {
         let bit = 1u64 << index;
@@ -58,7 +57,7 @@ impl Receivable {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Notes that the cell with that index was found empty, unless `has_ready` says otherwise afterwards.
+    /// Clears the bit of a cell that was found empty; sets it again if `has_ready` finds messages afterwards.
     #[inline]
     pub fn note_empty(&self, index: usize, has_ready: impl FnOnce() -> bool) {
         let bit = 1u64 << index;
@@ -69,38 +68,38 @@ impl Receivable {
         }
     }
 
-    /// The cell at which the next receiver begins.
+    /// A count that selects the cell at which the next receiver starts.
     pub fn next_rotation(&self) -> u64 {
         self.rotation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The cell at which who wants a session begins.
+    /// The cell at which the next search for a session starts.
     pub fn accept_rotation(&self) -> usize {
         self.accept_rotation.load(Ordering::Relaxed)
     }
 
-    /// Notes that a session of the cell with that index was accepted: the next one comes from another one, if it can.
+    /// Notes that a session of a cell was accepted, so that the next search starts at the following cell.
     pub fn note_accepted(&self, index: usize) {
         self.accept_rotation.store(index + 1, Ordering::Relaxed);
     }
 
-    /// True when nobody has swept at this tick yet.
+    /// True when no sweep was done at this tick yet.
     #[inline]
     pub fn needs_sweep(&self, ticks: Ticks) -> bool {
         self.swept_at.load(Ordering::Acquire) != ticks.0
     }
 
-    /// Has the next receive sweep, whenever that was done last.
+    /// Makes the next receive sweep, even if this tick was swept already.
     pub fn force_sweep(&self) {
         self.swept_at.store(u64::MAX, Ordering::Release);
     }
 
-    /// Notes that a sweep at this tick is done.
+    /// Records a sweep at this tick.
     pub fn note_sweep(&self, ticks: Ticks) {
         self.swept_at.store(ticks.0, Ordering::Release);
     }
 
-    /// Makes a cache known to the other receivers.
+    /// Registers the cache of a receiver.
     pub fn add_cache(&self, cache: &Arc<ReceiveCache>) {
         let mut caches = ignore_poison(self.caches.lock());
         caches.retain(|known| known.strong_count() > 0);

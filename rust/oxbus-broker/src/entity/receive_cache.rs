@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that a receiver took from their cells and has not handed out yet (B-125 … B-127).
+//! Messages that a receiver claimed and has not delivered yet (B-125 … B-127).
 //!
-//! Under the fresh policy they are *cached*: no deadline, no delivery charged, and any other receiver that finds
-//! nothing may send them back. Under the faithful policy they are *locked* until their locks end, or, in
-//! receive-and-delete mode, gone from the queue (B-126, B-144).
+//! Under the fresh policy they are *cached*: without a deadline and without a counted delivery. Another receiver that
+//! finds no message may return them to their cells. Under the faithful policy they are *locked* until their locks
+//! expire, or, in receive-and-delete mode, already removed from the queue (B-126, B-144).
 //!
-//! Holds always: per partition, numbers rise from front to back, except for messages that came back to their
-//! cell while later ones were cached.
+//! Holds always: per partition, numbers ascend from front to back, except for messages that returned to their cell while
+//! later ones were cached.
 
 use oxbus_store::Wait;
 use std::collections::VecDeque;
@@ -31,25 +31,25 @@ pub(crate) struct CachedMessage {
 /// The cache of one receiver.
 #[derive(Debug)]
 pub struct ReceiveCache {
-    /// Others may send messages back: the fresh policy.
+    /// Other receivers may return the messages to their cells: the fresh policy.
     is_recallable: bool,
-    /// No prefetch was asked for: what stands here must not overtake a message that comes back.
+    /// Cached messages must not overtake a message that returns to its cell: fresh policy without prefetch.
     preserves_order: bool,
-    /// Whole after a panic: a message is in it or not. One that a panic left out of it is held in its cell, as one that was handed out.
+    /// Consistent after a panic: at worst a message is missing here and stays claimed in its cell, like a delivered one.
     content: Mutex<CacheContent>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct CacheContent {
     pub(crate) messages: VecDeque<CachedMessage>,
-    /// When the last message was put in or taken out.
+    /// Time of the last insertion or removal.
     pub(crate) used_at: Ticks,
-    /// Set when the receiver closed: nothing may be put in any more.
+    /// Set when the receiver closes: no message may be inserted any more.
     pub(crate) closed: bool,
 }
 
 impl ReceiveCache {
-    /// An empty cache under a policy.
+    /// An empty cache.
     pub(crate) fn new(policy: LockPolicy, prefetch: usize) -> Self {
         let is_recallable = policy == LockPolicy::Fresh;
         Self {
@@ -59,12 +59,12 @@ impl ReceiveCache {
         }
     }
 
-    /// The content, for the owner and for those who send messages back.
+    /// The content, for its receiver and for calls that return messages.
     pub(crate) fn lock(&self) -> MutexGuard<'_, CacheContent> {
         ignore_poison(self.content.lock())
     }
 
-    /// Takes up to `max` messages from the back, for their return. Nothing comes out under the faithful policy.
+    /// Removes up to `max` messages from the back, to be returned to their cells. Empty under the faithful policy.
     pub(crate) fn recall(&self, max: usize) -> Vec<CachedMessage> {
         if !self.is_recallable {
             return Vec::new();
@@ -74,8 +74,8 @@ impl ReceiveCache {
         content.messages.split_off(first).into()
     }
 
-    /// Takes the messages of a cell, for their return: an earlier one of that cell came back. With a prefetch they stay
-    /// (B-145).
+    /// Removes the messages of a cell, to be returned to it because an earlier one became ready there. With a prefetch they
+    /// stay (B-145).
     pub(crate) fn recall_cell(&self, index: usize) -> Vec<CachedMessage> {
         if !self.preserves_order {
             return Vec::new();
@@ -84,12 +84,12 @@ impl ReceiveCache {
         if content.messages.iter().all(|cached| cached.index != index) {
             return Vec::new();
         }
-        let (recalled, kept): (Vec<_>, Vec<_>) = content.messages.drain(..).partition(|cached| cached.index == index);
-        content.messages.extend(kept);
+        let (recalled, others): (Vec<_>, Vec<_>) = content.messages.drain(..).partition(|cached| cached.index == index);
+        content.messages.extend(others);
         recalled
     }
 
-    /// Takes what is to go back, and lets nothing in any more.
+    /// Empties and closes the cache; returns the messages that must return to their cells.
     pub(crate) fn close(&self) -> Vec<CachedMessage> {
         let mut content = self.lock();
         content.closed = true;
@@ -102,7 +102,7 @@ impl ReceiveCache {
     }
 }
 
-/// Sends unlocked messages back to their places, in sequence order, nothing charged. Returns how many arrived.
+/// Returns cached messages to their cells, in sequence order and without counting a delivery. Returns their number.
 pub(crate) fn return_cached(
     entity: &Entity,
     sub_queue: SubQueue,

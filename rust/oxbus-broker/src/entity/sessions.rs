@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sessions of an entity, over all its cells (B-181 … B-217).
+//! The sessions of an entity in all its cells (B-181 … B-217).
 
 use oxbus_model::{Error, ErrorKind, Result};
 use oxbus_store::Wait;
@@ -8,13 +8,13 @@ use super::Entity;
 use crate::shard::{ReadyCounts, SessionInfo, Sessions};
 
 impl Entity {
-    /// True when its messages are received by session (B-181).
+    /// True when messages are received by session (B-181).
     #[inline]
     pub fn requires_session(&self) -> bool {
         self.features.requires_session
     }
 
-    /// Refuses a message without a session id where messages are received by session (B-184).
+    /// Fails for a message without a session id if the entity requires sessions (B-184).
     #[inline]
     pub(crate) fn check_session(&self, session_id: Option<&str>) -> Result<()> {
         if self.requires_session() {
@@ -23,18 +23,18 @@ impl Entity {
         Ok(())
     }
 
-    /// Refuses a message without a session id.
+    /// Fails for a message without a session id.
     pub(crate) fn check_session_id(session_id: Option<&str>) -> Result<()> {
         if session_id.is_some() {
             return Ok(());
         }
-        // The service's words.
+        // The service's text.
         let detail = "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support \
                       enabled can only receive messages that have the SessionId set to a valid value. Set session_id.";
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 
-    /// Sorts what became ready in a cell into its sessions, and tells who waits for it.
+    /// Moves ready messages of a cell into their sessions, and announces available sessions.
     pub(crate) fn fill_sessions(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
             let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);
@@ -42,7 +42,8 @@ impl Entity {
         }
     }
 
-    /// Dead-letters what became ready in a cell without a session, as sorting does, whether the rest may be moved on or not.
+    /// Dead-letters ready messages of a cell that have no session, even if the others cannot be forwarded. The others stay
+    /// in the cell.
     pub(super) fn dead_letter_without_session(&self, index: usize, wait: &Wait<'_>) {
         if let Some(cell) = self.cell(index) {
             let ended = cell.fill_sessions(self.now(), self.delivery_policy(), wait);
@@ -51,14 +52,14 @@ impl Entity {
         }
     }
 
-    /// Takes what is ready in the sessions of a cell out of them, to be forwarded.
+    /// Moves ready messages of a cell's sessions back to the cell, to be forwarded.
     pub(super) fn empty_sessions(&self, index: usize) {
         if let Some(cell) = self.cell(index) {
             cell.empty_sessions();
         }
     }
 
-    /// The cells of the partitions that can be reached, with their sessions.
+    /// The sessions of all reachable partitions with the index of their cell, sorted by session id.
     pub fn list_sessions(&self, wait: &Wait<'_>) -> Result<Vec<(usize, SessionInfo)>> {
         self.check_alive()?;
         if !self.requires_session() {
@@ -66,15 +67,15 @@ impl Entity {
         }
         self.tick(self.core().clock().moment(), wait);
         let reached = self.cells().filter(|(index, _)| self.shard(*index).health().serves());
-        let of_cell = |(index, cell): (usize, _)| {
+        let sessions_of = |(index, cell): (usize, _)| {
             let sessions = crate::shard::Cell::sessions(cell)
                 .map(Sessions::list)
                 .unwrap_or_default();
             sessions.into_iter().map(move |info| (index, info))
         };
-        let mut found: Vec<(usize, SessionInfo)> = reached.flat_map(of_cell).collect();
-        found.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
-        Ok(found)
+        let mut sessions: Vec<(usize, SessionInfo)> = reached.flat_map(sessions_of).collect();
+        sessions.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
+        Ok(sessions)
     }
 
     /// The error of a session receiver on an entity without sessions (B-188).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settings of an entity: one snapshot, put in place of the one before as a whole.
+//! The settings of an entity: an immutable snapshot that an update replaces as a whole.
 
 use std::ops::Deref;
 
@@ -11,11 +11,11 @@ use super::Entity;
 use crate::catalog::EntityRole;
 use crate::shard::DeliveryPolicy;
 
-/// The settings that hold, and what follows from them.
+/// Settings of an entity and values derived from them.
 #[derive(Debug, PartialEq)]
 pub struct EntitySettings {
     configured: QueueSettings,
-    /// Bytes one message may have.
+    /// Maximum bytes of a message.
     pub message_size_bytes_max: usize,
 }
 
@@ -36,7 +36,7 @@ impl EntitySettings {
         }
     }
 
-    /// Bytes each partition may hold, when the entity was given a size (B-035).
+    /// Maximum bytes of each partition, if the entity has a maximum size (B-035).
     #[inline]
     pub fn size_bytes_max(&self) -> Option<u64> {
         self.max_size_megabytes.map(|megabytes| megabytes << 20)
@@ -44,14 +44,14 @@ impl EntitySettings {
 }
 
 impl Entity {
-    /// Its settings as they are now.
+    /// The current settings.
     #[inline]
     pub fn settings(&self) -> &EntitySettings {
         self.settings.current()
     }
 
-    /// Takes over valid settings, and what the catalog says of its kind. Who waits must look again: call
-    /// [`Entity::wake_all`] when the queue map is let go.
+    /// Applies valid settings and the catalog's role of the entity. The caller then calls [`Entity::wake_all`] without the
+    /// lock of the map of entities, so that waiting calls see the settings.
     pub(crate) fn apply(&self, settings: QueueSettings, role: &EntityRole, updated_at: Timestamp) {
         self.kind.apply(role);
         self.settings
@@ -59,19 +59,19 @@ impl Entity {
         self.set_updated_at(updated_at);
     }
 
-    /// True with a cell in each partition of the namespace.
+    /// True when the entity has a cell in each partition of the namespace.
     pub fn is_partitioned(&self) -> bool {
         self.settings().enable_partitioning
     }
 
-    /// When a message with this time to live, accepted now, expires: the smaller of its own and the entity's (B-247).
+    /// Expiry of a message enqueued now: its time to live or the entity's, whichever is shorter (B-247).
     #[inline]
     pub fn expires_at(&self, time_to_live_ms: Option<u64>, now: Timestamp) -> Timestamp {
         let default = self.settings().default_time_to_live_ms.unwrap_or(u64::MAX);
         now.plus_ms(time_to_live_ms.map_or(default, |own| own.min(default)))
     }
 
-    /// The settings by which its cells dispose of messages.
+    /// The settings by which cells expire and dead-letter messages.
     pub fn delivery_policy(&self) -> DeliveryPolicy {
         let settings = self.settings();
         DeliveryPolicy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lock tokens: what names a hold to its holder, for this entity only.
+//! Lock tokens of an entity: they identify a lock and are valid for this entity only.
 
 use oxbus_model::lock::TokenFields;
 use oxbus_model::name::SubQueue;
@@ -9,7 +9,7 @@ use oxbus_store::LockKey;
 use super::Entity;
 
 impl Entity {
-    /// The token of a hold.
+    /// The token of a lock.
     pub fn seal_token(&self, sub_queue: SubQueue, index: usize, key: LockKey) -> LockToken {
         let fields = TokenFields {
             partition: PartitionId(index as u16),
@@ -20,7 +20,7 @@ impl Entity {
         LockToken::seal(self.core.token_key(), self.scope(sub_queue), fields)
     }
 
-    /// The hold of a token, if it was made by this entity.
+    /// Cell index and lock of a token, if this entity issued it.
     pub fn open_token(&self, sub_queue: SubQueue, token: LockToken) -> Option<(usize, LockKey)> {
         let fields = token.open(self.core.token_key(), self.scope(sub_queue))?;
         let index = usize::from(fields.partition.0);

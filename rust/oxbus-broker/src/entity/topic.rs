@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A topic: what is sent to it goes to the subscriptions whose rules select it (B-343 … B-381).
+//! Sending to a topic: each subscription whose rules select a message gets a copy (B-343 … B-381).
 //!
-//! A copy stays in the partition of the topic's message (B-353): topic and subscriptions have their cells in the same shards.
+//! A copy is stored in the partition of the topic's message (B-353): topic and subscriptions have cells in the same shards.
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
@@ -16,7 +16,7 @@ use crate::record::encode;
 use crate::shard::{Admission, Cell};
 use crate::write::{EncodedMessage, WriteError, WriteOperation};
 
-/// When, how safe, and what is remembered of it.
+/// Time, durability and duplicate history of messages sent to a topic.
 #[derive(Clone, Copy)]
 pub(crate) struct FanOutOptions<'a> {
     pub(crate) now: Timestamp,
@@ -24,14 +24,14 @@ pub(crate) struct FanOutOptions<'a> {
     pub(crate) admitted: Option<&'a Admission<'a>>,
 }
 
-/// A moment of wall time: what comes to a topic locks nothing.
+/// A moment without ticks: sending to a topic locks no message.
 fn at_time(now: Timestamp) -> Moment {
     Moment { now, ticks: Ticks(0) }
 }
 
 impl Entity {
-    /// Stores messages that come to a cell of a topic, all or none: in the subscriptions whose rules select them, or in
-    /// the topic until they are due. Returns the number of the first.
+    /// Stores messages sent to a cell of a topic, all or none: in the subscriptions whose rules select them, or, if
+    /// scheduled, in the topic until they are due. Returns the counter of the first.
     pub(crate) fn append_to_topic(
         &self,
         index: usize,
@@ -55,8 +55,8 @@ impl Entity {
         }
     }
 
-    /// Stores one active message that comes to a cell of a topic in memory. The same as [`Entity::append_to_topic`] without
-    /// a list and with its record made once; most sends are this.
+    /// Stores one active message sent to a cell of a topic in memory. Fast path of [`Entity::append_to_topic`], for most
+    /// sends: without a list, and with the record encoded once.
     pub(crate) fn send_to_subscriptions(
         &self,
         index: usize,
@@ -114,7 +114,7 @@ impl Entity {
         Ok(())
     }
 
-    /// The numbers of those that did not stay in the topic.
+    /// Stores the messages; returns the counters of those that are not scheduled and so not stored in the topic.
     fn fan_out_all(
         &self,
         (index, cell): (usize, &Cell),
@@ -147,7 +147,7 @@ impl Entity {
         Ok(active)
     }
 
-    /// Sends on what waited for its time, as if it were sent at that time (B-114).
+    /// Sends due messages to the subscriptions as if they were sent at their scheduled time (B-114).
     pub(super) fn activate_due(&self, index: usize, cell: &Cell, now: Timestamp, wait: &Wait<'_>) {
         if !cell.has_due(now) {
             return;
@@ -172,15 +172,15 @@ fn activate<'a>(
     counter: Counter,
     wait: &Wait<'_>,
 ) -> std::result::Result<Option<Notifications<'a>>, WriteError> {
-    let Some((record, lives)) = cell.scheduled(counter)? else {
+    let Some((record, time_to_live_ms)) = cell.scheduled(counter)? else {
         return Ok(None);
     };
-    let expires_at = lives.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
-    let number = cell.take_numbers(1);
+    let expires_at = time_to_live_ms.map_or(Timestamp::NEVER, |ms| due_at.plus_ms(ms));
+    let new_counter = cell.take_numbers(1);
     let mut batch = WriteBatch::new(at_time(due_at));
-    let shown = Entity::sequence_number(index, number);
+    let number = Entity::sequence_number(index, new_counter);
     let sent = batch
-        .fan_out(subscribers, index, &record, expires_at, shown)
+        .fan_out(subscribers, index, &record, expires_at, number)
         .map_err(WriteError::from)
         .and_then(|()| {
             let (mut write, notifications) = batch.finish(cell);
@@ -188,6 +188,6 @@ fn activate<'a>(
             write.push(WriteOperation::Activate { cell, counter, message });
             write.commit(cell, Durability::Os, wait).map(|_| notifications)
         });
-    cell.give_up_numbers(number, 1);
+    cell.give_up_numbers(new_counter, 1);
     sent.map(Some)
 }

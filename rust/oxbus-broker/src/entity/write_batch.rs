@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages on their way to the cells of several entities in one shard, and who is told once they are there.
+//! A write of messages into cells of several entities in one shard, and the announcements after it.
 
 use oxbus_store::Wait;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::shard::Cell;
 use crate::shard::journal::EntityId;
 use crate::write::{DeadLetterInput, FanOutRecord, ShardWrite, WriteOperation};
 
-/// A message that waits for its time: the position of its cell, and the number that was taken for it.
+/// A scheduled message for the cell at position `to`, under a reserved number.
 struct ScheduledMessage {
     to: usize,
     counter: Counter,
@@ -27,36 +27,36 @@ struct ScheduledMessage {
     message: NewMessage,
 }
 
-/// What a call brings to some cells of one shard.
+/// Messages that one call writes into cells of one shard.
 pub(crate) struct WriteBatch<'a> {
     moment: Moment,
     cells: Vec<&'a Cell>,
     fan_outs: Vec<FanOutRecord>,
-    /// Copies that go to the dead-letter queue of their subscription, with their reason in them.
+    /// Copies for the dead-letter queue of their subscription; their records contain the reason.
     failed: Vec<(usize, NewMessage)>,
     scheduled: Vec<ScheduledMessage>,
-    /// The entity of each cell, and the index of the cell.
+    /// Entity and cell index of each cell.
     targets: Vec<(&'a Entity, usize)>,
     positions: HashMap<EntityId, usize>,
-    /// The last one that was asked for.
+    /// Cache of the last lookup in `positions`.
     last: Option<(EntityId, usize)>,
     selected: Vec<Selection>,
 }
 
-/// Who is told of what came.
+/// Announcements after a write.
 #[derive(Default)]
 pub(crate) struct Notifications<'a> {
-    /// An entity, the index of its cell, its new messages and those of its dead-letter queue.
+    /// Entity, cell index, number of new messages in its main queue and in its dead-letter queue.
     targets: Vec<(&'a Entity, usize, usize, usize)>,
-    /// Entities with messages that wait for their time.
+    /// Entities with new scheduled messages.
     scheduled_entities: Vec<&'a Entity>,
 }
 
-/// Why a copy goes to the dead-letter queue that an action has made too large, in the service's words (B-267).
+/// The service's reason and description of a copy that an action made too large (B-267).
 const HEADER_TOO_LARGE: &str = "HeaderSizeExceeded";
 const TOO_LARGE: &str = "The size quota for this stream has been exceeded.";
 
-/// Why a copy goes to the dead-letter queue, and more of it (B-358, B-381).
+/// Dead-letter reason and description of a copy whose rule failed (B-358, B-381).
 fn dead_letter_texts(failure: &RuleFailure) -> (&'static str, &str) {
     match failure {
         RuleFailure::Filter(description) => ("FilterException", description),
@@ -95,18 +95,18 @@ impl<'a> WriteBatch<'a> {
         position
     }
 
-    /// Makes the cell of an entity one of those that take part, whether a message stays in it or not.
+    /// Includes the cell of an entity in the write, even if no message is stored in it.
     pub(crate) fn add_participant(&mut self, entity: &'a Entity, index: usize) {
         self.position(entity, index);
     }
 
-    /// Adds a message for a queue.
+    /// Adds a message for one cell.
     pub(crate) fn add(&mut self, entity: &'a Entity, index: usize, record: Record, expires_at: Timestamp) {
         let copies = smallvec![(self.position(entity, index), expires_at)];
         self.fan_outs.push(FanOutRecord { record, copies });
     }
 
-    /// Adds a message that waits for its time, under a number that was taken for it.
+    /// Adds a scheduled message under a reserved number.
     pub(crate) fn schedule(
         &mut self,
         (entity, index): (&'a Entity, usize),
@@ -123,7 +123,7 @@ impl<'a> WriteBatch<'a> {
         });
     }
 
-    /// Adds a message of a topic for each subscription whose rules select it.
+    /// Adds a copy of a topic's message for each subscription whose rules select it.
     pub(crate) fn fan_out(
         &mut self,
         subscribers: &'a Subscribers,
@@ -169,7 +169,7 @@ impl<'a> WriteBatch<'a> {
         Ok(())
     }
 
-    /// Adds a message as it was sent for the dead-letter queue of a subscription.
+    /// Adds the original message for the dead-letter queue of a subscription.
     fn dead_letter(
         &mut self,
         (entity, index): (&'a Entity, usize),
@@ -191,12 +191,12 @@ impl<'a> WriteBatch<'a> {
         Ok(())
     }
 
-    /// The first cell that takes part.
+    /// The first cell of the write.
     pub(crate) fn first_cell(&self) -> Option<&'a Cell> {
         self.cells.first().copied()
     }
 
-    /// Copies that come into each cell: active ones, and failed ones.
+    /// Numbers of active and of failed copies for each cell.
     fn counts(&self) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); self.cells.len()];
         for (to, _) in self.fan_outs.iter().flat_map(|fan| &fan.copies) {
@@ -208,7 +208,7 @@ impl<'a> WriteBatch<'a> {
         counts
     }
 
-    /// The write of a call on the cell `home`, and whom to tell afterwards.
+    /// The write, which includes the cell `home`, and the announcements after it.
     pub(crate) fn finish(self, home: &'a Cell) -> (ShardWrite<'a>, Notifications<'a>) {
         let targets = self.targets.iter().zip(self.counts());
         let notifications = Notifications {
@@ -239,22 +239,22 @@ impl<'a> WriteBatch<'a> {
                 message,
             });
         }
-        // Also the numbers that a topic took for what comes.
+        // The write also journals the numbers that the topic assigned.
         write.add_cell(home);
         (write, notifications)
     }
 }
 
 impl<'a> Notifications<'a> {
-    /// Adds what came later, of which others are told, or the same.
+    /// Adds the announcements of a later write.
     pub(crate) fn join(&mut self, later: Self) {
         for (position, target) in later.targets.into_iter().enumerate() {
             let (entity, index, active, failed) = target;
-            let is_it = |it: &(&'a Entity, usize, usize, usize)| std::ptr::eq(it.0, entity) && it.1 == index;
-            // Mostly it stands at the same place.
+            let is_same = |it: &(&'a Entity, usize, usize, usize)| std::ptr::eq(it.0, entity) && it.1 == index;
+            // Usually at the same position.
             let at = match self.targets.get(position) {
-                Some(it) if is_it(it) => Some(position),
-                _ => self.targets.iter().position(is_it),
+                Some(it) if is_same(it) => Some(position),
+                _ => self.targets.iter().position(is_same),
             };
             match at {
                 Some(at) => {
@@ -267,7 +267,7 @@ impl<'a> Notifications<'a> {
         self.scheduled_entities.extend(later.scheduled_entities);
     }
 
-    /// Tells who waits: the messages are there.
+    /// Announces the stored messages.
     pub(crate) fn announce(self, wait: &Wait<'_>) {
         for (entity, index, active, failed) in self.targets {
             for (sub_queue, ready) in [(SubQueue::Main, active), (SubQueue::DeadLetter, failed)] {
@@ -276,7 +276,7 @@ impl<'a> Notifications<'a> {
                 }
             }
         }
-        // When the sleepers must look again has changed.
+        // Waiting receivers recalculate when to look again.
         for entity in self.scheduled_entities {
             entity.receivable(SubQueue::Main).wait_queue.notify_all();
             for subscription in entity.subscriptions() {

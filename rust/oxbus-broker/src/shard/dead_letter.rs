@@ -101,8 +101,8 @@ impl MessageStore for DeadLetters {
         self.with(|store| store.charge(key, u32::MAX, ticks))
     }
 
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        self.with(|store| store.holds(key, ticks))
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.with(|store| store.is_claimed_by(key, ticks))
     }
 
     fn lock_deferred(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settings and counts of entities as dicts.
+//! Properties and runtime counts of entities as dicts.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use oxbus_model::options::EntityStatus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// "Never" as it crosses to Python, in milliseconds.
+/// The milliseconds that mean "never" in Python.
 const NEVER: i64 = i64::MAX;
 
 fn status_name(status: EntityStatus) -> &'static str {
@@ -98,7 +98,7 @@ fn set_counts(dict: &Bound<'_, PyDict>, counts: &PartitionCounts) -> PyResult<()
     dict.set_item("scheduled_message_count", counts.scheduled)?;
     dict.set_item("transfer_message_count", counts.transfer)?;
     dict.set_item("transfer_dead_letter_message_count", 0)?;
-    // Service Bus counts a message once, wherever it is (B-391).
+    // Service Bus counts each message once, whatever its state (B-391).
     dict.set_item(
         "total_message_count",
         counts.active + counts.dead_letter + counts.scheduled + counts.transfer,
@@ -150,7 +150,7 @@ pub(super) fn subscription<'py>(py: Python<'py>, subscription: &Entity) -> PyRes
     Ok(dict)
 }
 
-/// The names of a subscription and its topic.
+/// Sets the names of a subscription and its topic.
 fn name_parts(dict: &Bound<'_, PyDict>, subscription: &Entity) -> PyResult<()> {
     let (topic, name) = subscription.name().parts();
     dict.set_item("topic_name", topic)?;
@@ -161,14 +161,14 @@ fn name_parts(dict: &Bound<'_, PyDict>, subscription: &Entity) -> PyResult<()> {
 pub(super) fn topic_runtime<'py>(py: Python<'py>, topic: &Arc<Entity>) -> PyResult<Bound<'py, PyDict>> {
     let dict = runtime(py, topic)?;
     let subscriptions = topic.subscriptions();
-    let theirs: u64 = py.detach(|| {
+    let subscriptions_bytes: u64 = py.detach(|| {
         subscriptions
             .iter()
             .map(|it| it.counts(&Wait::FOREVER).total.size_bytes)
             .sum()
     });
     let own: u64 = dict.get_item("size_in_bytes")?.map_or(Ok(0), |it| it.extract())?;
-    dict.set_item("size_in_bytes", own + theirs)?;
+    dict.set_item("size_in_bytes", own + subscriptions_bytes)?;
     dict.set_item("subscription_count", subscriptions.len())?;
     let (sql, correlation) = topic.filters();
     dict.set_item("sql_filter_count", sql)?;
@@ -196,7 +196,7 @@ pub(super) fn runtime<'py>(py: Python<'py>, queue: &Arc<Entity>) -> PyResult<Bou
     let partitions = PyList::empty(py);
     for (partition, reached, counts) in &counts.partitions {
         let part = PyDict::new(py);
-        // A queue that is not partitioned has no partition to name.
+        // An entity that is not partitioned shows no partition id.
         part.set_item("partition_id", queue.is_partitioned().then_some(partition.0))?;
         part.set_item("available", *reached)?;
         set_counts(&part, counts)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entities, their settings and counts as dicts, for `oxbus.management`.
+//! Entity administration for `oxbus.management`: options and results are dicts.
 
 mod describe;
+mod entity_options;
 mod purge;
 mod rules;
 mod topics;
-mod wishes;
 
 use oxbus_model::EntityKind;
 use oxbus_store::Wait;
@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 pub(crate) use self::describe::authorization_rule;
-use self::wishes::QUEUE;
-pub(crate) use self::wishes::authorization_rules;
+use self::entity_options::QUEUE;
+pub(crate) use self::entity_options::authorization_rules;
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{blocking, waiting};
@@ -27,10 +27,10 @@ impl Namespace {
         name: &str,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wishes = wishes::read(options, &QUEUE)?;
+        let values = entity_options::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
         let created = blocking::run(py, namespace.stores().is_some(), |wait| {
-            namespace.create_queue_with(name, wishes, wait)
+            namespace.create_queue_with(name, values, wait)
         })?;
         describe::queue(py, &*created.or_raise()?)
     }
@@ -40,15 +40,15 @@ impl Namespace {
     }
 
     fn _update_queue(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = wishes::read(options, &QUEUE)?;
+        let values = entity_options::read(options, &QUEUE)?;
         let namespace = self.namespace.get()?;
-        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.queue(name)?, wishes, wait);
+        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.queue(name)?, values, wait);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_queue(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, |_| namespace.delete(&namespace.queue(name)?))?.or_raise()
+        waiting::run_detached(py, |_| namespace.delete(&namespace.queue(name)?))?.or_raise()
     }
 
     fn _list_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removing many messages, and sending dead-lettered ones again.
+//! Purging messages, and resubmitting dead-lettered ones.
 
 use oxbus_broker::entity::MessageSelector;
 use oxbus_broker::filter::SqlFilter;
@@ -32,7 +32,7 @@ fn selector(
 
 #[pymethods]
 impl Namespace {
-    /// Removes messages; how many.
+    /// Removes messages and returns their number.
     #[expect(clippy::too_many_arguments, reason = "each is an option of the call")]
     fn _purge(
         &self,
@@ -47,20 +47,20 @@ impl Namespace {
         let selector = selector(expression, parameters, before, limit)?;
         let sub_queue = options::sub_queue(sub_queue)?;
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.purge(sub_queue, &selector, wait))?.or_raise()
+        waiting::run_detached(py, |wait| entity.purge(sub_queue, &selector, wait))?.or_raise()
     }
 
-    /// Milliseconds of the namespace's clock, from some moment on.
+    /// The namespace's monotonic clock in milliseconds.
     fn _clock_ms(&self) -> PyResult<u64> {
         Ok(self.namespace.get()?.clock().ticks().0)
     }
 
     fn _dead_letter_count(&self, py: Python<'_>, entity_path: &str) -> PyResult<u64> {
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.counts(wait).total.dead_letter)
+        waiting::run_detached(py, |wait| entity.counts(wait).total.dead_letter)
     }
 
-    /// Sends dead-lettered messages again; how many.
+    /// Resubmits dead-lettered messages and returns their number.
     fn _resubmit(
         &self,
         py: Python<'_>,
@@ -71,6 +71,6 @@ impl Namespace {
     ) -> PyResult<usize> {
         let selector = selector(expression, parameters, None, limit)?;
         let entity = self.namespace.get()?.entity(entity_path).or_raise()?;
-        waiting::outside(py, |wait| entity.resubmit(&selector, wait))?.or_raise()
+        waiting::run_detached(py, |wait| entity.resubmit(&selector, wait))?.or_raise()
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules of subscriptions as dicts.
+//! Subscription rules as dicts.
 
 use oxbus_model::Timestamp;
 use oxbus_model::rules::{ActionSettings, CorrelationSettings, FilterSettings, OwnedValue, RuleSettings};
@@ -8,13 +8,13 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::wishes::{option, text};
+use super::entity_options::{item, text};
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{blocking, properties};
 
 fn required<'py>(dict: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    option(dict, name)?.ok_or_else(|| PyTypeError::new_err(format!("a rule needs {name}; it is missing")))
+    item(dict, name)?.ok_or_else(|| PyTypeError::new_err(format!("a rule needs {name}; it is missing")))
 }
 
 fn required_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<String> {
@@ -22,23 +22,23 @@ fn required_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<String> {
 }
 
 fn optional_text(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<String>> {
-    option(dict, name)?
+    item(dict, name)?
         .map(|value| Ok(text(name, &value)?.to_owned()))
         .transpose()
 }
 
 fn values(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<(String, OwnedValue)>> {
-    option(dict, name)?.map_or_else(|| Ok(Vec::new()), |mapping| typed(&mapping))
+    item(dict, name)?.map_or_else(|| Ok(Vec::new()), |mapping| typed(&mapping))
 }
 
-/// Names with their values, typed like application properties.
+/// Reads a mapping of names to values, with the types of application properties.
 pub(super) fn typed(mapping: &Bound<'_, PyAny>) -> PyResult<Vec<(String, OwnedValue)>> {
     let encoded = properties::encode(mapping)?;
     let owned = encoded.properties().iter();
     Ok(owned.map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
 
-/// The rule of a dict.
+/// Reads a rule from a dict.
 pub(super) fn read(rule: &Bound<'_, PyDict>, now: Timestamp) -> PyResult<RuleSettings> {
     let filter = required(rule, "filter")?;
     let filter = filter.cast::<PyDict>().map_err(PyErr::from)?;
@@ -61,9 +61,13 @@ pub(super) fn read(rule: &Bound<'_, PyDict>, now: Timestamp) -> PyResult<RuleSet
             content_type: optional_text(filter, "content_type")?,
             properties: values(filter, "properties")?,
         }),
-        other => return Err(PyValueError::new_err(format!("unknown kind of filter: `{other}`"))),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "unknown filter kind; use `true`, `false`, `sql` or `correlation`: `{other}`"
+            )));
+        }
     };
-    let action = option(rule, "action")?
+    let action = item(rule, "action")?
         .map(|action| -> PyResult<ActionSettings> {
             let action = action.cast::<PyDict>().map_err(PyErr::from)?;
             Ok(ActionSettings {

@@ -7,8 +7,8 @@ use oxbus_store::Wait;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::wishes::{SUBSCRIPTION, TOPIC};
-use super::{describe, rules, wishes};
+use super::entity_options::{SUBSCRIPTION, TOPIC};
+use super::{describe, entity_options, rules};
 use crate::error::OrRaise;
 use crate::namespace::Namespace;
 use crate::{blocking, waiting};
@@ -21,10 +21,10 @@ impl Namespace {
         name: &str,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wishes = wishes::read(options, &TOPIC)?;
+        let values = entity_options::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
         let created = blocking::run(py, namespace.stores().is_some(), |wait| {
-            namespace.create_topic_with(name, wishes, wait)
+            namespace.create_topic_with(name, values, wait)
         })?;
         describe::topic(py, &*created.or_raise()?)
     }
@@ -34,15 +34,15 @@ impl Namespace {
     }
 
     fn _update_topic(&self, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = wishes::read(options, &TOPIC)?;
+        let values = entity_options::read(options, &TOPIC)?;
         let namespace = self.namespace.get()?;
-        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.topic(name)?, wishes, wait);
+        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.topic(name)?, values, wait);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, |_| namespace.delete(&namespace.topic(name)?))?.or_raise()
+        waiting::run_detached(py, |_| namespace.delete(&namespace.topic(name)?))?.or_raise()
     }
 
     fn _list_topics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -63,12 +63,12 @@ impl Namespace {
         options: &Bound<'py, PyDict>,
         rule: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let wishes = wishes::read(options, &SUBSCRIPTION)?;
+        let values = entity_options::read(options, &SUBSCRIPTION)?;
         let namespace = self.namespace.get()?;
         let now = namespace.clock().now();
         let rule = rule.map(|rule| rules::read(rule, now)).transpose()?;
         let created = blocking::run(py, namespace.stores().is_some(), |wait| {
-            namespace.create_subscription_with(topic, name, wishes, rule, wait)
+            namespace.create_subscription_with(topic, name, values, rule, wait)
         })?;
         describe::subscription(py, &*created.or_raise()?)
     }
@@ -78,15 +78,15 @@ impl Namespace {
     }
 
     fn _update_subscription(&self, topic: &str, name: &str, options: &Bound<'_, PyDict>) -> PyResult<()> {
-        let wishes = wishes::read(options, &SUBSCRIPTION)?;
+        let values = entity_options::read(options, &SUBSCRIPTION)?;
         let namespace = self.namespace.get()?;
-        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.subscription(topic, name)?, wishes, wait);
+        let update = |wait: &Wait<'_>| namespace.update_with(&namespace.subscription(topic, name)?, values, wait);
         blocking::run(options.py(), namespace.stores().is_some(), update)?.or_raise()
     }
 
     fn _delete_subscription(&self, py: Python<'_>, topic: &str, name: &str) -> PyResult<()> {
         let namespace = self.namespace.get()?;
-        waiting::outside(py, |_| namespace.delete(&namespace.subscription(topic, name)?))?.or_raise()
+        waiting::run_detached(py, |_| namespace.delete(&namespace.subscription(topic, name)?))?.or_raise()
     }
 
     fn _list_subscriptions<'py>(&self, py: Python<'py>, topic: &str) -> PyResult<Bound<'py, PyList>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows that come one batch after the other.
+//! The rows of an Arrow object as a sequence of batches.
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
@@ -10,18 +10,18 @@ use oxbus_model::Result;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use super::capsule::{failed, import, import_stream};
+use super::capsule::{arrow_error, import, import_stream};
 
-/// The batches of an Arrow object, read when they are asked for.
+/// The batches of an Arrow object, read on demand.
 pub(crate) enum Batches {
-    /// A stream, which may run Python code of its own.
+    /// A stream, whose `next` may run Python code.
     Stream(RecordBatchStreamReader),
-    /// A batch that is there.
+    /// A single batch in memory.
     One(SchemaRef, Option<RecordBatch>),
 }
 
 impl Batches {
-    /// The batches of an object with one of the two interfaces.
+    /// Imports the batches of an object that exports an Arrow array or stream.
     pub(crate) fn of(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(stream) = import_stream(data)? {
             return Ok(Self::Stream(stream));
@@ -42,7 +42,7 @@ impl Batches {
         let array = imported.chunks.remove(0);
         let array = array.as_struct();
         if array.null_count() > 0 {
-            return Err(failed(ArrowError::CDataInterface(
+            return Err(arrow_error(ArrowError::CDataInterface(
                 "a row of the table is null; drop it".to_owned(),
             )));
         }
@@ -50,7 +50,7 @@ impl Batches {
         Ok(Self::One(batch.schema(), Some(batch)))
     }
 
-    /// The columns of all batches.
+    /// The schema of all batches.
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
             Self::Stream(stream) => stream.schema(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The C data interface: taking arrays out of capsules and putting them in.
+//! Import and export of arrays through the Arrow C data interface.
 //!
-//! Names and life cycle: Arrow `PyCapsule` interface. An importer moves the structure out of the capsule and leaves a
-//! released one behind; a capsule that nobody imported releases it itself.
+//! Capsule names and life cycle follow the Arrow `PyCapsule` interface: an importer moves the structure out of the capsule
+//! and leaves a released one behind; the destructor of a capsule releases a structure that was never imported.
 
-#![expect(unsafe_code, reason = "the C data interface is made of raw pointers")]
+#![expect(unsafe_code, reason = "the C data interface uses raw pointers")]
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -23,28 +23,28 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// Arrays of one type, as they came.
-pub(crate) struct Imported {
+/// Imported arrays of one type.
+pub(crate) struct ImportedArrays {
     pub(crate) data_type: DataType,
     pub(crate) chunks: Vec<ArrayRef>,
 }
 
-pub(super) fn failed(error: ArrowError) -> PyErr {
+pub(super) fn arrow_error(error: ArrowError) -> PyErr {
     raise(&unreadable(error))
 }
 
-/// Takes the arrays out of an object with one of the two interfaces; `None` when it has neither.
-pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+/// Imports the arrays of an object; `None` when it exports neither an Arrow array nor a stream.
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ImportedArrays>> {
     if object.hasattr("__arrow_c_array__")? {
         let pair = object.call_method0("__arrow_c_array__")?;
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
         let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
         // SAFETY: the capsules bear the names that the interface gives to initialised structures of these types, and
-        // both live until the end of this function; the array is moved out, so its capsule finds it released.
+        // both live until the end of this function; the array is moved out, which leaves a released one in its capsule.
         let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-        let array = make_array(data.map_err(failed)?);
-        return Ok(Some(Imported {
+        let array = make_array(data.map_err(arrow_error)?);
+        return Ok(Some(ImportedArrays {
             data_type: array.data_type().clone(),
             chunks: vec![array],
         }));
@@ -53,16 +53,18 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
         let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the
-        // end of this function; the stream is moved out, so its capsule finds it released.
-        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(failed)?;
+        // end of this function; the stream is moved out, which leaves a released one in its capsule.
+        let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(arrow_error)?;
         let data_type = reader.field().data_type().clone();
-        let chunks = reader.collect::<Result<Vec<ArrayRef>, ArrowError>>().map_err(failed)?;
-        return Ok(Some(Imported { data_type, chunks }));
+        let chunks = reader
+            .collect::<Result<Vec<ArrayRef>, ArrowError>>()
+            .map_err(arrow_error)?;
+        return Ok(Some(ImportedArrays { data_type, chunks }));
     }
     Ok(None)
 }
 
-/// Takes the stream out of an object as record batches, unread; `None` when it has none.
+/// Imports the stream of an object without reading it; `None` when it exports none.
 pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatchStreamReader>> {
     if !object.hasattr("__arrow_c_stream__")? {
         return Ok(None);
@@ -70,9 +72,9 @@ pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Record
     let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of this
-    // function; the stream is moved out, so its capsule finds it released.
+    // function; the stream is moved out, which leaves a released one in its capsule.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
-    reader.map(Some).map_err(failed)
+    reader.map(Some).map_err(arrow_error)
 }
 
 /// An Arrow array of partition ids.
@@ -105,9 +107,9 @@ impl ArrowArray {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        // The interface lets a producer ignore the wish for another type.
+        // The interface allows a producer to ignore the requested type.
         let _ = requested_schema;
-        let (array, schema) = to_ffi(&self.0.to_data()).map_err(failed)?;
+        let (array, schema) = to_ffi(&self.0.to_data()).map_err(arrow_error)?;
         Ok((
             PyCapsule::new_with_value(py, schema, SCHEMA)?,
             PyCapsule::new_with_value(py, array, ARRAY)?,

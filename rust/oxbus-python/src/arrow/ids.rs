@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use super::capsule::{ArrowArray, import};
 
-/// The chunks of an Arrow object; `None` when the object is none.
+/// The chunks of an Arrow object; `None` for any other object.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<ArrayRef>>> {
     Ok(import(object)?.map(|imported| imported.chunks))
 }
@@ -32,7 +32,7 @@ pub(crate) fn partition_ids(chunks: &[ArrayRef], partitions: u32) -> PyResult<Ar
             other => {
                 let Some(column) = BytesColumn::new(chunk, ColumnContent::BytesOrText) else {
                     let detail = format!(
-                        "keys must be strings or binaries; cast them first, as they are to be read elsewhere: {other}"
+                        "keys must be strings or binaries; cast them first, to the type that other readers see: {other}"
                     );
                     return Err(pyo3::exceptions::PyTypeError::new_err(detail));
                 };
@@ -53,7 +53,7 @@ fn hash<T: ByteArrayType>(keys: &GenericByteArray<T>, partitions: u32, ids: &mut
     let bytes = keys.value_data();
     let mut ends = keys.value_offsets().iter().map(|offset| offset.as_usize());
     let Some(mut start) = ends.next() else { return };
-    // Null rows have some extent, usually none; what they hash to is hidden by the null mask.
+    // A null row may cover bytes; the null mask hides its hash.
     if partitions.is_power_of_two() {
         let mask = i64::from(partitions - 1);
         ids.extend(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Arrow in and out through the `PyCapsule` interface, without a copy at the boundary.
+//! Arrow data in and out through the `PyCapsule` interface, without a copy at the boundary.
 
 mod batches;
 mod capsule;

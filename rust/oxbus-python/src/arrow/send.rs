@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `send_arrow`: rows of a table as messages.
+//! `send_arrow`: sends the rows of a table as messages.
 
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
@@ -11,11 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use super::capsule::import;
-use crate::error::{OrRaise, named_with, raise};
+use crate::error::{OrRaise, exception_with, raise};
 use crate::ids;
 use crate::waiting;
 
-/// The columns of an Arrow object.
+/// Reads the columns of an Arrow object.
 pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
     let Some(imported) = import(data)? else {
         let name = data.get_type().name()?;
@@ -36,11 +36,11 @@ pub(crate) fn read(data: &Bound<'_, PyAny>) -> PyResult<Vec<InputColumns>> {
     Ok(chunks)
 }
 
-/// Stores the rows of an Arrow object. Partition id → rows stored.
+/// Sends the rows of an Arrow object. Returns the number of rows stored per partition id.
 pub(crate) fn send<'py>(sender: &Sender, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let py = data.py();
     let chunks = read(data)?;
-    let sent = waiting::outside(py, |wait| {
+    let sent = waiting::run_detached(py, |wait| {
         encode(RowSender::new(sender, ids::first_of)?, &chunks).map(|rows| rows.send(wait))
     });
     sent?
@@ -58,29 +58,29 @@ pub(crate) fn not_sent(py: Python<'_>, failed: RowSendError) -> PyErr {
             effect,
             rows,
             stored,
-        } => named_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
+        } => exception_with("PartialSendError", &detail, Some(effect), &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),
     }
 }
 
-fn encode<'a>(mut outgoing: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
+fn encode<'a>(mut rows: RowSender<&'a Sender>, chunks: &[InputColumns]) -> Result<RowSender<&'a Sender>> {
     for chunk in chunks {
-        outgoing.push(chunk)?;
+        rows.push(chunk)?;
     }
-    Ok(outgoing)
+    Ok(rows)
 }
 
-/// Puts the rows of an Arrow object aside under an id; how many.
+/// Stages the rows of an Arrow object under an id and returns their number.
 pub(crate) fn stage(stages: &Stages, entity: &str, id: &str, data: &Bound<'_, PyAny>) -> PyResult<u64> {
     let chunks = read(data)?;
-    let staged = waiting::outside(data.py(), |_| {
-        let mut putting = StageBuilder::new(stages.begin(entity, id)?, ids::first_of);
+    let staged = waiting::run_detached(data.py(), |_| {
+        let mut stage = StageBuilder::new(stages.begin(entity, id)?, ids::first_of);
         for chunk in &chunks {
-            putting.push(chunk)?;
+            stage.push(chunk)?;
         }
-        putting.finish()
+        stage.finish()
     });
     staged?.or_raise()
 }

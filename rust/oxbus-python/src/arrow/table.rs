@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `receive_arrow` and `settle_arrow`: received messages as columns, and lock tokens back from them.
+//! `receive_arrow` and `settle_arrow`: received messages as columns, and lock tokens read back from them.
 
 use oxbus_arrow::LockTokens;
 use oxbus_broker::Receiver;
@@ -23,11 +23,11 @@ pub(crate) fn reserved_table(queue: &Entity, messages: &Deliveries, with_body: b
     ))
 }
 
-/// The lock tokens of a table.
+/// Reads the lock tokens of a table.
 pub(crate) fn lock_tokens(data: &Bound<'_, PyAny>) -> PyResult<LockTokens> {
     let Some(imported) = import(data)? else {
         return Err(PyValueError::new_err(
-            "settle_arrow takes what receive_arrow returned, or rows of it",
+            "settle_arrow takes a table that receive_arrow returned, or rows of one",
         ));
     };
     oxbus_arrow::lock_tokens(&imported.data_type, &imported.chunks).or_raise()

@@ -11,40 +11,40 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::{Value, json};
 
-use super::calls::{Json, as_python};
-use super::link::Link;
+use super::connection::BulkConnection;
+use super::json::{JsonFields, as_python};
 use super::rows::{Download, Upload};
 use crate::arrow::{self, ArrowTable, Batches};
 use crate::convert;
-use crate::error::{OrRaise, named, with_cause};
+use crate::error::{OrRaise, exception, with_cause};
 
-/// Bytes of a JSON answer: more than any that is asked for has.
+/// Maximum bytes of a JSON answer; no expected answer reaches it.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A client of the bulk routes of a server.
+/// A client of a server's bulk routes.
 #[pyclass(frozen, module = "oxbus.bulk")]
 pub(crate) struct BulkClient {
-    pub(super) link: Link,
+    pub(super) connection: BulkConnection,
 }
 
 impl BulkClient {
-    /// Makes a call that is answered in JSON.
-    pub(super) fn ask(&self, py: Python<'_>, request: &Request, extra: Duration) -> PyResult<Value> {
-        let answer = self.link.run(py, extra, |client, wait| {
+    /// Makes a call whose answer is JSON.
+    pub(super) fn call(&self, py: Python<'_>, request: &Request, extra: Duration) -> PyResult<Value> {
+        let answer = self.connection.run(py, extra, |client, wait| {
             let mut answer = client.call(request, wait)?;
             answer.read_up_to(ANSWER_BYTES_MAX, wait)
         })?;
         parsed(&answer)
     }
 
-    /// Makes a call that is answered with rows; also where the next page begins.
-    pub(super) fn ask_rows(
+    /// Makes a call whose answer is rows. Returns the rows and the start of the next page.
+    pub(super) fn call_for_rows(
         &self,
         py: Python<'_>,
         request: &Request,
         extra: Duration,
     ) -> PyResult<(ArrowTable, Option<u64>)> {
-        let (rows, next) = self.link.run(py, extra, |client, wait| {
+        let (rows, next) = self.connection.run(py, extra, |client, wait| {
             let answer = client.call(request, wait)?;
             let next = answer.next().and_then(|next| next.parse().ok());
             Ok((Download::read(answer, wait)?, next))
@@ -52,10 +52,10 @@ impl BulkClient {
         Ok((rows.table(), next))
     }
 
-    /// Makes a call with rows that is answered in JSON.
+    /// Uploads rows in a call whose answer is JSON.
     pub(super) fn upload(&self, data: &Bound<'_, PyAny>, request: &Request) -> PyResult<Value> {
         let mut upload = Upload::new(Batches::of(data)?).or_raise()?;
-        let answer = self.link.run(data.py(), Duration::ZERO, |client, wait| {
+        let answer = self.connection.run(data.py(), Duration::ZERO, |client, wait| {
             let mut answer = client.stream(request, wait, || upload.next())?;
             answer.read_up_to(ANSWER_BYTES_MAX, wait)
         })?;
@@ -66,18 +66,18 @@ impl BulkClient {
 fn parsed(answer: &[u8]) -> PyResult<Value> {
     serde_json::from_slice(answer).map_err(|error| {
         let detail = format!("the server's answer cannot be read; is a proxy in between? {error}");
-        let exception = named("ServiceBusConnectionError", &detail, |_| Ok(()));
+        let exception = exception("ServiceBusConnectionError", &detail, |_| Ok(()));
         with_cause(exception, Some(&error))
     })
 }
 
-/// Seconds as whole milliseconds.
+/// Converts seconds to whole milliseconds.
 pub(super) fn ms(name: &str, seconds: f64) -> PyResult<u64> {
-    let wait = convert::wait(name, seconds)?;
+    let wait = convert::duration(name, seconds)?;
     Ok(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Lock tokens: of a table, of a column, or of a sequence of bytes.
+/// Reads lock tokens from a table, a column, or a sequence of bytes objects.
 fn tokens(value: &Bound<'_, PyAny>) -> PyResult<LockTokens> {
     if let Some(imported) = arrow::import(value)? {
         if matches!(imported.data_type, arrow_schema::DataType::Struct(_)) {
@@ -106,20 +106,20 @@ impl BulkClient {
     fn new(connection_string: &str, ca_file: Option<std::path::PathBuf>, timeout: f64) -> PyResult<Self> {
         convert::check_timeout(Some(timeout))?;
         let ca_file = ca_file.map(|path| path.to_string_lossy().into_owned());
-        let timeout = convert::wait("timeout", timeout)?;
+        let timeout = convert::duration("timeout", timeout)?;
         Ok(Self {
-            link: Link::new(connection_string, ca_file, timeout).or_raise()?,
+            connection: BulkConnection::new(connection_string, ca_file, timeout).or_raise()?,
         })
     }
 
     #[getter]
     fn endpoint(&self) -> String {
-        self.link.endpoint()
+        self.connection.endpoint()
     }
 
     fn describe<'py>(&self, py: Python<'py>, entity: &str) -> PyResult<Bound<'py, PyAny>> {
         let request = Request::get("describe").with("entity", entity);
-        as_python(py, &self.ask(py, &request, Duration::ZERO)?)
+        as_python(py, &self.call(py, &request, Duration::ZERO)?)
     }
 
     fn send<'py>(&self, entity: &str, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
@@ -151,7 +151,7 @@ impl BulkClient {
             )
             .with("max_wait_time_ms", &wait_ms.to_string())
             .with("receive_mode", receive_mode);
-        Ok(self.ask_rows(py, &request, Duration::from_millis(wait_ms))?.0)
+        Ok(self.call_for_rows(py, &request, Duration::from_millis(wait_ms))?.0)
     }
 
     #[pyo3(signature = (entity, lock_tokens, outcome, *, reason=None, description=None))]
@@ -171,7 +171,7 @@ impl BulkClient {
             "reason": reason,
             "description": description,
         }));
-        self.ask(lock_tokens.py(), &request, Duration::ZERO)?
+        self.call(lock_tokens.py(), &request, Duration::ZERO)?
             .numbers("lost")
             .or_raise()
     }
@@ -202,11 +202,11 @@ impl BulkClient {
         if let Some(to) = to_sequence_number {
             request = request.with("to", &count("to_sequence_number", to)?.to_string());
         }
-        self.ask_rows(py, &request, Duration::ZERO)
+        self.call_for_rows(py, &request, Duration::ZERO)
     }
 
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.link.close());
+        py.detach(|| self.connection.close());
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -226,11 +226,11 @@ impl BulkClient {
     }
 
     fn __repr__(&self) -> String {
-        format!("BulkClient(endpoint={:?})", self.link.endpoint())
+        format!("BulkClient(endpoint={:?})", self.connection.endpoint())
     }
 }
 
-/// A number that is not negative.
+/// Converts a number that must not be negative.
 pub(super) fn count(name: &str, value: i64) -> PyResult<u64> {
     u64::try_from(value).map_err(|_| PyValueError::new_err(format!("{name} cannot be negative: {value}")))
 }

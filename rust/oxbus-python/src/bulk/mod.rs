@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `BulkClient`, which calls the bulk routes of a server.
+//! `BulkClient`, the client of a server's bulk routes.
 
-mod calls;
 mod client;
-mod link;
-mod reserved;
+mod connection;
+mod json;
+mod reservations;
 mod rows;
-mod staged;
+mod stages;
 
 pub(crate) use client::BulkClient;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows on their way to a server and back.
+//! Upload and download of rows.
 
 use crate::arrow::{ArrowTable, Batches};
 use std::fmt::Display;
@@ -12,15 +12,15 @@ use oxbus_model::caps::{BULK_CHUNK_BYTES, BULK_PAGE_BYTES_MAX};
 use oxbus_model::{Error, Result};
 use oxbus_wire::client::{BulkResponse, ClientError, NetworkWaitOptions};
 
-/// Bytes that an answer is gathered in at first, and at most, while nobody knows how many there are.
-const PLACE_BYTES_MIN: usize = 64 << 10;
-const PLACE_BYTES_MAX: usize = 8 * BULK_CHUNK_BYTES;
+/// Initial and largest buffer of an answer whose size is unknown.
+const BUFFER_BYTES_MIN: usize = 64 << 10;
+const BUFFER_BYTES_MAX: usize = 8 * BULK_CHUNK_BYTES;
 
-/// Makes the bytes of rows, piece by piece.
+/// Encodes rows piece by piece.
 pub(super) struct Upload {
     batches: Batches,
-    /// Parts of a batch that was too large for one piece.
-    waiting: Box<dyn Iterator<Item = RecordBatch> + Send>,
+    /// Remaining parts of a batch that was too large for one piece.
+    pending: Box<dyn Iterator<Item = RecordBatch> + Send>,
     encoder: Option<Encoder>,
 }
 
@@ -29,29 +29,29 @@ impl Upload {
         let encoder = Encoder::new(&batches.schema())?;
         Ok(Self {
             batches,
-            waiting: Box::new(std::iter::empty()),
+            pending: Box::new(std::iter::empty()),
             encoder: Some(encoder),
         })
     }
 
-    /// The next bytes; none after the end.
+    /// Returns the next piece; `None` after the end.
     pub(super) fn next(&mut self) -> Result<Option<Vec<Buffer>>> {
         let Some(encoder) = self.encoder.as_mut() else {
             return Ok(None);
         };
         loop {
-            if let Some(part) = self.waiting.next() {
+            if let Some(part) = self.pending.next() {
                 return encoder.batch(&part).map(Some);
             }
             match self.batches.next()? {
-                Some(batch) => self.waiting = Box::new(split_batch(batch, BULK_CHUNK_BYTES)),
+                Some(batch) => self.pending = Box::new(split_batch(batch, BULK_CHUNK_BYTES)),
                 None => return self.encoder.take().map(Encoder::finish).transpose(),
             }
         }
     }
 }
 
-/// Rows that a server sent.
+/// Rows received from a server.
 pub(super) struct Download {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -65,29 +65,29 @@ impl Download {
     ) -> std::result::Result<Self, ClientError> {
         let mut decoder = Decoder::default();
         let mut batches = Vec::new();
-        // Gathered in large places, all of it in one where its size is known: columns that are whole in one are read from
-        // there, and copied no more.
+        // Large buffers, and a single one where the size is known: the decoder reads a column in place, without a copy,
+        // when one buffer holds all of it.
         let known = answer.bytes_left().and_then(|bytes| usize::try_from(bytes).ok());
-        let mut room = known.map_or(PLACE_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
-        let mut place = Vec::new();
+        let mut capacity = known.map_or(BUFFER_BYTES_MIN, |bytes| bytes.min(2 * BULK_PAGE_BYTES_MAX));
+        let mut buffer = Vec::new();
         while let Some(piece) = answer.next_chunk(wait)? {
             let mut rest = &piece[..];
             while !rest.is_empty() {
-                place.reserve_exact(room - place.len());
-                let (here, later) = rest.split_at(rest.len().min(room - place.len()));
-                place.extend_from_slice(here);
+                buffer.reserve_exact(capacity - buffer.len());
+                let (here, later) = rest.split_at(rest.len().min(capacity - buffer.len()));
+                buffer.extend_from_slice(here);
                 rest = later;
-                if place.len() == room {
-                    room = (2 * room).clamp(PLACE_BYTES_MIN, PLACE_BYTES_MAX);
-                    let full = Buffer::from_vec(std::mem::take(&mut place));
-                    batches.extend(decoder.push(full).map_err(garbled)?);
+                if buffer.len() == capacity {
+                    capacity = (2 * capacity).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
+                    let full = Buffer::from_vec(std::mem::take(&mut buffer));
+                    batches.extend(decoder.push(full).map_err(decode_failure)?);
                 }
             }
         }
-        batches.extend(decoder.push(Buffer::from_vec(place)).map_err(garbled)?);
+        batches.extend(decoder.push(Buffer::from_vec(buffer)).map_err(decode_failure)?);
         let schema = decoder.schema();
-        decoder.finish().map_err(garbled)?;
-        let schema = schema.ok_or_else(|| ClientError::connection(unreadable(&"there is no table")))?;
+        decoder.finish().map_err(decode_failure)?;
+        let schema = schema.ok_or_else(|| ClientError::connection(unreadable(&"the table is missing")))?;
         Ok(Self { schema, batches })
     }
 
@@ -96,7 +96,7 @@ impl Download {
     }
 }
 
-fn garbled(error: Error) -> ClientError {
+fn decode_failure(error: Error) -> ClientError {
     ClientError::connection_with_source(unreadable(&error), error)
 }
 

@@ -312,7 +312,7 @@ fn info_json(info: &ReservationInfo) -> Value {
         "epoch": info.epoch,
         "done": info.done,
         "messages": info.messages,
-        "state": match info.standing {
+        "state": match info.status {
             ReservationStatus::Live => "live",
             ReservationStatus::Expired => "lapsed",
         },

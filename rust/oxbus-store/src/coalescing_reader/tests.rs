@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages come back in order, in few reads, and each is checked.
+//! Messages are read in order, in few system calls, and each is verified.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,7 +44,7 @@ impl DiskFile for CountedFile {
     }
 }
 
-/// Messages of those lengths in one file, each behind `gap` other bytes.
+/// Messages of the given lengths in one file, each preceded by `gap` other bytes.
 struct Written {
     file: Arc<CountedFile>,
     messages: Vec<(Vec<u8>, StoredRecord)>,
@@ -74,7 +74,7 @@ fn written(lengths: &[usize], gap: usize, change: impl FnOnce(&mut Vec<u8>)) -> 
     Written { file, messages }
 }
 
-/// What is shown, and the error that ended it.
+/// The visited messages, and the error that ended the read.
 fn read<'a>(messages: impl Iterator<Item = &'a StoredRecord>) -> (Vec<Vec<u8>>, Option<io::ErrorKind>) {
     let mut shown = Vec::new();
     let ended = CoalescingReader::default().read(
@@ -140,7 +140,7 @@ fn messages_in_another_order_and_of_two_files_come_back() {
 #[test]
 fn a_damaged_message_ends_the_reading() {
     let damages: [fn(&mut Vec<u8>); 3] = [
-        // In the third message, in its check, and the file cut short in it.
+        // Flips a bit in the third message, flips one in its checksum, and cuts the file inside it.
         |bytes| bytes[8 + 14 + 8 + 14 + 8] ^= 1,
         |bytes| bytes[8 + 14 + 8 + 14 + 8 + 12] ^= 1,
         |bytes| bytes.truncate(8 + 14 + 8 + 14 + 8 + 5),
@@ -167,7 +167,7 @@ fn an_error_of_the_visitor_ends_the_read() {
         },
     );
     assert_eq!((ended, count), (Err("enough"), 2));
-    // It begins anew after that.
+    // The reader can be used again.
     let mut shown = 0;
     let all = reader.read(
         messages.iter().map(|(_, stored)| stored),

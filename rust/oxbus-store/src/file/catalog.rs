@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One small file that is replaced as a whole: what a namespace must know before it opens its shards.
+//! The catalog: a small file, replaced as a whole, with what a namespace must know before it opens its shards.
 //!
 //! ```text
 //!  0  `oxbuscat`        8  u16 format version    10  zeros     16  16 bytes store id
@@ -7,8 +7,8 @@
 //! 44  u32 CRC-32C of bytes 0 … 44 and the content                48  the content
 //! ```
 //!
-//! New content is written under a temporary name, synced, renamed, and the directory is synced: a reader finds the old
-//! content or the new one, whole. What the content says is its owner's business.
+//! New content is written under a temporary name, synced and renamed, and the directory is synced. A reader finds the
+//! old or the new content, complete. The caller defines the meaning of the content.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,19 +23,19 @@ const MAGIC: [u8; 8] = *b"oxbuscat";
 const HEADER_BYTES: usize = 48;
 const CRC_AT: usize = 44;
 
-/// The catalog of a namespace as it was read or written last.
+/// The catalog of a namespace as last read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
-    /// Names the namespace: its shards carry it too.
+    /// The id of the namespace, which its shards also carry.
     pub store: [u8; 16],
-    /// Rises by one with each write.
+    /// The number of writes so far.
     pub change: u64,
-    /// What its owner keeps in it.
+    /// The content, defined by the caller.
     pub content: Vec<u8>,
 }
 
 impl Catalog {
-    /// A catalog that was never written.
+    /// Creates a catalog that has never been written.
     pub fn new(store: [u8; 16]) -> Self {
         Self {
             store,
@@ -44,12 +44,12 @@ impl Catalog {
         }
     }
 
-    /// Where the catalog of `dir` is.
+    /// The path of the catalog in `dir`.
     pub fn path(dir: &Path) -> PathBuf {
         dir.join(NAME)
     }
 
-    /// The catalog in `dir`, if there is one.
+    /// Reads the catalog in `dir`, if there is one.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
         let path = Self::path(dir);
         let file = match disk.open(&path) {
@@ -65,13 +65,13 @@ impl Catalog {
             .map_err(|error| OpenError::Header { path, error })
     }
 
-    /// Replaces the content in `dir`. An error of kind `InvalidData` means that no number is left for the change, which only
-    /// a made-up file brings about.
+    /// Replaces the content in `dir`. An error of kind `InvalidData` means that the change number cannot rise further,
+    /// which only a forged file causes.
     pub fn write(&mut self, disk: &dyn Disk, dir: &Path, content: Vec<u8>) -> io::Result<()> {
         if self.change >= NUMBER_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the catalog has no number left",
+                "the change number of the catalog is exhausted",
             ));
         }
         let next = Self {
@@ -88,7 +88,7 @@ impl Catalog {
         file.write_all_at(&next.encode()?, 0)?;
         file.sync()?;
         disk.rename(&temporary, &Self::path(dir))?;
-        // From here on a reader may find the new content, so it is the one to build on, synced or not.
+        // From here on a reader may find the new content, so later changes must build on it, even if it is not synced.
         *self = next;
         disk.sync_dir(dir)
     }
@@ -138,7 +138,8 @@ impl Catalog {
     }
 }
 
-/// True when one bit of the version is wrong, and nothing else: no newer version has the checksum that ours would have.
+/// True when a single wrong bit in the version is the only damage: with the version of this build the checksum is
+/// right. A newer version does not have that checksum.
 fn is_one_version_bit_wrong(header: &[u8], content: &[u8], version: u16) -> bool {
     let mut expected = header.to_vec();
     expected[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -165,7 +166,7 @@ mod tests {
         vec![change as u8; 700 * change as usize]
     }
 
-    /// Writes three contents; the last change that was acknowledged, and the last that was tried.
+    /// Writes three contents; returns the last acknowledged change and the last attempted one.
     fn script(disk: &FaultDisk) -> (u64, u64) {
         let mut catalog = Catalog::new(STORE);
         for change in 1..=3 {
@@ -181,7 +182,7 @@ mod tests {
         let disk = FaultDisk::new();
         assert_eq!(Catalog::read(&disk, dir()).expect("read"), None);
         assert_eq!(script(&disk), (3, 3));
-        let found = Catalog::read(&disk, dir()).expect("read").expect("there");
+        let found = Catalog::read(&disk, dir()).expect("read").expect("it exists");
         assert_eq!((found.store, found.change, found.content), (STORE, 3, content(3)));
     }
 
@@ -224,7 +225,7 @@ mod tests {
         let disk = FaultDisk::new();
         let mut catalog = Catalog::new(STORE);
         catalog.write(&disk, dir(), b"queues".to_vec()).expect("written");
-        let whole = disk.bytes(&Catalog::path(dir())).expect("there");
+        let whole = disk.bytes(&Catalog::path(dir())).expect("it exists");
         for bit in 0..whole.len() * 8 {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that sync logs for others: those that one caller needs beside the one it syncs itself, and all while a crowd of
-//! callers waits.
+//! Committers: threads that sync logs for callers. They serve a caller that needs several logs synced, and all callers
+//! while many of them wait.
 //!
-//! A disk takes several syncs in little more time than one, so a caller that needs several logs has the others begun here.
-//! A crowd is served from here because the end of a sync sets many threads running, and whoever of them had to begin the next
-//! one might come to a processor last; the threads of Python want its lock besides.
+//! A disk runs several syncs in little more time than one, so a caller that needs several logs starts the other syncs
+//! here. With many callers the threads take over, because the end of a sync makes many threads runnable and the one
+//! that must begin the next sync might be scheduled last; Python threads need the interpreter lock besides.
 //!
-//! To ask is a hint. A commit that nobody has begun when its caller comes to it, or waits too long, is the caller's to do, so
-//! nothing is lost without these threads. They begin when they are needed.
+//! A request is a hint. If no thread has begun a commit when its caller needs it, or within the maximum wait, the
+//! caller does it, so nothing is lost without these threads. They start on demand.
 //!
-//! Order of the mutexes: buffer of a log, then its slot, then the queue.
+//! Lock order: buffer of a log, then its slot, then the queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,19 +19,19 @@ use std::time::Duration;
 
 use oxbus_model::sync::ignore_poison;
 
-/// When the threads work.
+/// Limits of the committer threads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommitterLimits {
-    /// So many threads at most.
+    /// Maximum number of threads.
     pub(super) threads_max: usize,
-    /// With so many callers in all logs together, each leaves its sync to the threads.
+    /// With this many callers in all logs together, callers leave their syncs to the threads.
     pub(super) callers_min: usize,
-    /// So long one of a crowd waits until it goes to the disk itself: the threads may hang with other disks.
+    /// A caller waits this long before it goes to the disk itself: the threads may hang on other disks.
     pub(super) max_wait: Duration,
 }
 
 impl Default for CommitterLimits {
-    /// Chosen on two cores (docs/decisions/0022).
+    /// Measured on two cores (docs/decisions/0022).
     fn default() -> Self {
         Self {
             threads_max: 6,
@@ -44,57 +44,57 @@ impl Default for CommitterLimits {
 #[derive(Default)]
 struct CommittersShared {
     limits: CommitterLimits,
-    /// Whole after a panic: to ask is a hint, and a caller whose log is forgotten does the work itself.
+    /// Consistent after a panic: a request is a hint, and the caller of a forgotten log does the work itself.
     state: Mutex<CommittersState>,
     changed: Condvar,
-    /// Who is about to have an entry synced.
+    /// The number of callers that need an entry synced.
     callers: AtomicUsize,
 }
 
 #[derive(Default)]
 struct CommittersState {
-    /// Each log at most once, and none that a thread is at.
+    /// Logs to commit: each at most once, and none that a thread is working on.
     queue: VecDeque<Weak<dyn CommitTarget>>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     stop: bool,
 }
 
-/// The threads of a namespace.
+/// The committer threads of a namespace.
 pub(super) struct Committers(Arc<CommittersShared>);
 
-/// A log that the threads commit.
+/// A log that the committer threads can commit.
 pub(super) trait CommitTarget: Send + Sync {
-    /// How it asks.
+    /// The log's request for a commit.
     fn sync_request(&self) -> &SyncRequest;
 
-    /// Syncs what was appended, unless its disk may hang.
+    /// Syncs all appended entries, unless the disk may hang.
     fn commit_for_others(&self);
 
-    /// Has everybody who waits for it look again.
+    /// Wakes all waiting callers so that they check again.
     fn wake(&self);
 }
 
-/// How a log asks for a commit.
+/// A log's request for a commit.
 #[derive(Default)]
 pub(super) struct SyncRequest {
     to: OnceLock<(Arc<CommittersShared>, Weak<dyn CommitTarget>)>,
-    /// One value, set in one step: it is whole after a panic.
+    /// A single value, so it stays consistent after a panic.
     slot: Mutex<CommitSlot>,
 }
 
-/// Where a log stands: at most one thread is at it, so that a disk that hangs holds one thread per log.
+/// The state of a log's request. At most one thread serves a log, so a disk that hangs blocks one thread per log.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CommitSlot {
     #[default]
     Idle,
     Queued,
     Served,
-    /// Somebody asked since the thread began.
+    /// Another request arrived while the thread was working.
     ServedAndRequested,
 }
 
-/// A caller that needs an entry synced, until it is dropped.
+/// A caller that needs an entry synced; it is counted until dropped.
 pub(super) struct SyncWaiter<'a>(Option<(&'a CommittersShared, usize)>);
 
 impl Committers {
@@ -105,10 +105,10 @@ impl Committers {
         }))
     }
 
-    /// Lets a log ask.
+    /// Accepts requests of a log.
     pub(super) fn serve<L: CommitTarget + 'static>(&self, log: &Arc<L>) {
         let served: Weak<L> = Arc::downgrade(log);
-        // A log that is served already keeps its threads.
+        // A log that is already served keeps its threads.
         let _ = log.sync_request().to.set((Arc::clone(&self.0), served));
     }
 }
@@ -121,12 +121,12 @@ impl Drop for Committers {
         drop(state);
         self.0.changed.notify_all();
         for thread in threads {
-            // A panic there was reported by the thread itself.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
         let left = std::mem::take(&mut ignore_poison(self.0.state.lock()).queue);
         for log in left.iter().filter_map(Weak::upgrade) {
-            // Who relied on the threads does it himself.
+            // Callers that relied on the threads do the work themselves.
             log.sync_request().reset();
             log.wake();
         }
@@ -134,7 +134,7 @@ impl Drop for Committers {
 }
 
 impl SyncRequest {
-    /// Counts a caller.
+    /// Counts a caller until the result is dropped.
     pub(super) fn register_caller(&self) -> SyncWaiter<'_> {
         SyncWaiter(self.to.get().map(|(shared, _)| {
             let before = shared.callers.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl SyncRequest {
         }))
     }
 
-    /// Has a thread commit the log.
+    /// Requests that a thread commits the log.
     pub(super) fn request(&self) {
         let Some((shared, log)) = self.to.get() else { return };
         let mut slot = ignore_poison(self.slot.lock());
@@ -153,36 +153,36 @@ impl SyncRequest {
         };
     }
 
-    /// True while a thread is at the log or will be. Who relies on it looks under the mutex of the log's buffer: whoever
-    /// makes it false calls those who wait after that.
+    /// True while a thread commits the log or is going to. Callers check it under the mutex of the log's buffer; a
+    /// thread that makes it false wakes them afterwards.
     pub(super) fn is_pending(&self) -> bool {
         *ignore_poison(self.slot.lock()) != CommitSlot::Idle
     }
 
-    /// A thread has ended; true when somebody asked meanwhile and no thread will come.
+    /// Ends the work of a thread. Returns true when another request arrived and no thread will serve it.
     fn end(&self) -> bool {
         let Some((shared, log)) = self.to.get() else {
             return false;
         };
         let mut slot = ignore_poison(self.slot.lock());
-        let asked = *slot == CommitSlot::ServedAndRequested;
-        let comes = asked && shared.push(Weak::clone(log));
-        *slot = if comes { CommitSlot::Queued } else { CommitSlot::Idle };
-        asked && !comes
+        let requested = *slot == CommitSlot::ServedAndRequested;
+        let queued = requested && shared.push(Weak::clone(log));
+        *slot = if queued { CommitSlot::Queued } else { CommitSlot::Idle };
+        requested && !queued
     }
 
-    /// No thread will come.
+    /// Withdraws the request: no thread will serve it.
     fn reset(&self) {
         *ignore_poison(self.slot.lock()) = CommitSlot::Idle;
     }
 }
 
-/// A thread is at a log, until it is dropped, also by a panic.
+/// A thread's work on a log; it ends on drop, also after a panic.
 struct CommitSlotGuard<'a>(&'a dyn CommitTarget);
 
 impl<'a> CommitSlotGuard<'a> {
     fn begin(log: &'a dyn CommitTarget) -> Self {
-        // First: an entry appended from here on is asked for anew.
+        // Before the commit: an entry appended from here on needs a new request.
         *ignore_poison(log.sync_request().slot.lock()) = CommitSlot::Served;
         Self(log)
     }
@@ -197,7 +197,7 @@ impl Drop for CommitSlotGuard<'_> {
 }
 
 impl SyncWaiter<'_> {
-    /// How long it leaves its sync to the threads, if there are so many callers.
+    /// How long the caller waits for a committer, if there are enough callers.
     pub(super) fn max_wait(&self) -> Option<Duration> {
         let (shared, callers) = self.0?;
         (callers >= shared.limits.callers_min).then_some(shared.limits.max_wait)
@@ -213,7 +213,7 @@ impl Drop for SyncWaiter<'_> {
 }
 
 impl CommittersShared {
-    /// Queues a log; false when there is no thread for it.
+    /// Queues a log; returns false when there is no thread for it.
     fn push(self: &Arc<Self>, log: Weak<dyn CommitTarget>) -> bool {
         let mut state = ignore_poison(self.state.lock());
         if state.stop {
@@ -223,7 +223,7 @@ impl CommittersShared {
         if state.idle < state.queue.len() && state.threads.len() < self.limits.threads_max {
             let named = std::thread::Builder::new().name(format!("oxbus-commit-{}", state.threads.len()));
             let shared = Arc::clone(self);
-            // Without another thread the ones that are there, or the callers, do it.
+            // If the thread cannot start, existing threads or the callers do the work.
             state.threads.extend(named.spawn(move || shared.run()).ok());
         }
         if state.threads.is_empty() {
@@ -243,7 +243,7 @@ impl CommittersShared {
         }
     }
 
-    /// Waits for the next log; `None` at the end.
+    /// Waits for the next log; returns `None` after a stop.
     fn next(&self) -> Option<Weak<dyn CommitTarget>> {
         let mut state = ignore_poison(self.state.lock());
         loop {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Syncing what nobody waits for, and making the next file of each log in advance.
+//! Background syncs of entries that no caller waits for, and preparation of each log's next file.
 //!
-//! A few threads look after all logs of a namespace, each after its share, so that one slow disk does not hold up the
-//! others' logs. What was only written is synced within the interval plus the time of one round.
+//! A few threads serve all logs of a namespace. Each has its own share, so that one slow disk does not delay all logs.
+//! A written entry is synced within the interval plus the time of one round.
 //!
-//! A log that nobody else holds any more is forgotten. The threads end with the flusher.
+//! A log that is no longer referenced elsewhere is dropped from the list. The threads end with the flusher.
 
 use crate::Wait;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
@@ -19,7 +19,8 @@ use crate::shard_log::{Level, Lsn, ShardLog};
 
 #[derive(Debug, Default)]
 struct FlusherShared {
-    /// Whole after a panic: a log is in the list or not, and who needs one that is not has its entries synced himself.
+    /// Consistent after a panic: a log is in the list or not. The entries of a log that is not are still synced by
+    /// callers that wait for them.
     state: Mutex<FlusherState>,
     stopped: Condvar,
 }
@@ -28,12 +29,12 @@ struct FlusherShared {
 struct FlusherState {
     /// The logs of each thread.
     logs: Vec<Vec<Weak<FileLog>>>,
-    /// How many logs were ever added: the next one goes to the next thread.
+    /// The number of logs ever added, which selects the thread of the next one.
     added: usize,
     stop: bool,
 }
 
-/// The threads that look after logs.
+/// The flusher threads of a namespace.
 pub struct Flusher {
     shared: Arc<FlusherShared>,
     threads: Vec<JoinHandle<()>>,
@@ -41,7 +42,7 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Starts `threads` threads, each of which makes a round every `interval`.
+    /// Starts `threads` threads, each of which flushes its logs every `interval`.
     pub fn start(threads: usize, interval: Duration) -> std::io::Result<Self> {
         let shared = Arc::new(FlusherShared::default());
         shared.state().logs.resize_with(threads, Vec::new);
@@ -58,7 +59,7 @@ impl Flusher {
         Ok(flusher)
     }
 
-    /// Looks after one more log.
+    /// Adds a log to one of the threads.
     pub fn add(&self, log: &Arc<FileLog>) {
         self.committers.serve(&log.commits);
         let mut state = self.shared.state();
@@ -75,7 +76,7 @@ impl Drop for Flusher {
         self.shared.state().stop = true;
         self.shared.stopped.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic there was reported by the thread itself.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -105,11 +106,11 @@ impl FlusherShared {
 }
 
 impl FileLog {
-    /// Writes and syncs what was appended, and makes the spare file if it is missing. Who waits for entries learns of a
-    /// failure, so it is not told here.
+    /// Writes and syncs all entries, and creates the spare file if it is missing. Errors are ignored here: callers that
+    /// wait for the entries get them.
     fn flush(&self) {
         if self.is_stalled() {
-            // Other logs are not to wait for this one; who waits for its entries has them synced.
+            // Skip it, so that other logs do not wait for this one. Callers that wait for its entries use the standby.
             return;
         }
         let last = Lsn(self.next_lsn().0 - 1);

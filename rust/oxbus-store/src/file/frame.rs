@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A frame: the entries of one group commit, written as one piece.
+//! A frame: the entries of one group commit, written together.
 //!
 //! ```text
 //!  0  u32 payload bytes, padding included    4  u32 entries
@@ -8,14 +8,15 @@
 //! 32  entries, each: u32 length, bytes, zeros up to a multiple of 8
 //! ```
 //!
-//! All numbers are little-endian, a frame begins at a multiple of 8. The CRC is CRC-32C begun at the salt of its segment, so that
-//! a frame that an earlier life of a recycled file left behind, or one inside a message, does not pass for one.
+//! All numbers are little-endian; a frame begins at a multiple of 8. The CRC is CRC-32C begun at the salt of the
+//! segment, so that a frame from an earlier use of a recycled file, or one inside a message, is not taken for a frame
+//! of this segment.
 
 use super::header::NUMBER_MAX;
 use crate::shard_log::Lsn;
 
 pub(super) const FRAME_HEADER_BYTES: usize = 32;
-/// What one entry takes beside its bytes, padding not counted.
+/// Bytes of an entry beside its content, without padding.
 pub(super) const ENTRY_HEADER_BYTES: usize = 4;
 const ALIGNMENT: usize = 8;
 const CRC_AT: usize = 28;
@@ -31,22 +32,22 @@ pub(super) struct FrameHeader {
     pub(super) crc: u32,
 }
 
-/// What stands at a place where a frame may begin.
+/// The result of parsing a position where a frame may begin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParsedFrame<'a> {
     Frame(FrameHeader, &'a [u8]),
     /// Zeros: nothing was written here.
     Empty,
-    /// Bytes that are no frame.
+    /// Bytes that are not a valid frame.
     Invalid,
 }
 
-/// Bytes that an entry of `len` bytes takes in a frame.
+/// Bytes of an entry of `len` bytes in a frame.
 pub(super) fn entry_bytes(len: usize) -> usize {
     (ENTRY_HEADER_BYTES + len).next_multiple_of(ALIGNMENT)
 }
 
-/// Adds an entry to the payload of a frame.
+/// Appends an entry to the payload of a frame.
 pub(super) fn push_entry(payload: &mut Vec<u8>, entry: &[u8]) {
     let len = u32::try_from(entry.len()).expect("an entry has at most 4 GiB");
     payload.reserve(entry_bytes(entry.len()));
@@ -55,7 +56,7 @@ pub(super) fn push_entry(payload: &mut Vec<u8>, entry: &[u8]) {
     payload.resize(payload.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// Fills the header of `frame`, whose payload begins after [`FRAME_HEADER_BYTES`]; returns its CRC.
+/// Fills in the header of `frame`, whose payload begins after [`FRAME_HEADER_BYTES`]; returns its CRC.
 pub(super) fn seal(frame: &mut [u8], entries: u32, first: Lsn, synced: Lsn, crc_before: u32, salt: u32) -> u32 {
     let payload_bytes = u32::try_from(frame.len() - FRAME_HEADER_BYTES).expect("a frame has at most 4 GiB");
     frame[0..4].copy_from_slice(&payload_bytes.to_le_bytes());
@@ -84,7 +85,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl FrameHeader {
-    /// Reads what may be a header.
+    /// Decodes the fields of a header without checking them.
     fn read(header: &[u8]) -> Self {
         Self {
             payload_bytes: u32_at(header, 0),
@@ -96,7 +97,7 @@ impl FrameHeader {
         }
     }
 
-    /// True unless some field has a value that no frame has.
+    /// True unless a field has an impossible value.
     fn is_plausible(&self) -> bool {
         self.payload_bytes > 0
             && (self.payload_bytes as usize).is_multiple_of(ALIGNMENT)
@@ -107,8 +108,8 @@ impl FrameHeader {
     }
 }
 
-/// Bytes of a frame whose write may not have finished: its header continues the log, and perhaps the rest is missing.
-/// 0 when no such header stands there.
+/// Bytes of a frame whose write may not have finished: its header continues the log, but the rest may be missing.
+/// Returns 0 when no such header is there.
 pub(super) fn unfinished_bytes(bytes: &[u8], next: Lsn, last_crc: u32) -> usize {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return 0;
@@ -121,12 +122,12 @@ pub(super) fn unfinished_bytes(bytes: &[u8], next: Lsn, last_crc: u32) -> usize 
     }
 }
 
-/// Looks at the bytes of a segment from a place where a frame may begin, to the end of the segment.
+/// Parses a frame at the start of `bytes`, which reach to the end of the segment.
 pub(super) fn parse(bytes: &[u8], salt: u32) -> ParsedFrame<'_> {
     parse_if(bytes, salt, |_| true)
 }
 
-/// The same for frames with certain headers: nothing but the header is read of the others, which count as bad.
+/// The same for frames whose header `is_wanted` accepts. Other frames count as invalid, and only their header is read.
 pub(super) fn parse_if(bytes: &[u8], salt: u32, is_wanted: impl FnOnce(&FrameHeader) -> bool) -> ParsedFrame<'_> {
     let Some(header) = bytes.get(..FRAME_HEADER_BYTES) else {
         return if bytes.iter().all(|byte| *byte == 0) {
@@ -158,9 +159,9 @@ pub(super) fn parse_if(bytes: &[u8], salt: u32, is_wanted: impl FnOnce(&FrameHea
     }
 }
 
-/// The entries of a payload, when they fill it exactly.
+/// The entries of a payload, if they fill it exactly.
 pub(super) fn entries(payload: &[u8], count: u32) -> Option<Vec<&[u8]>> {
-    // The count is somebody's word: it is no reason to set room aside.
+    // The count is not trusted, so no memory is reserved for it.
     let mut found = Vec::new();
     let mut rest = payload;
     for _ in 0..count {

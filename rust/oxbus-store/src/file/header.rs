@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first page of a file: what it is, whose it is, where it belongs.
+//! The first page of a file: its kind, its shard and its position in the log.
 //!
 //! ```text
 //!  0  8 bytes magic          8  u16 version    10  u16 shard      12  u32 salt
 //! 16 16 bytes store id      32  u64 epoch      40  u64 number of the segment, or 0 for a snapshot
 //! 48  u64 first entry of the segment, or the last entry that the snapshot covers
 //! 56  u32 CRC of the last frame before the segment               60  u32 CRC of bytes 0 … 60
-//! 64  u8 1 in a segment whose file was another one before               65  u8 1 in a segment that only drains
-//! 66  u8 1 in a segment that stands for others                          67  zeros up to 72
-//! 72  u64 the segment before those, 0 for none   80  u64 its last entry   88  u32 CRC of its last frame
-//! 92  u32 CRC of bytes 65 … 92, 0 while these are zeros                 96  zeros up to 4096
+//! 64  u8 1 in a segment in a recycled file                       65  u8 1 in a segment that only drains
+//! 66  u8 1 in a folded segment                                   67  zeros up to 72
+//! 72  u64 last segment before the folded ones, 0 for none        80  u64 its last entry    88  u32 its last CRC
+//! 92  u32 CRC of bytes 65 … 92, 0 while these are zeros          96  zeros up to 4096
 //! ```
 
 use crate::shard_log::Lsn;
 
 /// Bytes of the page.
 pub(super) const HEADER_BYTES: usize = 4096;
-/// The version this build writes, and the newest it reads.
+/// The format version that this build writes, and the newest that it reads.
 pub(super) const VERSION: u16 = 1;
 
-/// No log gets so far: a greater number is damage, and counting on from a smaller one never overflows.
+/// No log reaches this number: a larger one means damage, and counting up from a smaller one never overflows.
 pub(super) const NUMBER_MAX: u64 = 1 << 60;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"oxbusjnl";
@@ -32,23 +32,23 @@ const RESUMES_AT: usize = 66;
 const DRAIN_CRC_AT: usize = 92;
 const DRAIN_END: usize = 96;
 
-/// What kind of file it is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     Segment,
     Snapshot,
 }
 
-/// Names one shard of one store.
+/// Identifies one shard of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardId {
-    /// Random, one for all shards of a namespace.
+    /// A random id that all shards of a namespace share.
     pub store: [u8; 16],
-    /// Which of them.
+    /// The number of the shard.
     pub shard: u16,
 }
 
-/// The first page.
+/// The decoded first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileHeader {
     pub(super) kind: FileKind,
@@ -58,15 +58,16 @@ pub(super) struct FileHeader {
     pub(super) segment: u64,
     pub(super) lsn: Lsn,
     pub(super) crc_before: u32,
-    /// Bytes of an earlier life of the file may follow the last frame. Not under the CRC: it only says what is no damage.
+    /// Bytes of an earlier segment may follow the last frame. Not covered by the CRC: it only says which bytes are not
+    /// damage.
     pub(super) recycled: bool,
     /// No entry of the segment adds a message.
     pub(super) drains: bool,
-    /// The segment stands for the segments between this place and itself, which may be gone.
+    /// The segment replaces the segments between this position and itself, which may be gone.
     pub(super) resumes: Option<FoldContinuation>,
 }
 
-/// Where the entries end that a folded segment continues.
+/// The end of the entries that a folded segment continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FoldContinuation {
     /// The segment that ends there; 0 when none is left.
@@ -77,17 +78,17 @@ pub(super) struct FoldContinuation {
     pub(super) crc: u32,
 }
 
-/// Why a page is not the header it should be.
+/// Why a page is not a valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It does not begin as a file of ours.
+    /// It does not begin with the magic bytes of oxbus.
     Foreign,
     /// A newer version wrote it.
     Newer {
-        /// The version that wrote it.
+        /// The format version in the file.
         version: u16,
     },
-    /// Its bytes fail their check.
+    /// Its bytes fail their checksum.
     Damaged,
     /// It belongs to another store or another shard.
     Misplaced,
@@ -125,8 +126,8 @@ impl FileHeader {
         page
     }
 
-    /// The first entry of the segment and the CRC of the frame before it, when `before` is the segment that was found
-    /// before it. One that stands for segments which are gone begins where those began.
+    /// The first entry of the segment and the CRC of the frame before it, given the segment that was found before it.
+    /// If the segments that a folded segment replaces are gone, it begins where they began.
     pub(super) fn continues(&self, before: Option<&Self>) -> (Lsn, u32) {
         match self.resumes {
             Some(resumes) if before.is_none_or(|before| before.segment + 1 != self.segment) => {
@@ -136,7 +137,7 @@ impl FileHeader {
         }
     }
 
-    /// Reads the header of a file that belongs to `id`.
+    /// Decodes the header of a file that must belong to `id`.
     pub(super) fn decode(page: &[u8], kind: FileKind, id: ShardId) -> Result<Self, HeaderError> {
         let found = Self::read(page, kind)?;
         if found.id == id {
@@ -146,7 +147,7 @@ impl FileHeader {
         }
     }
 
-    /// Reads a header, whosever it is.
+    /// Decodes a header of any shard.
     pub(super) fn read(page: &[u8], kind: FileKind) -> Result<Self, HeaderError> {
         let magic = match kind {
             FileKind::Segment => SEGMENT_MAGIC,
@@ -161,7 +162,7 @@ impl FileHeader {
         let u16_at = |at: usize| u16::from_le_bytes(used[at..at + 2].try_into().expect("two bytes"));
         let u32_at = |at: usize| u32::from_le_bytes(used[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(used[at..at + 8].try_into().expect("eight bytes"));
-        // Before the check: a newer version may check otherwise.
+        // Before the checksum: a newer version may use another one.
         let version = u16_at(8);
         if version > VERSION {
             return Err(HeaderError::Newer { version });
@@ -192,7 +193,7 @@ impl FileHeader {
         Ok(found)
     }
 
-    /// Reads a header of which one bit is wrong: its check says which.
+    /// Decodes a header with one wrong bit, which the checksum identifies.
     pub(super) fn repair_one_bit(page: &[u8], kind: FileKind) -> Option<Self> {
         let mut used: [u8; USED_BYTES] = *page.first_chunk()?;
         (0..USED_BYTES * 8).find_map(|bit| {
@@ -210,7 +211,7 @@ impl FileHeader {
     }
 }
 
-/// Reads what a page says of a segment that drains. Pages without it have zeros there.
+/// Decodes the fields about draining. Headers without them have zeros there.
 fn read_drain(page: &[u8]) -> Result<(bool, Option<FoldContinuation>), HeaderError> {
     let Some(part) = page
         .get(DRAINS_AT..DRAIN_END)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The journal in files: one directory per shard, nothing shared with other shards.
+//! The journal in files: one directory per shard, independent of other shards.
 //!
-//! Read in this order: `header` (first page of every file), `frame` (what a group commit writes), `segment` (the files),
-//! `recovery` (reading them back), `group_commit` (who writes and who waits), `committers` (several logs at once, and many
-//! callers), `standby` (what a thread is asked for that writes while a disk may hang), `room` (files for the segments to come), `reserve` (files that a
-//! full disk is drained with), `flusher` (what nobody waits for), `snapshot`, and here what ties them; `catalog`, `owner` and `stage` stand beside the shards of a namespace.
-//! Every byte is drawn in docs/format.md.
+//! Read in this order: `header` (the first page of every file), `frame` (the unit of a group commit), `segment` (the
+//! files), `recovery` (reading them), `group_commit` (appending, writing and syncing), `committers` (threads that sync
+//! several logs), `standby` (the thread that writes while the disk may hang), `spare_files` (files for later segments),
+//! `reserve` (files for draining a full disk), `flusher` (syncing in the background), `snapshot`, and this module,
+//! which combines them. `catalog`, `owner` and `stage` belong to the namespace, not to a shard. docs/format.md
+//! specifies every byte.
 
 mod catalog;
 mod committers;
@@ -59,28 +60,28 @@ pub struct FileLog {
     id: ShardId,
     epoch: u64,
     commits: Arc<GroupCommit>,
-    /// The last entry that the newest snapshot covers, and the bytes of that.
+    /// The last entry that the newest snapshot covers, and the snapshot's size.
     covered: AtomicU64,
     snapshot_bytes: AtomicU64,
 }
 
-/// How to open a log.
+/// Options for opening a log.
 #[derive(Debug, Clone, Copy)]
 pub struct FileLogOptions {
-    /// Whose log it is.
+    /// The shard of the log.
     pub id: ShardId,
-    /// Random: tells the frames of this owner from those of others.
+    /// A random number that distinguishes the frames of this owner from those of others.
     pub salt: u32,
-    /// Bytes of the smallest segment, and of each of the two files of the drain reserve.
+    /// Size of the smallest segment, and of each of the two files of the drain reserve.
     pub segment_bytes_min: u64,
-    /// Bytes of a segment at most, unless one entry needs more.
+    /// Maximum size of a segment, unless one entry needs more.
     pub segment_bytes_max: u64,
-    /// The owner's epoch is above this one, which an owner had that may have left no trace in the files.
+    /// The new epoch is above this one, which an earlier owner may have used without a trace in the files.
     pub epoch_above: u64,
 }
 
 impl FileLogOptions {
-    /// The usual sizes: 256 KiB to 16 MiB.
+    /// The default segment sizes: 256 KiB to 16 MiB.
     pub fn new(id: ShardId, salt: u32) -> Self {
         Self {
             id,
@@ -92,25 +93,25 @@ impl FileLogOptions {
     }
 }
 
-/// What an open found.
+/// The result of an open.
 #[derive(Debug)]
 pub struct OpenedLog {
     /// The log, ready for appends.
     pub log: FileLog,
-    /// What was read after the snapshot.
+    /// Counts of what was read after the snapshot.
     pub replayed: ReplayResult,
 }
 
-/// Who learns what a log holds when it is opened.
+/// Receives the content of a log when it is opened.
 pub trait Replay {
-    /// The next part of the newest snapshot: the last entry it covers, the bytes, and where those can be read back. All parts
-    /// come first; an empty snapshot is one empty part.
+    /// The next part of the newest snapshot: the last entry it covers, the bytes, and their location. All parts come
+    /// before the entries; an empty snapshot has one empty part.
     fn snapshot(&mut self, covered: Lsn, part: &[u8], location: Option<&ExtentLocation>);
-    /// The entries from here on were written under this epoch.
+    /// The following entries were written under this epoch.
     fn epoch(&mut self, epoch: u64) {
         let _ = epoch;
     }
-    /// The next entry after it, and where its bytes can be read back.
+    /// The next entry after the snapshot, and the location of its bytes.
     fn entry(&mut self, lsn: Lsn, entry: &[u8], location: Option<&ExtentLocation>);
 }
 
@@ -124,7 +125,8 @@ impl fmt::Debug for FileLog {
 }
 
 impl FileLog {
-    /// Makes the files of a log that begins with a snapshot, be it empty: a directory without files has lost them.
+    /// Creates the files of a log with an initial snapshot, which may be empty. Every log has files, so a directory
+    /// without files has lost them.
     pub fn create(disk: &dyn Disk, dir: &Path, id: ShardId, chunks: Chunks<'_>) -> io::Result<()> {
         disk.create_dir(dir)?;
         let covers = SnapshotCoverage {
@@ -136,12 +138,12 @@ impl FileLog {
         snapshot::put(disk, dir, covers, chunks).map(drop)
     }
 
-    /// True for a file that a log has before its first entry.
+    /// True for the name of a file that a log has before its first entry.
     pub fn is_first_file(name: &str) -> bool {
         segment::is_temporary(name) || snapshot::lsn_of(name) == Some(Lsn::NONE)
     }
 
-    /// True when `dir` has files of a log.
+    /// True when `dir` contains files of a log.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
         match disk.list(dir) {
             Ok(_) => Ok(snapshot::is_there(disk, dir)? || !segment::numbers(disk, dir)?.is_empty()),
@@ -150,14 +152,14 @@ impl FileLog {
         }
     }
 
-    /// True when the log was closed or failed.
+    /// True after a close or a failure.
     pub fn has_ended(&self) -> bool {
         self.commits.has_ended()
     }
 
-    /// Opens the log in `dir`, or begins one there, and shows to `replay` what it holds.
+    /// Opens the log in `dir`, or creates it, and passes its content to `replay`.
     ///
-    /// Nothing is overwritten: this owner writes into segments of its own, and begins them with its first append.
+    /// Nothing is overwritten: each owner writes its own segments, the first of which begins with its first append.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -172,15 +174,15 @@ impl FileLog {
             snapshot_bytes = bytes;
         }
         let segments = recovery::segments(&*disk, dir, id, first_segment)?;
-        let mut shown = None;
+        let mut replayed_epoch = None;
         let mut recovered = recovery::replay(
             dir,
             segments,
             covered.next(),
             None,
             &mut |lsn, entry, at: EntryPosition<'_>| {
-                if shown != Some(at.epoch) {
-                    shown = Some(at.epoch);
+                if replayed_epoch != Some(at.epoch) {
+                    replayed_epoch = Some(at.epoch);
                     replay.epoch(at.epoch);
                 }
                 replay.entry(lsn, entry, Some(&at.location()));
@@ -189,9 +191,9 @@ impl FileLog {
         )?;
         snapshot::check_reached(dir, &recovered, covered)?;
         for (segment, end) in recovered.segments.iter_mut().zip(recovered.ends) {
-            // A torn end is cut for good: the next open has nothing to say about it.
+            // Cut a torn end, so that the next open does not report it again.
             segment.trim(end)?;
-            // What the last owner wrote and did not sync was shown now: from here on it must stay.
+            // Entries that the last owner wrote but did not sync are now visible, so they must become durable.
             segment.file.sync()?;
         }
         let newest = recovered.segments.last().map(|segment| segment.header);
@@ -203,7 +205,7 @@ impl FileLog {
             epoch,
             next_segment: newest.map_or(first_segment, |header| header.segment + 1),
             finished: recovered.segments,
-            reserve: reserve::found(&*disk, dir, options.segment_bytes_min)?,
+            reserve: reserve::open_existing(&*disk, dir, options.segment_bytes_min)?,
         };
         let holds_something = newest.is_some() || covered > Lsn::NONE;
         let log = Self {
@@ -217,7 +219,7 @@ impl FileLog {
         };
         log.remove_leftovers(covered, first_segment)?;
         if holds_something {
-            // While what was given back is there. Without it the log is full until there is room.
+            // The truncated segments may have freed the space. Without it the log is full until there is space.
             match log.commits.with_writer(|writer| log.commits.ensure_reserve(writer)) {
                 Err(error) if error.kind() != io::ErrorKind::StorageFull => return Err(error.into()),
                 _ => {}
@@ -230,14 +232,15 @@ impl FileLog {
         })
     }
 
-    /// Begins the log in `dir` anew with a snapshot of what `before` stood for, which ended by a failure: what it holds
-    /// beyond the snapshot never happened.
+    /// Restarts the log of `before`, which has failed, with a snapshot of the state that its caller has. Entries beyond
+    /// the snapshot count as never written.
     ///
-    /// Nobody may use `before` any more but to learn that it ended. On an error it stays what the directory holds.
+    /// `before` may no longer be used, except to see that it has ended. After an error the directory keeps the old
+    /// content.
     pub fn restart(before: &Self, options: FileLogOptions, chunks: Chunks<'_>) -> io::Result<Self> {
         let (disk, dir, id) = (Arc::clone(&before.disk), before.dir.clone(), options.id);
         before.commits.end(LogFailure::Closed);
-        // Above whatever has a name, also a segment that was begun and failed before it was known.
+        // Above every existing name, including a segment whose creation failed halfway.
         let newest = segment::numbers(&*disk, &dir)?.last().copied().unwrap_or(0);
         let first_segment = before
             .commits
@@ -245,7 +248,7 @@ impl FileLog {
             .max(newest + 1);
         let (last, epoch) = (Lsn(before.commits.next().0 - 1), before.epoch + 1);
         let options = FileLogOptions {
-            // Frames of this owner are not those of the one before.
+            // A new salt keeps frames of the previous owner from being taken for this owner's.
             salt: options.salt.wrapping_add((epoch as u32).wrapping_mul(0x85EB_CA6B)),
             ..options
         };
@@ -262,7 +265,7 @@ impl FileLog {
             epoch,
             next_segment: first_segment,
             finished: Vec::new(),
-            reserve: reserve::found(&*disk, &dir, options.segment_bytes_min)?,
+            reserve: reserve::open_existing(&*disk, &dir, options.segment_bytes_min)?,
         };
         let log = Self {
             commits: Arc::new(GroupCommit::new(Arc::clone(&disk), dir.clone(), options, start)),
@@ -277,10 +280,10 @@ impl FileLog {
         Ok(log)
     }
 
-    /// Removes what the newest snapshot replaced, and what an earlier owner began and never gave a name that counts.
+    /// Removes the files that the newest snapshot replaced, and temporary files of earlier owners.
     fn remove_leftovers(&self, covered: Lsn, first_segment: u64) -> io::Result<()> {
         for name in self.disk.list(&self.dir)? {
-            // The drain reserve stays: on a full disk its room is worth much.
+            // Keep the drain reserve: on a full disk it could not be created again.
             if segment::is_temporary(&name) && !segment::RESERVE.contains(&name.as_str()) {
                 self.disk.remove(&self.dir.join(name))?;
             }
@@ -293,43 +296,44 @@ impl FileLog {
         snapshot::remove_before(&*self.disk, &self.dir, covered)
     }
 
-    /// Turns at the disk that began, and that ended: they stand still and differ while a call hangs.
+    /// The number of disk operations that began, and that ended. While an operation hangs, both stay the same and
+    /// differ.
     pub fn disk_operations(&self) -> (u64, u64) {
         self.commits.standby.disk_operations()
     }
 
-    /// True while somebody is at the disk.
+    /// True while a disk operation is running.
     pub fn is_disk_busy(&self) -> bool {
         let (begun, ended) = self.disk_operations();
         begun != ended
     }
 
-    /// True while callers keep away from the disk because it may hang.
+    /// True while callers leave the disk to the standby thread because it may hang.
     pub fn is_stalled(&self) -> bool {
         self.commits.is_stalled()
     }
 
-    /// Has callers keep away from the disk, or lets them at it again.
+    /// Marks the disk as hanging or as working again.
     pub fn set_stalled(&self, stalled: bool) {
         self.commits.set_stalled(stalled);
     }
 
-    /// Ends a log whose disk does not answer; who waits for entries learns it.
+    /// Ends a log whose disk does not answer; waiting callers get an error.
     pub fn end_unresponsive(&self) {
         self.commits.end(LogFailure::Unresponsive);
     }
 
-    /// Syncs what was appended and ends the log: later appends fail. A segment of which the snapshot has all goes: the next
-    /// open would read it for nothing.
+    /// Syncs all entries and ends the log; later appends fail. Removes a segment whose entries the snapshot covers,
+    /// because the next open would read it in vain.
     pub fn close(&self) -> Result<(), AppendError> {
         let last = Lsn(self.commits.next().0 - 1);
         let had_ended = self.has_ended();
         let synced = self.commits.commit(last, Level::Synced, &Wait::FOREVER);
         self.commits.end(LogFailure::Closed);
-        // Another log may go on in the place of one that failed.
+        // After a failure another log may already use the directory.
         if synced.is_ok() && !had_ended {
             self.commits.with_writer(|writer| {
-                // Nobody appends any more, and who did is done: an entry may have come behind the last one.
+                // No more appends succeed. An entry may have been appended after `last` was read.
                 let covered = Lsn(self.covered.load(Ordering::Acquire));
                 if self.commits.next() == covered.next() {
                     self.commits.remove_covered(writer, covered);
@@ -417,7 +421,7 @@ impl ShardLog for FileLog {
                 "the log has ended; its directory may have another owner",
             ));
         }
-        // A snapshot never knows more than the log before it: what it stands for must not be lost after it.
+        // A snapshot must not be more durable than the entries it covers.
         self.commit(at, Level::Synced, &Wait::FOREVER)?;
         let covers = SnapshotCoverage {
             id: self.id,
@@ -459,7 +463,7 @@ impl ShardLog for FileLog {
 
 impl Drop for FileLog {
     fn drop(&mut self) {
-        // Best effort: an owner that must know calls `close`.
+        // Best effort: an owner that needs the result calls `close`.
         let _ = self.close();
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who owns a directory: one process at a time.
+//! Ownership of a directory by one process at a time.
 //!
-//! The owner holds a lock of the kernel on the file `owner`, which ends with its drop, and with the process, however that
-//! ends. The file also tells the owner's process id, for the error of whoever comes second. A forked child shares the lock
-//! until it closes the file, so it must: what was open before a fork is the parent's. [`lock_files`] tells a fork handler
-//! which files.
+//! The owner holds a kernel lock on the file `owner`, which ends when the ownership is dropped or the process ends in
+//! any way. The file also contains the owner's process id, for the error message of a second process. A forked child
+//! shares the lock until it closes the file, so it must close it: directories opened before a fork belong to the
+//! parent. [`lock_files`] lists these files for a fork handler.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -17,24 +17,24 @@ const NAME: &str = "owner";
 /// Why a directory could not be owned.
 #[derive(Debug)]
 pub enum OwnershipError {
-    /// Another process owns it, or another handle of this one.
+    /// Another process, or another handle of this process, owns it.
     InUse {
-        /// The file that is locked.
+        /// The locked file.
         path: PathBuf,
-        /// Its owner, when it said so.
+        /// The process id of the owner, if the file contains it.
         pid: Option<u32>,
     },
     /// The system failed.
     Io(io::Error),
 }
 
-/// Directories that one process can own at a time.
+/// The number of directories that one process can own at the same time.
 const OWNERS_MAX: usize = 4096;
 
-/// Files behind the owners of this process; -1 in a free slot. Atomics, because a fork handler may take no lock.
+/// The lock files of this process; -1 marks a free slot. Atomics, because a fork handler must not lock a mutex.
 static LOCK_FILES: [AtomicI32; OWNERS_MAX] = [const { AtomicI32::new(-1) }; OWNERS_MAX];
 
-/// The files that hold the ownerships of this process. Takes no lock and no memory.
+/// The lock files of this process. Takes no lock and allocates no memory.
 pub fn lock_files() -> impl Iterator<Item = RawFd> {
     LOCK_FILES
         .iter()
@@ -50,12 +50,12 @@ pub struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The lock belongs to all copies of the file, and a program that was just started may have one for a moment more:
-        // its starter goes on before the kernel closes what a started program does not keep.
+        // The lock belongs to all copies of the file descriptor. A program that is being started may hold a copy for a
+        // moment: the kernel closes it only after the start call has returned.
         let _ = self.file.unlock();
         let fd = self.file.as_raw_fd();
         for slot in &LOCK_FILES {
-            // Before the file is closed: its number may be somebody else's right after.
+            // Before the file is closed, because its descriptor may be reused right after.
             if slot
                 .compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
@@ -67,7 +67,7 @@ impl Drop for Owner {
 }
 
 impl Owner {
-    /// Takes ownership of `dir`, which exists.
+    /// Acquires the ownership of `dir`, which must exist.
     pub fn acquire(dir: &Path) -> Result<Self, OwnershipError> {
         let path = dir.join(NAME);
         let mut file = OpenOptions::new()
@@ -81,7 +81,7 @@ impl Owner {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // Without it the error is still clear.
+                // The error is clear enough without the process id.
                 let _ = file.read_to_string(&mut text);
                 return Err(OwnershipError::InUse {
                     path,
@@ -95,7 +95,7 @@ impl Owner {
             file.rewind()?;
             writeln!(file, "{}", std::process::id())
         };
-        // A full disk does not keep anybody from owning: only the error of the next one tells less.
+        // A full disk does not prevent ownership; only the error of a second process lacks the process id.
         let _ = write(&mut file);
         let fd = file.as_raw_fd();
         let is_registered = LOCK_FILES.iter().any(|slot| {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_second_owner_gets_the_process_id_of_the_first() {
         let dir = std::env::temp_dir().join(format!("oxbus-owner-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("made");
+        std::fs::create_dir_all(&dir).expect("created");
         let owner = Owner::acquire(&dir).expect("free");
         match Owner::acquire(&dir) {
             Err(OwnershipError::InUse { pid, path }) => {
@@ -129,7 +129,7 @@ mod tests {
         }
         let copy = owner.file.try_clone().expect("copied");
         drop(owner);
-        drop(Owner::acquire(&dir).expect("free again, whoever else has the file"));
+        drop(Owner::acquire(&dir).expect("free although a copy of the file is open"));
         drop(copy);
         std::fs::remove_dir_all(&dir).expect("removed");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine's file system for who must not change it: files open for reading, everything else is refused.
+//! The machine's file system, read-only: files can be opened and read, and every change fails.
 
 use std::fs::File;
 use std::io;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, LocalDisk};
 
-/// The machine's file system, for reading only.
+/// The machine's file system, read-only.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct ReadOnlyDisk;
 
-fn refused<T>() -> io::Result<T> {
+fn read_only_error<T>() -> io::Result<T> {
     Err(io::ErrorKind::ReadOnlyFilesystem.into())
 }
 
 impl Disk for ReadOnlyDisk {
     fn create_dir(&self, _path: &Path) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -27,11 +27,11 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn create(&self, _path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        refused()
+        read_only_error()
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // Opening a pipe would wait for somebody to write into it.
+        // Opening a pipe would wait for a writer.
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
@@ -39,15 +39,15 @@ impl Disk for ReadOnlyDisk {
     }
 
     fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 
     fn remove(&self, _path: &Path) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
@@ -68,18 +68,18 @@ impl DiskFile for ReadOnlyFile {
     }
 
     fn write_at(&self, _bytes: &[u8], _position: u64) -> io::Result<usize> {
-        refused()
+        read_only_error()
     }
 
     fn allocate(&self, _bytes: u64) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 
     fn truncate(&self, _bytes: u64) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 
     fn sync(&self) -> io::Result<()> {
-        refused()
+        read_only_error()
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading a log back: what is whole, what is torn, what is damaged.
+//! Recovery: reads a log and decides what is complete, torn or damaged.
 //!
-//! Segments are read in the order of their numbers. Each tells the number of its first entry and the CRC of the frame
-//! before it, so a missing, swapped or older segment shows. A segment with a successor was synced before the
-//! successor was made: everything in it up to the successor's first entry must be there.
+//! Segments are read in the order of their numbers. Each header contains the number of the first entry and the CRC of
+//! the frame before it, which reveals a missing, swapped or older segment. A segment with a successor was synced before
+//! the successor was created, so every entry before the successor's first one must be present.
 //!
-//! In the last segment the first bytes that are no frame end the log, unless they were known to be synced: then a
-//! later frame says so by its `synced` number, and the log is damaged. Nothing is skipped: a frame behind a bad one counts
-//! as never written, because the disk may have stored them in any order (docs/format.md, "Torn or damaged").
-//! In a recycled file what follows the last frame is of an earlier life, unless it begins as the next frame would.
+//! In the last segment, the first bytes that are not a valid frame end the log. If a later frame proves by its `synced`
+//! number that the missing entries were synced, the log is damaged. Nothing is skipped: a frame behind an invalid one
+//! counts as never written, because the disk may store writes in any order (docs/format.md, "Torn or damaged"). In a
+//! recycled file, bytes after the last frame are from an earlier segment, unless they begin like the next frame.
 
 use std::fmt;
 use std::io;
@@ -22,27 +22,27 @@ use crate::disk::Disk;
 use crate::extent::{Extent, ExtentLocation};
 use crate::shard_log::Lsn;
 
-/// Why a log cannot be read.
+/// Why a log cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The system failed.
+    /// A file operation failed.
     Io(io::Error),
-    /// A file is not what its name says.
+    /// The header of a file is not what its name says.
     Header {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the header.
         error: HeaderError,
     },
-    /// Entries that were acknowledged are missing or damaged.
+    /// Acknowledged entries are missing or damaged.
     Damaged {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where in it, in bytes.
+        /// The position in the file, in bytes.
         position: u64,
-        /// The first entry that is lost.
+        /// The first lost entry.
         lost: Lsn,
-        /// What was found, for people.
+        /// A description of the damage for people.
         detail: &'static str,
     },
 }
@@ -68,7 +68,7 @@ impl fmt::Display for OpenError {
             Self::Io(error) => write!(f, "the journal could not be read: {error}"),
             Self::Header { path, error } => {
                 let what = match error {
-                    HeaderError::Foreign => "is not a file of oxbus; move it away".to_owned(),
+                    HeaderError::Foreign => "is not a file of oxbus; move it out of the directory".to_owned(),
                     HeaderError::Newer { version } => {
                         format!("was written by a newer version of oxbus; open it with that one: format={version}")
                     }
@@ -94,36 +94,36 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// What reading a log found.
+/// Counts of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplayResult {
-    /// Whole frames.
+    /// Complete frames.
     pub frames: u64,
     /// Entries in them.
     pub entries: u64,
     /// Bytes of frames.
     pub bytes: u64,
-    /// Bytes that were cut from the end because their write never finished.
+    /// Bytes of an unfinished write that were cut from the end.
     pub torn_bytes: u64,
 }
 
-/// A log that was read.
+/// The result of a replay.
 #[derive(Debug)]
 pub(super) struct RecoveredLog {
     pub(super) segments: Vec<SegmentFile>,
     pub(super) next: Lsn,
     pub(super) last_crc: u32,
-    /// Where the last frame of each segment ends.
+    /// The end of the last frame of each segment.
     pub(super) ends: Vec<u64>,
     pub(super) replayed: ReplayResult,
 }
 
-/// Where an entry stands.
+/// The position of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryPosition<'a> {
     extent: &'a Extent,
     position: u64,
-    /// Of the owner who wrote it.
+    /// The epoch of the owner that wrote the entry.
     pub(super) epoch: u64,
 }
 
@@ -133,7 +133,7 @@ impl EntryPosition<'_> {
     }
 }
 
-/// Opens the segments of a directory from number `first` on, in order; checks that none is missing.
+/// Opens the segments of a directory from number `first` on, in order, and checks that none is missing.
 pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> Result<Vec<SegmentFile>, OpenError> {
     let numbers = segment::numbers(disk, dir)?
         .into_iter()
@@ -155,7 +155,7 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
             detail,
         };
         if header.segment != number {
-            return Err(damaged("the file has the name of another segment"));
+            return Err(damaged("its file name is that of another segment"));
         }
         let is_folded_after = |before: u64| header.resumes.is_some_and(|resumes| resumes.segment == before);
         if found.is_empty() && header.resumes.is_some_and(|it| it.segment >= first && it.segment > 0) {
@@ -181,8 +181,8 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path, id: ShardId, first: u64) -> 
     Ok(found)
 }
 
-/// Reads all segments and shows each entry from `from` on, until `visit` says false. When the caller knows the last entry,
-/// everything up to it must be there, and what comes after it is not looked at.
+/// Reads all segments and passes each entry from `from` on to `visit`, until it returns false. If `last` is given,
+/// every entry up to it must be present, and later bytes are not read.
 pub(super) fn replay(
     dir: &Path,
     segments: Vec<SegmentFile>,
@@ -205,7 +205,7 @@ pub(super) fn replay(
     }
     let mut next = first;
     let mut continues = true;
-    // One for all segments: touching fresh memory takes longer than reading the file.
+    // One buffer for all segments: touching fresh memory takes longer than reading the file.
     let mut content = Vec::new();
     let mut last_crc = crc_before;
     for (index, current) in segments.iter().enumerate() {
@@ -222,7 +222,7 @@ pub(super) fn replay(
                 detail: "it does not continue the segment before it",
             });
         }
-        // Entries that were folded into this segment have no number of their own any more.
+        // Entries that were folded into this segment no longer have numbers of their own.
         (next, last_crc) = (current.header.lsn, current.header.crc_before);
         current.read_content(&mut content)?;
         let mut position = 0;
@@ -237,7 +237,7 @@ pub(super) fn replay(
             };
             match frame::parse(rest, current.header.salt) {
                 ParsedFrame::Frame(header, payload) if header.first == next && header.crc_before == last_crc => {
-                    let entries = frame::entries(payload, header.entries).expect("looked at");
+                    let entries = frame::entries(payload, header.entries).expect("parsed before");
                     for entry in entries {
                         let at = EntryPosition {
                             extent: &current.extent,
@@ -250,7 +250,7 @@ pub(super) fn replay(
                     last_crc = header.crc;
                     let bytes = FRAME_HEADER_BYTES + payload.len();
                     position += bytes;
-                    // What a snapshot covers is checked, not replayed.
+                    // Entries that a snapshot covers are checked but not replayed.
                     if next > from {
                         replayed.frames += 1;
                         replayed.entries += u64::from(header.entries);
@@ -291,8 +291,7 @@ pub(super) fn replay(
     })
 }
 
-/// Bytes of a write that never finished, at the end of a log; `None` when frames behind it know the entry `next` to have been
-/// synced.
+/// Bytes of an unfinished write at the end of a log; `None` when later frames prove that the entry `next` was synced.
 fn torn_bytes(rest: &[u8], header: &FileHeader, next: Lsn, last_crc: u32) -> Option<usize> {
     let used = used_bytes(rest);
     let after = frames_after_gap(rest, used, header.salt, next);
@@ -306,11 +305,11 @@ fn torn_bytes(rest: &[u8], header: &FileHeader, next: Lsn, last_crc: u32) -> Opt
     })
 }
 
-/// Bytes up to the last one that is not zero.
+/// The number of bytes up to the last one that is not zero.
 fn used_bytes(bytes: &[u8]) -> usize {
     const STEP: usize = 4096;
     let mut end = bytes.len();
-    // Most of a segment may be zeros: many are compared at once.
+    // Most of a segment may be zeros, so many are compared at once.
     while end >= STEP && bytes[end - STEP..end] == [0; STEP] {
         end -= STEP;
     }
@@ -320,24 +319,24 @@ fn used_bytes(bytes: &[u8]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// The whole frames behind a place without one, which never happened.
+/// The valid frames behind a gap, which count as never written.
 #[derive(Default)]
 struct FramesAfterGap {
-    /// Where the last of them ends.
+    /// The end of the last of them.
     end: usize,
-    /// One of them knows the entry `next` to have been synced: it was there.
+    /// One of them proves that the entry `next` was synced.
     proves_loss: bool,
 }
 
-/// Looks behind a place without a frame, in the `used` bytes of the rest, for frames from the entry `next` on. The last bytes
-/// of a frame may be zeros.
+/// Searches the `used` bytes behind an invalid frame for frames from the entry `next` on. The last bytes of a frame may
+/// be zeros.
 fn frames_after_gap(rest: &[u8], used: usize, salt: u32, next: Lsn) -> FramesAfterGap {
     let mut found = FramesAfterGap::default();
     let mut position = 8;
     while position < used {
         let here = &rest[position..];
         position += 8;
-        // Zeros are most of it; a header without a payload is none.
+        // Most of it is zeros; a header without a payload is not a frame.
         if here.first_chunk::<4>() == Some(&[0; 4]) {
             continue;
         }

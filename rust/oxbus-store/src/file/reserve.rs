@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The drain reserve: two files that only entries which free room may use, so that a full disk can be emptied.
+//! The drain reserve: two files that only entries which free space may use, so that a full disk can be drained.
 //!
-//! They are there before the first message is stored, survive a close, the end of the process and the next open, and are
-//! filled again as soon as there is room. Entries that drain hold no message bytes, so two small files are enough: while one
-//! is written the other waits to be folded into (`group_commit::fold`).
+//! They exist before the first message is stored, survive a close, a crash and a reopen, and are recreated as soon as
+//! there is space. Entries that drain contain no message bytes, so two small files suffice: while one is written, the
+//! other remains for folding (`group_commit::fold`).
 //!
 //! Holds always
-//! - an entry that adds is taken only while both files are there and promised to nobody;
-//! - the files stand in the same order for the writer and for the buffer, but for one that is promised: the buffer has given
-//!   that away.
+//! - an entry that adds is accepted only while both files exist and neither is reserved by entries;
+//! - the writer and the buffer list the files in the same order; the buffer omits a file that entries reserved.
 
 use std::io;
 use std::path::Path;
@@ -19,8 +18,9 @@ use super::segment::{self, RESERVE, SegmentFile, Spare};
 use crate::disk::Disk;
 use crate::shard_log::Level;
 
-/// The files that the owner before left, each `bytes` long. One that is too short is removed: its room may be gone.
-pub(super) fn found(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Vec<Spare>> {
+/// Opens the reserve files that the previous owner left, each extended to `bytes` bytes. A file for which there is no
+/// space is removed.
+pub(super) fn open_existing(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Vec<Spare>> {
     let names = disk.list(dir)?;
     let mut found = Vec::new();
     for name in RESERVE.into_iter().filter(|name| names.iter().any(|it| it == name)) {
@@ -34,7 +34,7 @@ pub(super) fn found(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Vec<S
 }
 
 impl GroupCommit {
-    /// Makes the files of the reserve that are missing. A log that ended touches no file.
+    /// Creates missing reserve files. Does nothing after the log has ended.
     pub(super) fn ensure_reserve(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
@@ -53,10 +53,10 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Makes the file of a segment that nobody needs any more part of the reserve, if that lacks one and the file has its
-    /// size, and removes it else. Sync the directory before the file is used.
+    /// Reuses the file of a segment that is no longer needed for the reserve, if a reserve file is missing and the size
+    /// fits; removes it otherwise. The caller must sync the directory before the file is used.
     pub(super) fn keep_as_reserve(&self, writer: &mut Writer, segment: &SegmentFile) -> io::Result<()> {
-        let fits = segment.bytes == self.options.segment_bytes_min && segment.extent.is_sole();
+        let fits = segment.bytes == self.options.segment_bytes_min && segment.extent.is_unshared();
         match missing_reserve(writer).into_iter().next().filter(|_| fits) {
             Some(name) => {
                 let file = Spare::recycle(&*self.disk, &self.dir, segment, Some(name))?;
@@ -67,9 +67,9 @@ impl GroupCommit {
         }
     }
 
-    /// Removes the last file of the reserve. The next look at the log makes it again, if there is room.
+    /// Removes the last file of the reserve. `ensure_reserve` recreates it when there is space.
     pub(super) fn release_reserve_file(&self, writer: &mut Writer) -> io::Result<()> {
-        // One that is promised is used first. A log that ended touches no file.
+        // Write the entries that reserved a file first. A log that has ended touches no file.
         self.write_pending(writer, Level::Written);
         if self.buffer().failure.is_some() {
             writer.reserve.clear();
@@ -82,7 +82,7 @@ impl GroupCommit {
         self.disk.remove(file.path())
     }
 
-    /// Removes the file of a segment that nobody needs any more.
+    /// Removes the file of a segment that is no longer needed.
     pub(super) fn remove_segment(&self, segment: &SegmentFile) -> io::Result<()> {
         self.disk.remove(&segment::path_of(&self.dir, segment.header.segment))?;
         self.disk_bytes.fetch_sub(segment.bytes, Ordering::Relaxed);
@@ -90,12 +90,12 @@ impl GroupCommit {
     }
 
     pub(super) fn add_to_reserve(&self, writer: &mut Writer, file: Spare) {
-        self.buffer().reserve.push(file.room());
+        self.buffer().reserve.push(file.allocation());
         writer.reserve.push(file);
     }
 }
 
-/// The names of the files that the reserve lacks.
+/// The names of the missing reserve files.
 pub(super) fn missing_reserve(writer: &Writer) -> Vec<&'static str> {
     let is_there = |name: &&str| writer.reserve.iter().any(|file| file.path().ends_with(name));
     RESERVE.into_iter().filter(|name| !is_there(name)).collect()

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segment files: room allocated under another name, then given a header and their own name.
+//! Segment files: space is allocated under a temporary name, then the file gets a header and its segment name.
 //!
-//! Room is a new file, or a segment that a snapshot has replaced and nobody reads any more. A disk syncs faster what
-//! overwrites bytes than what fills room for the first time, so a writer that syncs clears a piece ahead of itself.
+//! The file is new or recycled from a segment that a snapshot replaced and no message is read from. Syncing overwritten
+//! bytes is faster than syncing the first write to allocated space, so a writer that syncs clears a part ahead of
+//! itself.
 //!
 //! Holds always
-//! - a file with the name of a segment has a synced header, and all its room while its owner writes it: it is allocated and
-//!   synced before its rename. The next owner gives back the room behind the last frame;
-//! - a file under a temporary name holds nothing that counts, and may be overwritten or removed;
-//! - a recycled file says so in its header: what follows its last frame is not what this log wrote.
+//! - a file with a segment name has a synced header, and all its space while its owner writes it: it is allocated and
+//!   synced before the rename. The next owner truncates the space behind the last frame;
+//! - a file with a temporary name contains no data and may be overwritten or removed;
+//! - the header of a recycled file says so: the bytes after the last frame are from an earlier segment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,11 +21,11 @@ use crate::extent::Extent;
 
 /// Bytes that are cleared ahead of a frame.
 const AHEAD_BYTES: u64 = ZEROS.len() as u64;
-/// A longer frame costs more to clear for than it gains.
+/// Clearing ahead of a longer frame costs more than it gains.
 const CLEARED_FOR_MAX: usize = ZEROS.len() / 4;
 const SUFFIX: &str = ".journal";
 pub(super) const SPARE: &str = "spare.tmp";
-/// Files of the drain reserve (`reserve`).
+/// The files of the drain reserve (`reserve`).
 pub(super) const RESERVE: [&str; 2] = ["reserve-1.tmp", "reserve-2.tmp"];
 
 /// An open segment.
@@ -32,10 +33,10 @@ pub(super) const RESERVE: [&str; 2] = ["reserve-1.tmp", "reserve-2.tmp"];
 pub(super) struct SegmentFile {
     pub(super) header: FileHeader,
     pub(super) file: Arc<dyn DiskFile>,
-    /// The same, for messages to be read back.
+    /// The same file, for reading messages.
     pub(super) extent: Extent,
     pub(super) bytes: u64,
-    /// Up to here its room was written once.
+    /// The space up to this position has been written once.
     pub(super) cleared: u64,
 }
 
@@ -43,20 +44,20 @@ pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:010}{SUFFIX}"))
 }
 
-/// The number of a segment by its file name.
+/// The number of a segment from its file name.
 pub(super) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 10).then(|| digits.parse().ok()).flatten()
 }
 
-/// The numbers of the segments in a directory, in order.
+/// The numbers of the segments in a directory, ascending.
 pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
     let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| number_of(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// Room for a segment, kept at hand so that the next one costs no time and a full disk leaves some room.
+/// An allocated file for a later segment: the next segment begins without delay, and a full disk still has some space.
 #[derive(Debug)]
 pub(super) struct Spare {
     path: PathBuf,
@@ -75,10 +76,10 @@ fn open_or_create(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>>
 }
 
 impl Spare {
-    /// Makes the spare file of a log, at least `bytes` long.
+    /// Creates the spare file of a log, at least `bytes` bytes long.
     pub(super) fn make(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<Self> {
         let path = dir.join(SPARE);
-        // One that is there holds zeros, and perhaps the header of a segment that it never became.
+        // An existing file holds zeros, and perhaps the header of a segment that was never renamed.
         let file = open_or_create(disk, &path)?;
         let bytes = file.len()?.max(bytes);
         file.allocate(bytes)?;
@@ -93,13 +94,13 @@ impl Spare {
         })
     }
 
-    /// Makes a file of the drain reserve, `bytes` long, or takes the one of that name. It holds nothing, so it is not synced:
-    /// after a loss of power it may have to be made again.
+    /// Creates or opens a file of the drain reserve, `bytes` bytes long. It contains no data, so it is not synced:
+    /// after a power loss it may have to be recreated.
     pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
         let path = dir.join(name);
         let file = open_or_create(disk, &path)?;
         if let Err(error) = file.allocate(bytes) {
-            // An empty name is of no use, and what the file holds of the room others may need.
+            // An incomplete file is useless, and others may need its space.
             let _ = disk.remove(&path);
             return Err(error);
         }
@@ -113,8 +114,8 @@ impl Spare {
         })
     }
 
-    /// Takes the file of a segment that nobody needs any more, under the name of a segment to come or of the drain reserve.
-    /// Sync the directory before it is used.
+    /// Renames the file of a segment that is no longer needed, for a later segment or for the drain reserve. The caller
+    /// must sync the directory before the file is used.
     pub(super) fn recycle(
         disk: &dyn Disk,
         dir: &Path,
@@ -133,12 +134,12 @@ impl Spare {
         })
     }
 
-    /// What the buffer needs to promise the file to entries.
-    pub(super) fn room(&self) -> (Extent, u64) {
+    /// The extent and size with which the buffer reserves the file for entries.
+    pub(super) fn allocation(&self) -> (Extent, u64) {
         (self.extent.clone(), self.bytes)
     }
 
-    /// Writes the frame that the segment is going to begin with.
+    /// Writes the first frame of the segment that the file is going to become.
     pub(super) fn write_first_frame(&self, frame: &[u8]) -> io::Result<()> {
         self.file.write_all_at(frame, HEADER_BYTES as u64)
     }
@@ -151,12 +152,12 @@ impl Spare {
         &self.path
     }
 
-    /// True for the file that [`Spare::make`] makes, and finds again.
+    /// True for a file with the name that [`Spare::make`] uses.
     pub(super) fn is_named_spare(&self) -> bool {
         self.path.ends_with(SPARE)
     }
 
-    /// Makes it the segment that `header` names.
+    /// Turns the file into the segment that `header` describes.
     pub(super) fn become_segment(self, disk: &dyn Disk, dir: &Path, header: FileHeader) -> io::Result<SegmentFile> {
         let header = FileHeader {
             recycled: self.recycled,
@@ -177,8 +178,8 @@ impl Spare {
 }
 
 impl SegmentFile {
-    /// Cuts off what stands behind the last frame, which ends at `used`: room that was never written, a write that never
-    /// finished, or an earlier life of the file.
+    /// Truncates the bytes after the last frame, which ends at `used`: unused space, an unfinished write, or the rest
+    /// of an earlier segment.
     pub(super) fn trim(&mut self, used: u64) -> io::Result<()> {
         if used < self.bytes {
             self.file.truncate(used)?;
@@ -188,7 +189,7 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Writes zeros over `bytes` from `position` on.
+    /// Writes zeros to `bytes` bytes from `position` on.
     fn clear(&self, mut position: u64, mut bytes: u64) -> io::Result<()> {
         while bytes > 0 {
             let piece = bytes.min(ZEROS.len() as u64);
@@ -198,8 +199,8 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Clears a piece of the room behind `end`, up to which a frame of `len` bytes was just written and is going to be
-    /// synced. The syncs that follow are cheaper.
+    /// Clears a part of the space behind `end`, where a frame of `len` bytes ends that is going to be synced. Later
+    /// syncs become cheaper.
     pub(super) fn clear_ahead(&mut self, end: u64, len: usize) -> io::Result<()> {
         if end <= self.cleared {
             return Ok(());
@@ -213,9 +214,9 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Reads all bytes after the header into `content`, in place of what is there.
+    /// Reads all bytes after the header into `content`, replacing its content.
     pub(super) fn read_content(&self, content: &mut Vec<u8>) -> io::Result<()> {
-        // Not cleared first: zeroing what is read over takes as long as reading it.
+        // Not cleared first: zeroing takes as long as reading.
         content.resize(self.bytes.saturating_sub(HEADER_BYTES as u64) as usize, 0);
         let read = self.file.read_full_at(content, HEADER_BYTES as u64)?;
         content.truncate(read);
@@ -223,7 +224,7 @@ impl SegmentFile {
     }
 }
 
-/// True for a file that holds nothing that counts.
+/// True for the name of a file without data.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some()
 }

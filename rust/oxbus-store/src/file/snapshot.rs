@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Snapshots: the state after some entry, in a file of its own.
+//! Snapshots: the state of a shard after an entry, in a file of its own.
 //!
 //! ```text
 //! header page, then chunks: u32 length, u32 CRC-32C begun at the salt, bytes; a chunk of length 0 ends the file,
 //! and its CRC field holds the number of chunks before it
 //! ```
 //!
-//! A snapshot is written under a temporary name, synced and renamed, then older ones are removed. So the newest by name is
-//! whole, unless the disk damaged it; then the segments it stood for are gone, and the shard does not open.
+//! A snapshot is written under a temporary name, synced and renamed; then older ones are removed. The newest by name is
+//! therefore complete, unless the disk damaged it. In that case the segments it replaced are gone, and the shard does
+//! not open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,14 +25,15 @@ use crate::shard_log::{Chunk, Chunks, Lsn};
 const SUFFIX: &str = ".snapshot";
 const TEMPORARY: &str = "snapshot.tmp";
 const CHUNK_HEADER_BYTES: usize = 8;
-/// Bytes after which the messages in a snapshot that is being written are read from it: bounds the list of those to move.
+/// After this many bytes, the messages in a snapshot that is being written are relocated to it; bounds the list of
+/// relocations.
 const RELOCATE_BYTES: u64 = 64 << 20;
 
 fn path_of(dir: &Path, lsn: Lsn) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", lsn.0))
 }
 
-/// The last entry that a snapshot covers, by its file name.
+/// The last entry that a snapshot covers, from its file name.
 pub(super) fn lsn_of(name: &str) -> Option<Lsn> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 20).then(|| digits.parse().ok().map(Lsn)).flatten()
@@ -43,19 +45,19 @@ fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Lsn>> {
     Ok(found)
 }
 
-/// What a snapshot stands for.
+/// The entries that a snapshot covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SnapshotCoverage {
     pub(super) id: ShardId,
     pub(super) epoch: u64,
-    /// The last entry in it.
+    /// The last covered entry.
     pub(super) last: Lsn,
-    /// Segments before this one are of no more use.
+    /// Segments before this one are no longer needed.
     pub(super) first_segment: u64,
 }
 
-/// Writes a snapshot and removes older ones. One that cannot be written leaves no file behind: its room is worth much.
-/// Its bytes.
+/// Writes a snapshot, removes older ones, and returns its size in bytes. After an error no file is left behind, because
+/// its space may be needed.
 pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let temporary = dir.join(TEMPORARY);
     match disk.remove(&temporary) {
@@ -72,7 +74,7 @@ pub(super) fn put(disk: &dyn Disk, dir: &Path, covers: SnapshotCoverage, chunks:
     Ok(bytes)
 }
 
-/// Writes what a snapshot holds, and syncs it; how many bytes.
+/// Writes and syncs the content of a snapshot; returns its size in bytes.
 fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>) -> io::Result<u64> {
     let at = covers.last;
     let header = FileHeader {
@@ -121,19 +123,20 @@ fn write(file: &Arc<dyn DiskFile>, covers: SnapshotCoverage, chunks: Chunks<'_>)
     Ok(position + CHUNK_HEADER_BYTES as u64)
 }
 
-/// Reads messages from the snapshot from now on. It is synced that far, and stays open whatever becomes of its name.
+/// Makes messages be read from the snapshot from now on. It is synced up to them, and the file stays open even if its
+/// name is removed.
 fn relocate(relocations: &mut Vec<(StoredRecord, ExtentLocation)>) {
     for (message, location) in relocations.drain(..) {
         message.move_to(location);
     }
 }
 
-/// True when a directory has a snapshot.
+/// True when a directory contains a snapshot.
 pub(super) fn is_there(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     Ok(!list(disk, dir)?.is_empty())
 }
 
-/// Removes snapshots that a newer one replaced.
+/// Removes snapshots older than `newest`.
 pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Result<()> {
     for older in list(disk, dir)?.into_iter().filter(|lsn| *lsn < newest) {
         disk.remove(&path_of(dir, older))?;
@@ -141,7 +144,8 @@ pub(super) fn remove_before(disk: &dyn Disk, dir: &Path, newest: Lsn) -> io::Res
     Ok(())
 }
 
-/// Shows the newest snapshot, part by part; its header and its bytes. Who got parts and then an error forgets them.
+/// Passes the newest snapshot to `replay`, part by part; returns its header and size. After an error the caller must
+/// discard the parts.
 pub(super) fn replay_newest(
     disk: &dyn Disk,
     dir: &Path,
@@ -166,7 +170,7 @@ pub(super) fn replay_newest(
         detail,
     };
     if header.lsn != lsn {
-        return Err(damaged((0, "the file has the name of another snapshot")));
+        return Err(damaged((0, "its file name is that of another snapshot")));
     }
     let extent = Extent::new(Arc::clone(&file))?;
     let mut read = |buffer: &mut [u8], position| file.read_full_at(buffer, position);
@@ -178,8 +182,8 @@ pub(super) fn replay_newest(
     }
 }
 
-/// A snapshot is written after all entries it covers were synced: where segments end before, they have lost some, and no
-/// new segment could follow them.
+/// Checks that the segments reach the end of the snapshot. All covered entries were synced before the snapshot was
+/// written, so segments that end earlier have lost some, and no new segment could follow them.
 pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) -> Result<(), OpenError> {
     match recovered.segments.last() {
         Some(last) if recovered.next <= covered => Err(OpenError::Damaged {
@@ -192,11 +196,11 @@ pub(super) fn check_reached(dir: &Path, recovered: &RecoveredLog, covered: Lsn) 
     }
 }
 
-/// Where a snapshot is damaged, and how.
+/// The position and kind of the damage in a snapshot.
 pub(super) type SnapshotDamage = (u64, &'static str);
 
-/// Shows each chunk of a snapshot of `len` bytes and where its bytes stand, or nothing once if it has none. What was shown
-/// before damage was found is of no use.
+/// Passes each chunk of a snapshot of `len` bytes and its position to `visit`; an empty snapshot is one empty chunk. If
+/// damage is found, the chunks visited before must be discarded.
 pub(super) fn read_chunks(
     read: &mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>,
     len: u64,
@@ -215,9 +219,9 @@ pub(super) fn read_chunks(
         let check = u32::from_le_bytes(header[4..].try_into().expect("four bytes"));
         let start = position + CHUNK_HEADER_BYTES as u64;
         if bytes == 0 {
-            // A lost page reads as zeros, and zeros as the end of nothing: what comes after tells.
+            // A lost page reads as zeros, like the end of an empty snapshot; the count and the length tell them apart.
             if check != count || start != len {
-                return Ok(Err((position, "the snapshot has lost a part")));
+                return Ok(Err((position, "a part of the snapshot is missing")));
             }
             if count == 0 {
                 visit(start, &[]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Room for the segments to come: the spare file, the files of segments that were replaced, and letting go of those. What a
-//! full disk is drained with stands apart (`reserve`).
+//! Files for later segments: the spare file, recycled files of replaced segments, and the removal of segments. The
+//! files for draining a full disk are in `reserve`.
 //!
 //! Holds always
-//! - a file here has a name that ends with `.tmp`, and is counted in the bytes of the log;
-//! - one file at most has the name of the spare file;
-//! - what was promised to entries stays: the spare file is replaced only while nobody is promised it.
+//! - a file here has a name that ends in `.tmp`, and its size is counted in the bytes of the log;
+//! - at most one file has the name of the spare file;
+//! - a file that entries reserved stays: the spare file is replaced only while it is not reserved.
 
 use oxbus_log::event;
 use std::io;
@@ -16,14 +16,14 @@ use super::reserve::missing_reserve;
 use super::segment::{self, SegmentFile, Spare};
 use crate::shard_log::{Level, Lsn};
 
-/// Files that are kept to be segments again: about as many as fill until the next snapshot, with small snapshots.
+/// Recycled files to keep: about as many as fill up until the next snapshot, if snapshots are small.
 const RECYCLED_MAX: usize = 1;
-/// A log that much is written to is expected to keep as many of the smallest segments as these.
+/// A busy log is expected to keep as many bytes as this number of the smallest segments.
 const STEADY_TIMES: u64 = 28;
-/// A segment that is longer than so many of the smallest ones ends with the snapshot that has all its entries.
+/// A segment longer than this number of the smallest ones ends with a snapshot that covers all its entries.
 const RETIRED_TIMES: u64 = 8;
 
-/// What becomes of the file of a segment that nobody needs any more.
+/// The use of the file of a segment that is no longer needed.
 enum RetiredFileUse {
     Spare,
     Reserve(&'static str),
@@ -31,8 +31,8 @@ enum RetiredFileUse {
 }
 
 impl GroupCommit {
-    /// Fills the drain reserve and makes the spare file if there is none. A log that ended touches no file: another may go
-    /// on in its place.
+    /// Creates missing reserve files and the spare file. Does nothing while the reserve is lent, and after the log
+    /// has ended, because another log may use the directory.
     pub(super) fn prepare(&self, writer: &mut Writer) -> io::Result<()> {
         if self.buffer().failure.is_some() || self.is_reserve_lent.load(Ordering::Acquire) {
             return Ok(());
@@ -44,17 +44,18 @@ impl GroupCommit {
         self.make_spare(writer, 0)
     }
 
-    /// Makes sure that the drain reserve is whole and the spare file has `needed` bytes, unless it is promised already.
+    /// Makes sure that the drain reserve is complete and that the spare file has `needed` bytes, unless entries
+    /// reserved it.
     pub(super) fn ensure_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        // What is buffered may be promised the spare file: writing it uses that up.
+        // Buffered entries may have reserved the spare file; writing them uses it.
         self.write_pending(writer, Level::Written);
         self.ensure_reserve(writer)?;
         if let Some(spare) = &writer.spare {
-            let promised = self.buffer().spare_bytes == 0;
-            if promised || spare.bytes() >= needed {
+            let is_reserved = self.buffer().spare_bytes == 0;
+            if is_reserved || spare.bytes() >= needed {
                 return Ok(());
             }
-            // From now on nobody is promised the small one.
+            // From now on no entry can reserve the small file.
             self.buffer().spare_bytes = 0;
         }
         self.make_spare(writer, needed).inspect_err(|_| {
@@ -64,17 +65,17 @@ impl GroupCommit {
         })
     }
 
-    /// Makes the spare file, or a larger one in its place.
+    /// Creates the spare file, or replaces it by a larger one.
     fn make_spare(&self, writer: &mut Writer, needed: u64) -> io::Result<()> {
-        let wanted = self.usual_bytes(writer).max(needed);
-        let made = match Self::take_recycled(writer, needed.max(wanted / 2)) {
+        let target_bytes = self.usual_bytes(writer).max(needed);
+        let made = match Self::take_recycled(writer, needed.max(target_bytes / 2)) {
             Some(spare) => Ok(spare),
-            None => self.make_file(writer, wanted, needed),
+            None => self.make_file(writer, target_bytes, needed),
         };
         let full = matches!(&made, Err(error) if error.kind() == io::ErrorKind::StorageFull);
-        self.note_full(full);
+        self.set_full(full);
         let spare = made?;
-        // `Spare::make` takes the file of that name and makes it longer; one of another name is still there.
+        // `Spare::make` reuses and extends a file with the spare name; a file with another name still exists.
         match writer.spare.take() {
             Some(small) if small.is_named_spare() && spare.is_named_spare() => {
                 self.disk_bytes.fetch_sub(small.bytes(), Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl GroupCommit {
         Ok(())
     }
 
-    fn note_full(&self, full: bool) {
+    fn set_full(&self, full: bool) {
         if self.full.swap(full, Ordering::AcqRel) == full {
             return;
         }
@@ -98,18 +99,18 @@ impl GroupCommit {
         }
     }
 
-    /// Lets entries be promised the room of the spare file.
+    /// Lets entries reserve the spare file.
     fn offer(&self, spare: &Spare) {
         let mut buffer = self.buffer();
-        let (extent, bytes) = spare.room();
+        let (extent, bytes) = spare.allocation();
         buffer.spare_bytes = bytes;
         buffer.spare = Some(extent);
     }
 
-    /// Makes a new file. On a full disk a recycled one that is long enough will do, or a shorter one.
-    fn make_file(&self, writer: &mut Writer, mut wanted: u64, needed: u64) -> io::Result<Spare> {
+    /// Creates a new file. On a full disk, uses a recycled file that is long enough, or a shorter new one.
+    fn make_file(&self, writer: &mut Writer, mut target_bytes: u64, needed: u64) -> io::Result<Spare> {
         loop {
-            let made = self.try_make_file(writer, wanted);
+            let made = self.try_make_file(writer, target_bytes);
             match &made {
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
                 _ => return made,
@@ -118,27 +119,27 @@ impl GroupCommit {
                 return Ok(spare);
             }
             let shortest = needed.max(self.options.segment_bytes_min);
-            if wanted == shortest && writer.recycled.is_empty() {
+            if target_bytes == shortest && writer.recycled.is_empty() {
                 return made;
             }
-            // The others give their room up.
+            // Free the space of the recycled files that are too short.
             self.remove_recycled(writer, |_| true);
-            wanted = (wanted / 2).max(shortest);
+            target_bytes = (target_bytes / 2).max(shortest);
         }
     }
 
-    fn try_make_file(&self, writer: &mut Writer, wanted: u64) -> io::Result<Spare> {
-        // What has the name of the spare file becomes the new one.
+    fn try_make_file(&self, writer: &mut Writer, target_bytes: u64) -> io::Result<Spare> {
+        // `Spare::make` reuses a recycled file with the spare name.
         for spare in writer.recycled.extract_if(.., |spare| spare.is_named_spare()) {
             self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
         }
-        let spare = Spare::make(&*self.disk, &self.dir, wanted)?;
+        let spare = Spare::make(&*self.disk, &self.dir, target_bytes)?;
         self.disk_bytes.fetch_add(spare.bytes(), Ordering::Relaxed);
         Ok(spare)
     }
 
-    /// Bytes of the segment after the current one, unless an entry needs more: half of those that are kept, so that the room
-    /// behind the last frame is never most of a log. An owner who has written much has a log of some MiB again soon.
+    /// The size of the next segment, unless an entry needs more: half of the bytes that are kept, so that unused space
+    /// is never most of a log. An owner that has written much is expected to keep several MiB again soon.
     fn usual_bytes(&self, writer: &Writer) -> u64 {
         let (min, max) = (self.options.segment_bytes_min, self.options.segment_bytes_max);
         let expected = writer.written_bytes().min(min * STEADY_TIMES);
@@ -147,15 +148,15 @@ impl GroupCommit {
             .clamp(min, max)
     }
 
-    /// Has nobody be promised the spare file any more; false when somebody is.
+    /// Stops entries from reserving the spare file; returns false when it is reserved already or missing.
     fn withdraw_spare(&self) -> bool {
         let mut buffer = self.buffer();
         buffer.spare = None;
         std::mem::take(&mut buffer.spare_bytes) > 0
     }
 
-    /// Ends the current segment when a snapshot has all its entries and it is long: it goes with those before it. The next
-    /// entry begins another one.
+    /// Ends the current segment if it is long and a snapshot covers all its entries, so that it is dropped with the
+    /// older ones. The next entry begins a new segment.
     fn retire_current(&self, writer: &mut Writer, lsn: Lsn) -> bool {
         let is_long = |segment: &SegmentFile| segment.bytes > self.options.segment_bytes_min * RETIRED_TIMES;
         let ends = writer.current.as_ref().is_some_and(is_long) && self.buffer().end_segment(lsn);
@@ -170,21 +171,21 @@ impl GroupCommit {
         Some(writer.recycled.swap_remove(at))
     }
 
-    /// Lets go of the segments whose entries all come before `lsn`: keeps the files of a few for later segments, and removes
-    /// the others. The current one stays, unless it is long and idle. Nobody who writes waits for the file system meanwhile.
+    /// Drops the segments whose entries all come before `lsn`: keeps a few files for later segments and removes the
+    /// others. The current segment stays, unless it is long and idle. Writers do not wait for the file system.
     pub(super) fn remove_before(&self, lsn: Lsn) -> io::Result<()> {
         let dropped = self.with_writer(|writer| self.take_before(writer, lsn));
         if dropped.is_empty() {
             return Ok(());
         }
         let (mut kept, mut reserved) = (Vec::new(), Vec::new());
-        // The directory is not synced: should a new name be lost with the power, the old one is below every segment that the
+        // The directory is not synced: if a power loss undoes a rename, the old name is below every segment that the
         // snapshot needs.
-        for (segment, becomes) in dropped {
+        for (segment, file_use) in dropped {
             let recycle = |name| Spare::recycle(&*self.disk, &self.dir, &segment, name);
-            match becomes {
-                RetiredFileUse::Spare if segment.extent.is_sole() => kept.push(recycle(None)?),
-                RetiredFileUse::Reserve(name) if segment.extent.is_sole() => reserved.push(recycle(Some(name))?),
+            match file_use {
+                RetiredFileUse::Spare if segment.extent.is_unshared() => kept.push(recycle(None)?),
+                RetiredFileUse::Reserve(name) if segment.extent.is_unshared() => reserved.push(recycle(Some(name))?),
                 _ => self.remove_segment(&segment)?,
             }
         }
@@ -197,7 +198,7 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Takes those segments out of the log, each with what becomes of its file.
+    /// Takes these segments out of the log and decides the use of each file.
     fn take_before(&self, writer: &mut Writer, lsn: Lsn) -> Vec<(SegmentFile, RetiredFileUse)> {
         let first_needed = if self.retire_current(writer, lsn) {
             writer.next_segment()
@@ -210,7 +211,7 @@ impl GroupCommit {
             return Vec::new();
         }
         let dropped: Vec<SegmentFile> = writer.finished.drain(..count).collect();
-        // Those that are too short for what comes make room for longer ones, and those that are too long give theirs back.
+        // Files that are too short make space for longer ones, and files that are too long free theirs.
         let bytes_min = self.usual_bytes(writer) / 2;
         let is_usual = |bytes: u64| (bytes_min..=bytes_min * 8).contains(&bytes);
         if writer.spare.as_ref().is_some_and(|spare| !is_usual(spare.bytes())) && self.withdraw_spare() {
@@ -224,7 +225,7 @@ impl GroupCommit {
         };
         let mut missing = missing_reserve(writer).into_iter();
         let choose = |segment: SegmentFile| {
-            let becomes = if wanted > 0 && is_usual(segment.bytes) {
+            let file_use = if wanted > 0 && is_usual(segment.bytes) {
                 wanted -= 1;
                 RetiredFileUse::Spare
             } else if segment.bytes == self.options.segment_bytes_min
@@ -234,14 +235,15 @@ impl GroupCommit {
             } else {
                 RetiredFileUse::Nothing
             };
-            (segment, becomes)
+            (segment, file_use)
         };
         dropped.into_iter().map(choose).collect()
     }
 
-    /// Removes the last segment of a log that has ended, whose entries a snapshot has all. Only when it is the only one: were
-    /// several removed, the power could go and leave the first of them, which ends too early. One without entries stays: it
-    /// may be all that tells of its owner's epoch. One that cannot be removed is read by the next open.
+    /// Removes the last segment of an ended log if a snapshot covers all its entries. Only when it is the only segment:
+    /// if several were removed, a power loss could leave the first of them, which ends too early. A segment without
+    /// entries stays, because it may be the only trace of its owner's epoch. If the removal fails, the next open reads
+    /// the segment.
     pub(super) fn remove_covered(&self, writer: &mut Writer, covered: Lsn) {
         let (([], Some(only)) | ([only], None)) = (&writer.finished[..], &writer.current) else {
             return;
@@ -256,7 +258,7 @@ impl GroupCommit {
         }
     }
 
-    /// Removes files that were kept for later segments. One that cannot be removed is removed at the next open.
+    /// Removes recycled files that `which` selects. If a removal fails, the next open removes the file.
     fn remove_recycled(&self, writer: &mut Writer, which: impl Fn(&Spare) -> bool) {
         for spare in writer.recycled.extract_if(.., |spare| which(spare)) {
             self.disk_bytes.fetch_sub(spare.bytes(), Ordering::Relaxed);
@@ -264,7 +266,7 @@ impl GroupCommit {
         }
     }
 
-    /// Removes all of them.
+    /// Removes the spare file and all recycled files.
     pub(super) fn remove_spares(&self, writer: &mut Writer) {
         let spare = writer.spare.take();
         writer.recycled.extend(spare);

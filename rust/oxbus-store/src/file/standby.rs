@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked of a thread that writes and syncs in the place of a caller, for as long as the disk may hang.
-//!
-//! The thread itself is in `group_commit::stalled_disk`.
+//! The requests to the standby, a thread that writes and syncs for callers while the disk may hang. The thread itself
+//! is in `group_commit::stalled_disk`.
 //!
 //! Holds always
-//! - one standby per log at most; it ends when nothing is asked of it;
-//! - `ended <= begun`, and both stand still while a call hangs.
+//! - a log has at most one standby thread; it ends when nothing is requested;
+//! - `ended <= begun`, and both stay the same while a call hangs.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,19 +13,19 @@ use oxbus_model::sync::ignore_poison;
 
 use crate::shard_log::Level;
 
-/// What the standby does next.
+/// The work that the standby does next.
 #[derive(Debug, Default)]
 struct StandbyTask {
     level: Option<Level>,
     spare_bytes: u64,
-    /// There is a standby.
+    /// The thread is running.
     running: bool,
 }
 
-/// The standby of a log, and how anybody sees that it is wanted.
+/// The standby state of a log, and the counts of its disk operations.
 #[derive(Debug, Default)]
 pub(super) struct Standby {
-    /// Whole after a panic: each field is set in one step, and says only what to do next.
+    /// Consistent after a panic: each field is set in one step and only says what to do next.
     task: Mutex<StandbyTask>,
     stalled: AtomicBool,
     begun: AtomicU64,
@@ -34,33 +33,34 @@ pub(super) struct Standby {
 }
 
 impl Standby {
-    /// Turns at the disk that began, and that ended.
+    /// The number of disk operations that began, and that ended. The ended count is read first, so that it never
+    /// exceeds the other.
     pub(super) fn disk_operations(&self) -> (u64, u64) {
         let ended = self.ended.load(Ordering::Acquire);
         (self.begun.load(Ordering::Acquire), ended)
     }
 
-    /// Somebody goes to the disk.
+    /// Counts the begin of a disk operation.
     pub(super) fn begin_operation(&self) {
         self.begun.fetch_add(1, Ordering::Release);
     }
 
-    /// Somebody came back from the disk.
+    /// Counts the end of a disk operation.
     pub(super) fn end_operation(&self) {
         self.ended.fetch_add(1, Ordering::Release);
     }
 
-    /// True while callers are to keep away from the disk.
+    /// True while callers must avoid the disk.
     pub(super) fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::Acquire)
     }
 
-    /// Has callers keep away from the disk, or lets them at it again; true when that is new.
+    /// Marks the disk as hanging or as working again; returns whether that changed.
     pub(super) fn set_stalled(&self, stalled: bool) -> bool {
         self.stalled.swap(stalled, Ordering::AcqRel) != stalled
     }
 
-    /// Asks for a level and for a spare file of so many bytes; true when a standby must be started.
+    /// Requests a level and a spare file of `spare_bytes` bytes; returns true when the caller must start the thread.
     pub(super) fn request(&self, level: Option<Level>, spare_bytes: u64) -> bool {
         let mut task = ignore_poison(self.task.lock());
         task.level = task.level.max(level);
@@ -68,7 +68,7 @@ impl Standby {
         !std::mem::replace(&mut task.running, true)
     }
 
-    /// What the standby does next; `None` when it ends, as nothing is asked of it.
+    /// Takes the next work; `None` ends the thread because nothing is requested.
     pub(super) fn next(&self) -> Option<(Option<Level>, u64)> {
         let mut task = ignore_poison(self.task.lock());
         let (level, spare_bytes) = (task.level.take(), std::mem::take(&mut task.spare_bytes));
@@ -76,7 +76,7 @@ impl Standby {
         task.running.then_some((level, spare_bytes))
     }
 
-    /// The standby did not start.
+    /// Records that the thread could not be started.
     pub(super) fn start_failed(&self) {
         ignore_poison(self.task.lock()).running = false;
     }

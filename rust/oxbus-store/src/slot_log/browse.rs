@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading bodies that somebody may remove at the same time: the reader pays.
+//! Reading bodies that other threads may remove at the same time. The reader bears the cost.
 //!
-//! A browser counts itself in, then reads states and bodies, and clones what it wants. Whoever takes a body out of
-//! its slot changes the slot first (state, or body when it is replaced) and reads the count after. When the count is
-//! zero it owns the body outright. When not, it leaves one reference in `retired`, freed when nobody browses.
+//! A browser increments `active`, then reads states and bodies, and clones the bodies that it needs. A remover, which
+//! takes a body out of its slot, changes the slot first (the state, or the body when it is replaced) and then reads
+//! `active`. At zero it may drop the body. Otherwise it also puts a reference into `retired`, which is emptied when no
+//! browser is active.
 //!
-//! Why no browser meets a freed body: both sides put a sequentially consistent step between their write and their
-//! read. Either the browser sees the changed slot and leaves the body alone, or the remover sees the browser and keeps
-//! a reference. `retired` is emptied only under its mutex while the count reads zero: a browser that comes later
-//! counts itself in after that read, so it sees the changes of everything that was in the list.
+//! No browser reads a freed body, because both sides have a sequentially consistent step between their write and their
+//! read. Either the browser sees the changed slot and does not touch the body, or the remover sees the browser and keeps
+//! a reference. `retired` is emptied only under its mutex while `active` reads zero. A later browser increments `active`
+//! after that read, so it sees the slots of all those bodies changed.
 //!
-//! Claimers and settlers own the slot they read and need none of this.
+//! Claims and settlements read only slots that they own and do not need this.
 
 use super::record::StoredRecord;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, fence, fence_after_rmw, lock};
 
+/// The active browsers, and the bodies retained for them.
 #[derive(Debug)]
 pub(super) struct Browsers {
     active: AtomicU32,
-    /// Length of `retired`.
+    /// Length of `retired`, readable without its mutex.
     retired_len: AtomicUsize,
     retired: Mutex<Vec<StoredRecord>>,
 }
 
-/// A browser that counted itself in.
+/// An active browser, until it is dropped.
 #[derive(Debug)]
 pub(super) struct BrowseGuard<'a>(&'a Browsers);
 
-/// How a slot was changed before its body left.
+/// How the remover changed the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyRemoval {
     /// By a sequentially consistent compare-and-swap.
@@ -45,14 +47,15 @@ impl Browsers {
         }
     }
 
-    /// Counts a browser in, until the result is dropped.
+    /// Starts browsing, until the result is dropped.
     pub(super) fn enter(&self) -> BrowseGuard<'_> {
         self.active.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         BrowseGuard(self)
     }
 
-    /// Call it after a body left its slot, before its reference may be dropped.
+    /// Keeps references to `records` while a browser may read them. Call it after the slots changed and before dropping the
+    /// records.
     #[inline]
     pub(super) fn retain_if_browsed<'r>(&self, records: impl Iterator<Item = &'r StoredRecord>, removal: BodyRemoval) {
         match removal {

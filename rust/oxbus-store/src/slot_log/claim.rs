@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking ready messages.
+//! Claiming ready messages, lowest numbers first.
 //!
-//! A claim clears up to 64 ready bits with one read-modify-write. A cleared bit is the right to write the slot,
-//! so the slots themselves take plain stores. The lowest numbers go first.
+//! A claim clears up to 64 ready bits with one read-modify-write. The thread that cleared a bit owns the slot, so it
+//! writes the slot with plain stores.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -52,7 +52,7 @@ impl SlotLog {
         taken
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a claim's arguments and where it stands")]
+    #[expect(clippy::too_many_arguments, reason = "a claim's arguments and its position")]
     fn claim_in(
         &self,
         segment: &SlotSegment,
@@ -67,23 +67,23 @@ impl SlotLog {
         let mut taken = 0;
         let (out_before, expired_before) = (out.len(), expired.len());
         for word in 0..segment.ready().len() {
-            // A slot below those we took may become ready while we look: it is for the next claim.
-            let mut ahead = u64::MAX;
+            // A slot below those already claimed may become ready during the scan. The next claim takes it.
+            let mut not_scanned = u64::MAX;
             while taken < max {
-                let bits = segment.ready_below(word, visible) & ahead;
+                let bits = segment.ready_below(word, visible) & not_scanned;
                 if bits == 0 {
                     break;
                 }
-                let wanted = lowest(bits, max - taken);
-                ahead = above(wanted);
-                taken += claim_bits(segment, word, wanted, mode, now, out, expired);
+                let selected = lowest(bits, max - taken);
+                not_scanned = above(selected);
+                taken += claim_bits(segment, word, selected, mode, now, out, expired);
             }
         }
         self.note_claimed(segment, mode, &out[out_before..], &expired[expired_before..], guard);
         taken
     }
 
-    /// Takes the messages with these numbers that are ready.
+    /// Claims the messages of `counters` that are ready.
     pub(super) fn claim_numbers(
         &self,
         counters: &[Counter],
@@ -110,7 +110,7 @@ impl SlotLog {
         out.len() - before
     }
 
-    /// Notes what was taken from a segment, and what left it because its time is over.
+    /// Updates the segment's deadline and finished slots after a claim.
     fn note_claimed(
         &self,
         segment: &SlotSegment,
@@ -124,39 +124,39 @@ impl SlotLog {
         {
             self.lower_earliest(segment, deadline);
         }
-        let taken_out = if mode == ClaimMode::Take { taken } else { &[] };
-        let left = taken_out.len() + expired.len();
-        if left > 0 {
-            let records = taken_out.iter().map(|claimed| &claimed.record);
+        let removed = if mode == ClaimMode::Take { taken } else { &[] };
+        let finished = removed.len() + expired.len();
+        if finished > 0 {
+            let records = removed.iter().map(|message| &message.record);
             self.browsers.retain_if_browsed(
-                records.chain(expired.iter().map(|removed| &removed.record)),
+                records.chain(expired.iter().map(|message| &message.record)),
                 BodyRemoval::Stored,
             );
-            self.count_finished(segment, left, guard);
+            self.count_finished(segment, finished, guard);
         }
     }
 }
 
-/// Takes those of the `wanted` messages of a word that are ready; how many are not over.
+/// Claims the `selected` messages of a word that are ready. Returns how many were not expired.
 #[inline]
 fn claim_bits(
     segment: &SlotSegment,
     word: usize,
-    wanted: u64,
+    selected: u64,
     mode: ClaimMode,
     now: Timestamp,
     out: &mut Vec<ClaimedMessage>,
     expired: &mut Vec<RemovedMessage>,
 ) -> usize {
     let mut taken = 0;
-    let mut got = segment.ready()[word].fetch_and(!wanted, Ordering::AcqRel) & wanted;
-    while got != 0 {
-        let offset = word * 64 + got.trailing_zeros() as usize;
-        got &= got - 1;
+    let mut cleared = segment.ready()[word].fetch_and(!selected, Ordering::AcqRel) & selected;
+    while cleared != 0 {
+        let offset = word * 64 + cleared.trailing_zeros() as usize;
+        cleared &= cleared - 1;
         let slot = &segment.slots[offset];
         let counter = Counter(segment.first + offset as u64 + 1);
         if slot.expires_at() <= now {
-            // SAFETY: we cleared the ready bit, so the slot is ours until we store its state.
+            // SAFETY: this thread cleared the ready bit, so it owns the slot until it stores the state.
             expired.push(unsafe { remove_expired(slot, counter) });
         } else {
             // SAFETY: as above.
@@ -180,13 +180,13 @@ fn lowest(bits: u64, n: usize) -> u64 {
     bits & !rest
 }
 
-/// The bits above the highest one of `bits`, which is not 0.
+/// All bits above the highest set bit of `bits`, which is not 0.
 #[inline]
 fn above(bits: u64) -> u64 {
     !(u64::MAX >> bits.leading_zeros())
 }
 
-/// Gives a ready message to a receiver.
+/// Claims a ready message.
 ///
 /// # Safety
 /// The caller cleared the slot's ready bit.
@@ -201,10 +201,10 @@ unsafe fn claim_slot(slot: &Slot, counter: Counter, mode: ClaimMode) -> ClaimedM
     let claimed_state = state.claimed(phase, deadline);
     let raw = slot.body();
     let record = if phase == DONE {
-        // SAFETY: a ready slot owns its body, and a slot that is done does not: the reference moves to the receiver.
+        // SAFETY: a ready slot owns its body and a done slot does not: the reference moves to the receiver.
         unsafe { StoredRecord::from_raw(raw) }
     } else {
-        // SAFETY: a ready slot owns its body, and nobody else may take it while the slot is ours.
+        // SAFETY: a ready slot owns its body, and only this thread may take it.
         unsafe { StoredRecord::clone_raw(raw) }
     };
     let claimed = ClaimedMessage {
@@ -223,7 +223,7 @@ unsafe fn claim_slot(slot: &Slot, counter: Counter, mode: ClaimMode) -> ClaimedM
     claimed
 }
 
-/// Takes a ready message out of the log because its time is over.
+/// Removes a ready message that is expired.
 ///
 /// # Safety
 /// The caller cleared the slot's ready bit.
@@ -231,7 +231,7 @@ unsafe fn remove_expired(slot: &Slot, counter: Counter) -> RemovedMessage {
     let state = slot.state();
     let removed = RemovedMessage {
         counter,
-        // SAFETY: a ready slot owns its body, and a dead one does not: the reference moves to the caller.
+        // SAFETY: a ready slot owns its body and a dead slot does not: the reference moves to the caller.
         record: unsafe { StoredRecord::from_raw(slot.body()) },
         delivery_count: slot.delivery_count(state),
         enqueued_at: slot.enqueued_at(),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetching deferred messages by number: all or none.
+//! Fetching deferred messages by number, all or none.
 //!
-//! First every slot goes from deferred to busy, which nobody else can do to it meanwhile. When one refuses, the others
-//! go back as they were: no charge, no new generation, nothing to undo. When all are ours, they are locked or taken.
+//! A fetch first moves every slot from deferred to busy, so that no other thread can change it. When one slot fails, the
+//! fetch restores the states of the others: nothing was charged and no generation changed. When all slots are busy, the
+//! fetch locks or takes them.
 //!
-//! One that is found expired leaves by a step of its own: one compare-and-swap, as every exit.
+//! `take_expired_deferred` removes an expired deferred message with one compare-and-swap.
 //!
-//! Source: B-278 (all or nothing), B-281 (the fetch is charged), B-255 (an expired message is not found).
+//! Source: B-278 (all or none), B-281 (the fetch is charged), B-255 (an expired message is not found).
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -18,8 +19,11 @@ use crate::StoredRecord;
 use crate::ordered::OrderedStore;
 use crate::sync::MutexGuard;
 
+/// A deferred message that a fetch found.
 enum FetchedSlot<'g> {
+    /// In a slot that is now busy, with its state before.
     Slot(&'g SlotSegment, &'g Slot, SlotState),
+    /// In the overflow map, whose mutex the fetch holds.
     Overflow,
 }
 
@@ -36,17 +40,17 @@ impl SlotLog {
             "a deferred message is locked or taken, never cached"
         );
         let guard = epoch::pin();
-        let mut had: Vec<FetchedSlot<'_>> = Vec::with_capacity(counters.len());
+        let mut fetched: Vec<FetchedSlot<'_>> = Vec::with_capacity(counters.len());
         let mut map: Option<MutexGuard<'_, OrderedStore>> = None;
         for (index, counter) in counters.iter().enumerate() {
             let found = self
                 .find(*counter, &guard)
                 .filter(|(_, slot, _)| slot.state().phase() != MOVED);
-            let got = match found {
+            let slot = match found {
                 Some((segment, slot, _)) => mark_busy(slot, now).map(|state| FetchedSlot::Slot(segment, slot, state)),
                 None => None,
             };
-            let got = got.or_else(|| {
+            let slot = slot.or_else(|| {
                 let moved = found.is_none_or(|(_, slot, _)| slot.state().phase() == MOVED);
                 if !moved {
                     return None;
@@ -54,32 +58,32 @@ impl SlotLog {
                 if map.is_none() {
                     map = self.overflow.open();
                 }
-                let free = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
-                free.then_some(FetchedSlot::Overflow)
+                let available = map.as_ref()?.is_deferred(*counter, now) && !counters[..index].contains(counter);
+                available.then_some(FetchedSlot::Overflow)
             });
-            let Some(got) = got else {
-                for had in had {
-                    if let FetchedSlot::Slot(_, slot, state) = had {
+            let Some(slot) = slot else {
+                for slot in fetched {
+                    if let FetchedSlot::Slot(_, slot, state) = slot {
                         slot.publish(state);
                     }
                 }
                 return Err(*counter);
             };
-            had.push(got);
+            fetched.push(slot);
         }
-        let mut gone: Vec<&SlotSegment> = Vec::new();
-        for (counter, had) in counters.iter().zip(had) {
-            match had {
+        let mut finished: Vec<&SlotSegment> = Vec::new();
+        for (counter, slot) in counters.iter().zip(fetched) {
+            match slot {
                 FetchedSlot::Slot(segment, slot, state) => match mode {
                     ClaimMode::Lock { deadline } => {
-                        // SAFETY: the slot is busy by us.
+                        // SAFETY: this thread made the slot busy.
                         out.push(unsafe { lock_busy(slot, *counter, state, deadline) });
                         self.lower_earliest(segment, deadline);
                     }
                     ClaimMode::Take | ClaimMode::Cache => {
                         slot.publish(state.into_phase(DEAD));
                         let removed = self.take_body_after_store(slot, *counter, state);
-                        gone.push(segment);
+                        finished.push(segment);
                         out.push(ClaimedMessage {
                             key: LockKey {
                                 counter: *counter,
@@ -103,8 +107,8 @@ impl SlotLog {
         if let Some(map) = map {
             self.overflow.close(map);
         }
-        // Last: a segment that becomes sparse may want the mutex of the map.
-        for segment in gone {
+        // After `close`: emptying a segment that becomes sparse needs the mutex of the map.
+        for segment in finished {
             self.count_finished(segment, 1, &guard);
         }
         Ok(())
@@ -120,12 +124,12 @@ impl SlotLog {
         for &counter in counters {
             if let Some((segment, slot, _)) = self.find(counter, &guard) {
                 let state = slot.state();
-                let is_over = state.phase() == DEFERRED && slot.expires_at() <= now;
-                if is_over && slot.compare_exchange(state, state.into_phase(DEAD)) {
+                let is_expired = state.phase() == DEFERRED && slot.expires_at() <= now;
+                if is_expired && slot.compare_exchange(state, state.into_phase(DEAD)) {
                     expired.push(self.finish_slot(segment, slot, counter, state, &guard));
                     continue;
                 }
-                // Looked at again: it may have moved meanwhile.
+                // Read again: the message may have moved to the overflow map.
                 if slot.state().phase() != MOVED {
                     continue;
                 }
@@ -135,15 +139,15 @@ impl SlotLog {
     }
 }
 
-/// Makes a deferred slot busy. `None` when it is not deferred, or its time is over.
+/// Makes a deferred slot busy and returns its state before. `None` when it is not deferred, or expired.
 fn mark_busy(slot: &Slot, now: Timestamp) -> Option<SlotState> {
     let state = slot.state();
-    let seized =
+    let is_busy =
         state.phase() == DEFERRED && slot.expires_at() > now && slot.compare_exchange(state, state.into_phase(BUSY));
-    seized.then_some(state)
+    is_busy.then_some(state)
 }
 
-/// Locks a busy slot and charges the fetch, unless the lock is no delivery.
+/// Locks a busy slot and charges a delivery, unless the lock is not a delivery.
 ///
 /// # Safety
 /// The caller made the slot busy.
@@ -157,15 +161,15 @@ unsafe fn lock_busy(slot: &Slot, counter: Counter, state: SlotState, deadline: T
     if slot::high_bits_differ(before, delivery_count) {
         slot.set_high_count(delivery_count);
     }
-    let held = state
+    let locked = state
         .claimed(DEFERRED_LOCKED, deadline)
         .with_delivery_count(delivery_count);
     let claimed = ClaimedMessage {
         key: LockKey {
             counter,
-            generation: held.generation(),
+            generation: locked.generation(),
         },
-        // SAFETY: a busy slot owns its body, and only we may take it.
+        // SAFETY: a busy slot owns its body, and only this thread may take it.
         record: unsafe { StoredRecord::clone_raw(slot.body()) },
         delivery_count,
         enqueued_at: slot.enqueued_at(),
@@ -173,6 +177,6 @@ unsafe fn lock_busy(slot: &Slot, counter: Counter, state: SlotState, deadline: T
         deadline,
         deferred: true,
     };
-    slot.publish(held);
+    slot.publish(locked);
     claimed
 }

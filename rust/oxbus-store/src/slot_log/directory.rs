@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which segment is where: a ring of pointers indexed by segment number.
+//! The directory: a ring of pointers to segments, indexed by segment number.
 //!
-//! Readers take no lock. Whoever adds or unlinks a segment, once per 256 messages, holds `edit`.
+//! Readers take no mutex. Adding and unlinking a segment, once per 256 messages, takes the mutex `edit`.
 //!
 //! Holds always
-//! - the window `head .. end` fits the ring, so that its segments never share an entry;
-//! - a null entry below the visible prefix means that every message of the segment is gone from it;
-//! - a segment is unlinked once, after its last slot was gone and every slot of it visible;
-//! - a ring that was replaced is never written again. It may name segments that were unlinked since; who reads it
-//!   holds a guard from before the replacement, so they are not freed yet.
+//! - the window `head .. end` fits the ring, so its segments do not share an entry;
+//! - a null entry of a visible segment means that the segment contains no message any more;
+//! - a segment is unlinked once, after all its slots are finished and visible;
+//! - a replaced ring is not written again. It may point to segments that were unlinked later; its readers have guards
+//!   from before the replacement, so those segments are not freed yet.
 
 use super::epoch::{self, EpochGuard};
 use super::segment::SlotSegment;
@@ -28,7 +28,7 @@ pub(super) struct Directory {
     ring: AtomicPtr<SegmentRing>,
     head: AtomicU64,
     bytes: AtomicUsize,
-    /// Number after the last segment ever added.
+    /// Number after that of the last segment ever added. Adding, unlinking and replacing need this mutex.
     edit: Mutex<u64>,
 }
 
@@ -51,12 +51,12 @@ impl SegmentRing {
 }
 
 impl Directory {
-    /// No segments, no memory.
+    /// A directory without segments, which needs no memory.
     pub(super) fn new() -> Self {
         Self::starting_at(0)
     }
 
-    /// The same, and no segment below `head` will ever be added.
+    /// An empty directory whose segments start at number `head`.
     pub(super) fn starting_at(head: u64) -> Self {
         Self {
             ring: AtomicPtr::new(std::ptr::null_mut()),
@@ -66,7 +66,7 @@ impl Directory {
         }
     }
 
-    /// Number below which every segment is gone.
+    /// Number below which there are no segments.
     pub(super) fn head(&self) -> u64 {
         self.head.load(Ordering::Acquire)
     }
@@ -76,7 +76,7 @@ impl Directory {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The segment, unless it was never added or is gone.
+    /// The segment, unless it was never added or is unlinked.
     #[inline]
     pub(super) fn get<'g>(&self, number: u64, _guard: &'g EpochGuard) -> Option<&'g SlotSegment> {
         let mut ring = self.ring.load(Ordering::Acquire);
@@ -90,7 +90,7 @@ impl Directory {
                     return Some(segment);
                 }
             }
-            // A segment added after the ring was replaced is only in the new one.
+            // A segment that was added after a replacement is only in the new ring.
             let newer = self.ring.load(Ordering::Acquire);
             if newer == ring {
                 return None;
@@ -100,7 +100,7 @@ impl Directory {
         None
     }
 
-    /// The segment, added when it is missing. Only for numbers that hold a reserved slot not yet visible.
+    /// The segment, added when it is missing. It must contain a reserved slot that is not visible yet.
     #[inline]
     pub(super) fn get_or_add<'g>(&self, number: u64, guard: &'g EpochGuard) -> &'g SlotSegment {
         match self.get(number, guard) {
@@ -116,9 +116,9 @@ impl Directory {
             return segment;
         }
         *end = (*end).max(number + 1);
-        let window = usize::try_from(*end - self.head()).expect("the window fits memory");
+        let window = usize::try_from(*end - self.head()).expect("the window fits the address space");
         let ring = self.ring.load(Ordering::Relaxed);
-        // SAFETY: the current ring is freed only by its replacement, which needs the mutex we hold.
+        // SAFETY: only a replacement frees the current ring, and it needs the mutex, which this thread holds.
         if ring.is_null() || window > unsafe { &*ring }.entries.len() {
             self.replace_ring(window.next_power_of_two().max(RING_MIN), guard);
         }
@@ -129,11 +129,12 @@ impl Directory {
         unsafe { &*self.ring.load(Ordering::Relaxed) }
             .entry(number)
             .store(segment, Ordering::Release);
-        // SAFETY: a segment is unlinked only when its slots are gone, and the caller's slot is not; the guard covers the rest.
+        // SAFETY: a segment is unlinked only when its slots are finished, and the caller's slot is not. The guard protects it
+        // from then on.
         unsafe { &*segment }
     }
 
-    /// Unlinks a segment whose slots are all gone. `visible_segment` contains the first index that is not visible.
+    /// Unlinks a segment whose slots are all finished. Segment `visible_segment` contains the first index that is not visible.
     #[cold]
     pub(super) fn unlink(&self, segment: &SlotSegment, visible_segment: u64, guard: &EpochGuard) {
         debug_assert!(
@@ -142,7 +143,7 @@ impl Directory {
         );
         let end = lock(&self.edit);
         let ring_pointer = self.ring.load(Ordering::Relaxed);
-        // SAFETY: a segment was added, so there is a ring, and only the holder of the mutex replaces it.
+        // SAFETY: a segment was added, so there is a ring, and replacing it needs the mutex, which this thread holds.
         let ring = unsafe { &*ring_pointer };
         let entry = ring.entry(segment.number);
         let found = entry.load(Ordering::Relaxed);
@@ -156,27 +157,27 @@ impl Directory {
             head += 1;
         }
         self.head.store(head, Ordering::Release);
-        let window = usize::try_from(end.saturating_sub(head)).expect("the window fits memory");
+        let window = usize::try_from(end.saturating_sub(head)).expect("the window fits the address space");
         if ring.entries.len() > 64 && window < ring.entries.len() / 8 {
             self.replace_ring(ring.entries.len() / 4, guard);
         }
-        // SAFETY: it came from `Box::into_raw` in `add`, the ring that later guards read does not name it any more,
+        // SAFETY: it came from `Box::into_raw` in `add`, the ring that later guards read does not point to it any more,
         // and the comparison above makes this the only retirement.
         unsafe { epoch::retire(guard, found) };
     }
 
-    /// Copies the window into a ring of `len` entries. The caller holds `edit`.
+    /// Copies the window into a new ring of `len` entries. The caller holds the mutex `edit`.
     fn replace_ring(&self, len: usize, guard: &EpochGuard) {
         let ring = SegmentRing::new(len);
         self.bytes.fetch_add(ring.bytes(), Ordering::Relaxed);
         let old = self.ring.load(Ordering::Relaxed);
         if !old.is_null() {
-            // SAFETY: the current ring is freed only by its replacement, which is this call.
+            // SAFETY: only a replacement frees the current ring, and this call is it.
             let old = unsafe { &*old };
             for entry in &old.entries {
                 let segment = entry.load(Ordering::Relaxed);
                 if !segment.is_null() {
-                    // SAFETY: the current ring names live segments only.
+                    // SAFETY: the current ring points to live segments only.
                     ring.entry(unsafe { &*segment }.number)
                         .store(segment, Ordering::Relaxed);
                 }
@@ -197,12 +198,12 @@ impl Drop for Directory {
         if ring.is_null() {
             return;
         }
-        // SAFETY: nobody else can reach the directory, and the current ring is freed only here.
+        // SAFETY: no other thread can reach the directory, and the current ring is freed only here.
         let ring = unsafe { Box::from_raw(ring) };
         for entry in &ring.entries {
             let segment = entry.load(Ordering::Acquire);
             if !segment.is_null() {
-                // SAFETY: the current ring names live segments only, each once.
+                // SAFETY: the current ring points to live segments only, to each once.
                 drop(unsafe { Box::from_raw(segment) });
             }
         }

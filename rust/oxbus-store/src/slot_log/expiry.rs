@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ending locks whose time is over.
+//! Ending expired locks.
 //!
-//! Each segment knows a tick before which none of its locks ends, and so does the log. A claim stores its slots, then
-//! lowers both. A sweep swaps the log's value to never, then each due segment's, reads the slots, and puts the
-//! minimum of what is left back. A claim's slot is therefore seen by the sweep, or its tick is put in after the swap;
-//! the fence between a claim's slots and its reads, and the order segment before log on both sides, leave no third case.
+//! Each segment has an earliest deadline, before which none of its locks expires, and so does the log. A claim stores its
+//! slots, then lowers both. A sweep sets the log's value to never, then that of each due segment, reads the slots, and
+//! lowers both values to the minimum of the remaining deadlines. So the sweep sees the slot of a concurrent claim, or the
+//! claim lowers the values after the sweep set them to never. There is no third case, because a fence stands between a
+//! claim's slots and its reads, and both lower the segment's value before the log's.
 //!
-//! A deadline in a slot is read as the one nearest to a tick (`slot`), so a long jump of the clock is walked in strides.
+//! A deadline decodes as the one nearest to a reference tick (`slot`), so `expire` walks a long jump of the clock in steps.
 
 use oxbus_model::{Counter, Ticks};
 
@@ -18,15 +19,15 @@ use super::{RemovedMessage, SlotLog};
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
-    /// Makes a sweep at `deadline` look at the segment. Its slots are stored.
+    /// Lowers the earliest deadlines of the segment and the log to `deadline`. The caller stored the slots before.
     #[inline]
     pub(super) fn lower_earliest(&self, segment: &SlotSegment, deadline: Ticks) {
-        // Slots before the reads below.
+        // Orders the slots before the reads below.
         fence(Ordering::SeqCst);
         self.lower_earliest_after_cas(segment, deadline);
     }
 
-    /// The same when the slot was changed by a sequentially consistent compare-and-swap.
+    /// As `lower_earliest`, after a sequentially consistent compare-and-swap of the slot, which needs no fence.
     #[inline]
     pub(super) fn lower_earliest_after_cas(&self, segment: &SlotSegment, deadline: Ticks) {
         if self.locked_up_to.load(Ordering::SeqCst) < segment.number {
@@ -87,10 +88,10 @@ impl SlotLog {
             }
             segment.earliest_deadline.swap(Ticks::NEVER.0, Ordering::SeqCst);
             fence_after_rmw();
-            let left = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
-            if left < Ticks::OPEN_END {
-                segment.earliest_deadline.fetch_min(left.0, Ordering::SeqCst);
-                earliest = earliest.min(left.0);
+            let remaining = self.sweep_segment(segment, ticks, max_delivery_count, exhausted, guard, &mut ready);
+            if remaining < Ticks::OPEN_END {
+                segment.earliest_deadline.fetch_min(remaining.0, Ordering::SeqCst);
+                earliest = earliest.min(remaining.0);
             }
         }
         if earliest < Ticks::OPEN_END.0 {
@@ -100,16 +101,16 @@ impl SlotLog {
         ready
     }
 
-    /// No lock in a slot ends before this tick; 0 while a sweep is under way.
+    /// No lock in a slot expires before this tick; 0 during a sweep.
     pub(super) fn earliest_deadline(&self) -> Ticks {
         let ended = self.sweeps_ended.load(Ordering::SeqCst);
         let earliest = self.earliest_deadline.load(Ordering::SeqCst);
-        // A sweep that began before `earliest` was read shows here, unless it had ended before all this.
+        // Differs from `ended` when a sweep began before `earliest` was read and had not ended when `ended` was read.
         let begun = self.sweeps_begun.load(Ordering::SeqCst);
         Ticks(if begun == ended { earliest } else { 0 })
     }
 
-    /// Ends the locks of one segment that are over and returns the earliest deadline of the others.
+    /// Ends the expired locks of one segment and returns the earliest deadline of the others.
     fn sweep_segment(
         &self,
         segment: &SlotSegment,

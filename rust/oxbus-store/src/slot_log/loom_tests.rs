@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every interleaving, up to a bound on preemptions, of the places where two threads meet.
+//! Model checks of the races between threads: every interleaving, up to a bound on preemptions.
 //!
-//! Segments have two slots here. Each test names the step that it fails without.
+//! Segments have two slots here. The comment of a test names the step without which it fails.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -58,15 +58,15 @@ fn abandon(log: &SlotLog, key: LockKey, replacement: Option<Record>) {
     assert!(matches!(log.settle(key, outcome, Ticks(1)), Ok(SettleResult::Ready)));
 }
 
-/// Fails when lowering the hint keeps its version: the claimer steps over the bit set behind its scan.
+/// Fails when lowering the hint keeps its version: the claim raises the hint past a bit that was set after its scan.
 #[test]
-fn claim_does_not_step_over_an_abandoned_message() {
+fn claim_does_not_skip_an_abandoned_message() {
     check(|| {
         let log = log_of(2);
-        let held = claim(&log, 1, LOCK);
+        let locked = claim(&log, 1, LOCK);
         let other = loom::thread::spawn({
             let log = Arc::clone(&log);
-            let key = held[0].key;
+            let key = locked[0].key;
             move || abandon(&log, key, None)
         });
         let mut all = numbers(&claim(&log, 2, LOCK));
@@ -77,19 +77,19 @@ fn claim_does_not_step_over_an_abandoned_message() {
     });
 }
 
-/// Fails when a slot's state is stored before its ready bit: a closer shows a slot no claim will look at.
+/// Fails when a slot's state is stored before its ready bit: the slot becomes visible without a bit, and no claim reads it.
 #[test]
 fn abandon_and_two_publishers_lose_nothing() {
     check(|| {
         let log = log_of(1);
-        let held = claim(&log, 1, LOCK);
+        let locked = claim(&log, 1, LOCK);
         let publish = |id| {
             let log = Arc::clone(&log);
             loom::thread::spawn(move || log.append_one(message(id), NOW))
         };
         let (second, third) = (publish(2), publish(3));
         let mut all = numbers(&claim(&log, 3, LOCK));
-        abandon(&log, held[0].key, None);
+        abandon(&log, locked[0].key, None);
         let mut appended = [second.join().expect("no panic").0, third.join().expect("no panic").0];
         appended.sort_unstable();
         assert_eq!(appended, [2, 3]);
@@ -99,9 +99,9 @@ fn abandon_and_two_publishers_lose_nothing() {
     });
 }
 
-/// Fails without the fence between a publisher's states and its second look at `visible`.
+/// Fails without the fence between a publisher's states and its second read of `visible`.
 #[test]
-fn whoever_closes_the_gap_shows_both() {
+fn closing_a_gap_makes_both_messages_visible() {
     check(|| {
         let log = log_of(0);
         let other = loom::thread::spawn({
@@ -114,7 +114,7 @@ fn whoever_closes_the_gap_shows_both() {
     });
 }
 
-/// A claimer meets the gap: it never sees the later message alone, and misses none in the end.
+/// A claim during the gap does not see the later message alone, and the next claims find both.
 #[test]
 fn claim_stops_at_the_gap() {
     check(|| {
@@ -132,9 +132,9 @@ fn claim_stops_at_the_gap() {
     });
 }
 
-/// Exactly one of a complete, an expiry and a renewal-then-complete ends the lock.
+/// Exactly one of a complete and an expiry ends the lock, whether or not a renewal succeeds.
 #[test]
-fn complete_expiry_and_renewal_agree() {
+fn only_one_of_complete_and_expiry_ends_a_renewed_lock() {
     check(|| {
         let log = log_of(1);
         let key = claim(&log, 1, LOCK)[0].key;
@@ -154,7 +154,7 @@ fn complete_expiry_and_renewal_agree() {
         match (completed, expired) {
             (true, _) => assert_eq!(counts.ready + counts.locked, 0),
             (_, true) => assert_eq!((counts.ready, counts.locked), (1, 0)),
-            (false, false) => unreachable!("the completer loses only to the expiry"),
+            (false, false) => unreachable!("a complete fails only when the expiry succeeds"),
         }
         if !completed && !renewed {
             assert!(expired);
@@ -163,9 +163,9 @@ fn complete_expiry_and_renewal_agree() {
     });
 }
 
-/// Whoever changes the key first has the lock for himself; otherwise it was settled.
+/// Either the old key completes the message, or the new key does.
 #[test]
-fn one_of_a_complete_and_a_new_key_wins() {
+fn only_one_of_complete_and_rekey_succeeds() {
     check(|| {
         let log = log_of(1);
         let key = claim(&log, 1, LOCK)[0].key;
@@ -173,17 +173,17 @@ fn one_of_a_complete_and_a_new_key_wins() {
             let log = Arc::clone(&log);
             move || log.settle(key, Outcome::Complete, Ticks(9)).is_ok()
         });
-        let other = key.next();
-        let moved = log.rekey(key, other.generation, Ticks::NEVER, Ticks(9)).is_ok();
+        let new_key = key.next();
+        let rekeyed = log.rekey(key, new_key.generation, Ticks::NEVER, Ticks(9)).is_ok();
         let completed = complete.join().expect("no panic");
-        assert_ne!(completed, moved);
-        assert_eq!(log.settle(other, Outcome::Complete, Ticks(9)).is_ok(), moved);
+        assert_ne!(completed, rekeyed);
+        assert_eq!(log.settle(new_key, Outcome::Complete, Ticks(9)).is_ok(), rekeyed);
     });
 }
 
-/// Fails without the fence between a claim's slots and its look at the earliest deadlines.
+/// Fails without the fence between a claim's slots and its reads of the earliest deadlines.
 #[test]
-fn sweep_does_not_forget_a_lock_taken_meanwhile() {
+fn sweep_does_not_miss_a_concurrent_lock() {
     check(|| {
         let log = log_of(2);
         claim(&log, 1, LOCK);
@@ -200,7 +200,7 @@ fn sweep_does_not_forget_a_lock_taken_meanwhile() {
     });
 }
 
-/// Fails when a remover does not look for browsers, or looks before it changes the slot.
+/// Fails when a remover does not check for browsers, or checks before it changes the slot.
 #[test]
 fn browser_never_reads_a_freed_body() {
     check(|| {
@@ -223,7 +223,7 @@ fn browser_never_reads_a_freed_body() {
     });
 }
 
-/// The same for a body that another replaces, and for one that is taken with plain stores.
+/// The same for a body that is replaced, and for one that is taken with plain stores.
 #[test]
 fn browser_never_reads_a_replaced_or_taken_body() {
     check(|| {
@@ -247,7 +247,7 @@ fn browser_never_reads_a_replaced_or_taken_body() {
     });
 }
 
-/// Two fetches of the same deferred messages: one has both, or neither has any.
+/// Of two fetches of the same deferred messages, one gets both, or neither gets any.
 #[test]
 fn deferred_messages_are_fetched_all_or_none() {
     check(|| {
@@ -260,9 +260,9 @@ fn deferred_messages_are_fetched_all_or_none() {
             let log = Arc::clone(&log);
             move || {
                 let mut out = Vec::new();
-                let had = log.lock_deferred(&counters, LOCK, NOW, &mut out).is_ok();
-                assert_eq!(out.len(), if had { 2 } else { 0 });
-                had
+                let fetched = log.lock_deferred(&counters, LOCK, NOW, &mut out).is_ok();
+                assert_eq!(out.len(), if fetched { 2 } else { 0 });
+                fetched
             }
         };
         let other = loom::thread::spawn(fetch([Counter(2), Counter(1)]));

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages of one cell without a lock around them.
+//! The messages of one cell, without a mutex around them.
 //!
-//! Messages sit in slots, slots in segments, and a directory finds a segment by number. A slot's place follows
-//! from its counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
-//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`, `overflow`.
+//! A segment is an array of slots with one message each. A directory finds a segment by number. Segment and offset
+//! follow from the counter, so a key finds its message without a table. Read in this order: `slot`, `segment`, `directory`,
+//! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`,
+//! `overflow`.
 //!
 //! Holds always
-//! - counters are given out without gaps: whatever can refuse a message did so before;
-//! - every slot below `visible` is published, and a claim takes nothing at or above it;
+//! - counters have no gaps: every check that can reject a message comes before its reservation;
+//! - every slot below `visible` is published, and a claim takes only slots below `visible`;
 //! - a message in phase ready has its bit set, or one thread is about to set it and then to lower the hint;
-//! - every set bit below `visible` is in the hint's segment or behind it, or one thread is about to lower the hint;
-//! - a body is freed by whoever took the slot out of its phase, never under a browser (`browse`);
-//! - no lock ends before `earliest`, except between a sweep's swap and the value it puts back (`expiry`).
+//! - every set bit below `visible` is in the hint's segment or a later one, or one thread is about to lower the hint;
+//! - the thread that takes a slot out of its phase frees the body, but not while a browser may read it (`browse`);
+//! - no lock expires before `earliest_deadline`, except while a sweep has set it to never (`expiry`).
 //!
-//! No call waits for another thread, except for the mutex around the directory (once per 256 messages), around the
-//! overflow (messages deferred or scheduled for long) and around the list of bodies kept for a browser.
+//! A call waits for another thread only at three mutexes: the directory's (once per 256 messages), the overflow map's
+//! (messages that are deferred or scheduled for long), and the one around the bodies retained for browsers.
 //!
-//! There is no ring of expiring locks: a claim lowers its segment's earliest deadline, and a sweep reads only
-//! the segments where something is due. So a claim writes no list, and a lock costs no memory.
+//! There is no queue of deadlines: a claim lowers its segment's earliest deadline, and a sweep reads only the segments
+//! where a lock is due. So a claim writes no list, and a lock needs no memory.
 //!
-//! Lock deadlines are within 37 h of the clock, and `expire` runs at least that often while locks are out.
+//! Lock deadlines are within 37 h of the clock, and `expire` runs at least that often while there are locks.
 
 #![allow(
     unsafe_code,
@@ -62,29 +63,29 @@ use overflow::OverflowMap;
 use segment::SlotSegment;
 use slot::Slot;
 
-/// Where messages come in and go out: an append moves the first two, a claim reads the last two.
-/// They share a line of the cache, which a thread fetches once for both; what a log rarely writes is kept off it.
+/// Positions of appends and claims: an append moves the first two, a claim reads the last two.
+/// They have a cache line of their own, which a thread fetches once for both operations.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Cursors {
-    /// Index the next message gets.
+    /// Index of the next message.
     tail: AtomicU64,
     /// Index below which every slot is published.
     visible: AtomicU64,
-    /// Where a claim starts to look; see `ready`.
+    /// Segment at which a claim starts, with a version; see `ready`.
     hint: AtomicU64,
 }
 
-/// Messages of one cell, lock-free.
+/// A lock-free store of the messages of one cell.
 #[derive(Debug)]
 pub struct SlotLog {
     cursors: Cursors,
-    /// No lock ends before this tick.
+    /// No lock expires before this tick.
     earliest_deadline: AtomicU64,
-    /// Sweeps begun and sweeps ended; while they differ, `earliest` says nothing.
+    /// Number of sweeps begun. While it differs from `sweeps_ended`, `earliest_deadline` is not valid.
     sweeps_begun: AtomicU64,
     sweeps_ended: AtomicU64,
-    /// Highest number of a segment that ever held a lock.
+    /// Highest number of a segment that ever contained a lock.
     locked_up_to: AtomicU64,
     directory: Directory,
     browsers: Browsers,
@@ -92,7 +93,7 @@ pub struct SlotLog {
 }
 
 impl SlotLog {
-    /// An empty log; the first message gets counter 1. It holds no segment until then.
+    /// An empty log without segments; the first message gets counter 1.
     pub fn new() -> Self {
         Self {
             cursors: Cursors {
@@ -110,7 +111,7 @@ impl SlotLog {
         }
     }
 
-    /// The slot of a counter, unless its segment is gone or was never reserved.
+    /// The segment, slot and offset of a counter, unless its segment was unlinked or never added.
     #[inline]
     fn find<'g>(&self, counter: Counter, guard: &'g EpochGuard) -> Option<(&'g SlotSegment, &'g Slot, usize)> {
         let index = counter.0.checked_sub(1)?;
@@ -203,8 +204,8 @@ impl MessageStore for SlotLog {
         self.rekey_lock(key, generation, deadline, ticks)
     }
 
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        self.is_held(key, ticks)
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.has_claim(key, ticks)
     }
 
     fn lock_deferred(

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that outlive their segment: deferred and scheduled ones, moved to an ordered map.
+//! The overflow map: an ordered map of deferred and scheduled messages that outlive their segment.
 //!
-//! When a wholly visible segment has at most an eighth of its messages left, and those are deferred or scheduled,
-//! they move to the map and the segment goes, so that a message deferred for weeks costs its own size and not 8 KiB.
-//! A deferred message never becomes ready, so claims have no business in the map.
+//! When at most an eighth of a wholly visible segment's messages are left, and all of them are deferred or scheduled, they
+//! move to the map and the segment is unlinked. So a message that is deferred for weeks needs its own size and not 8 KiB.
+//! A deferred message never becomes ready, so claims do not search the map.
 //!
 //! Holds always
-//! - a message is in its slot or in the map; it moves under the map's mutex, so who sees a moved slot, takes the mutex
-//!   and looks, finds it unless it left;
-//! - `len` is raised before the first slot is seen as moved: who sees no segment and `len` 0 knows that the message is gone.
+//! - a message is in its slot or in the map. It moves under the map's mutex, so a thread that sees a moved slot and takes
+//!   the mutex finds the message, unless it left the store;
+//! - `len` rises before the first slot is moved, so a message without a segment does not exist when `len` is 0.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -21,6 +21,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 #[derive(Debug)]
 pub(super) struct OverflowMap {
+    /// Messages in the map, or more during a move. Readable without the mutex, as `earliest_deadline` is.
     len: AtomicUsize,
     earliest_deadline: AtomicU64,
     map: Mutex<OrderedStore>,
@@ -35,12 +36,12 @@ impl OverflowMap {
         }
     }
 
-    /// A map that begins with `messages`, all deferred or scheduled.
+    /// A map of `messages`, all deferred or scheduled.
     pub(super) fn with(messages: Vec<RestoredMessage>) -> Self {
         let mut map = OrderedStore::new();
         for restored in messages {
             let inserted = map.insert_with(restored.message, restored.phase, restored.generation);
-            debug_assert!(inserted, "a number is in one place");
+            debug_assert!(inserted, "a number occurs once");
         }
         Self {
             len: AtomicUsize::new(map.len()),
@@ -49,12 +50,12 @@ impl OverflowMap {
         }
     }
 
-    /// The map, unless it is empty. Give it back with [`OverflowMap::close`] after a change.
+    /// Locks the map, unless it is empty. Call [`OverflowMap::close`] after a change.
     pub(super) fn open(&self) -> Option<MutexGuard<'_, OrderedStore>> {
         (self.len.load(Ordering::Acquire) > 0).then(|| lock(&self.map))
     }
 
-    /// Publishes what changed in the map.
+    /// Updates `len` and the earliest deadline, and unlocks the map.
     pub(super) fn close(&self, map: MutexGuard<'_, OrderedStore>) {
         self.len.store(map.len(), Ordering::Release);
         self.earliest_deadline.store(map.next_expiry().0, Ordering::Release);
@@ -103,8 +104,8 @@ impl OverflowMap {
             .unwrap_or(Err(LockLost))
     }
 
-    pub(super) fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        self.open().is_some_and(|map| map.holds(key, ticks))
+    pub(super) fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.open().is_some_and(|map| map.is_claimed_by(key, ticks))
     }
 
     pub(super) fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage> {
@@ -123,7 +124,7 @@ impl OverflowMap {
             .unwrap_or(0)
     }
 
-    /// Browses the overflow of `from .. before`.
+    /// Pushes up to `max` messages of `from .. before` to `out`.
     pub(super) fn peek(&self, from: Counter, before: Counter, max: usize, out: &mut Vec<PeekedMessage>) {
         if let Some(map) = self.open() {
             map.peek_before(from, before, max, out);
@@ -134,7 +135,7 @@ impl OverflowMap {
         self.open().map_or_else(PhaseCounts::default, |map| map.counts())
     }
 
-    /// How many there are.
+    /// Number of messages.
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
@@ -145,7 +146,7 @@ impl OverflowMap {
 }
 
 impl SlotLog {
-    /// Empties a wholly visible segment into the map when only deferred and scheduled messages are left in it.
+    /// Moves the messages of a wholly visible segment to the overflow map, when all of them are deferred or scheduled.
     pub(super) fn move_to_overflow(&self, segment: &SlotSegment, guard: &EpochGuard) {
         let may_move = |phase| matches!(phase, DEFERRED | SCHEDULED);
         let mut found = false;
@@ -161,13 +162,13 @@ impl SlotLog {
         }
         let mut moved = 0;
         let mut map = lock(&self.overflow.map);
-        // At least one: a reader that finds a moved slot comes to the mutex.
+        // More than 0 before the first move, so that a thread that finds a moved slot takes the mutex.
         self.overflow
             .len
             .store(map.len() + segment.slots.len(), Ordering::Release);
         for (offset, slot) in segment.slots.iter().enumerate() {
             let state = slot.state();
-            // Who is fetched, settled or taken meanwhile stays; its end tries again.
+            // A message that another thread fetches or takes at the same time stays. The end of that operation tries again.
             if !may_move(state.phase()) || !slot.compare_exchange(state, state.into_phase(MOVED)) {
                 continue;
             }
@@ -178,7 +179,7 @@ impl SlotLog {
                 MessagePhase::Scheduled
             };
             let inserted = map.insert_with(removed, phase, state.generation());
-            debug_assert!(inserted, "a counter is in one place");
+            debug_assert!(inserted, "a counter occurs once");
             moved += 1;
         }
         self.overflow.close(map);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looking at messages without holding them: browse and count.
+//! Browsing and counting messages without claiming them.
 //!
-//! Walks the slots below `visible` and, where segments or slots were emptied into it, the map of overflow.
+//! Both read the slots below `visible` and, for the messages that moved there, the overflow map.
 
 use oxbus_model::Counter;
 
@@ -18,9 +18,9 @@ impl SlotLog {
         let end = out.len().saturating_add(max);
         let browsing = self.browsers.enter();
         let mut index = from.0.saturating_sub(1);
-        // First index of which we know only that its message may be in the map.
+        // First index since the last found message whose message may be in the overflow map.
         let mut unknown: Option<u64> = None;
-        // What is before the first segment went with its segments: however much that was, it costs no step.
+        // Skips the unlinked segments before the first one in a single step.
         let head = span(self.directory.head()).0.min(visible);
         if index < head {
             unknown = Some(index);
@@ -43,7 +43,7 @@ impl SlotLog {
                     unknown.get_or_insert(at);
                     continue;
                 }
-                // SAFETY: we are counted in as a browser.
+                // SAFETY: this thread is an active browser.
                 let Some(peeked) = (unsafe { slot.peek(Counter(at + 1)) }) else {
                     continue;
                 };
@@ -80,7 +80,7 @@ impl SlotLog {
             };
             for slot in &segment.slots[..(visible.min(segment.end()) - segment.first) as usize] {
                 if let Some(phase) = slot.state_seq_cst().visible_phase() {
-                    // SAFETY: we are counted in as a browser, and the state, read since, owns a body.
+                    // SAFETY: this thread is an active browser, and the state, read since, owns a body.
                     counts.add(phase, unsafe { StoredRecord::len_raw(slot.body()) });
                 }
             }
@@ -89,38 +89,38 @@ impl SlotLog {
         counts
     }
 
-    /// Messages of all phases, without a look at each: a step for each segment, and for each slot of the last ones.
+    /// Messages of all phases: one step per wholly visible segment, and one per visible slot of the last segment.
     pub(super) fn approximate_count(&self) -> u64 {
         let guard = epoch::pin();
         let visible = self.visible();
-        let mut left = self.overflow.len() as u64;
+        let mut messages = self.overflow.len() as u64;
         for number in self.directory.head()..=locate(visible).0 {
             let Some(segment) = self.directory.get(number, &guard) else {
                 continue;
             };
-            left += if segment.end() <= visible {
+            messages += if segment.end() <= visible {
                 segment.unfinished() as u64
             } else {
-                let seen = &segment.slots[..(visible - segment.first) as usize];
+                let visible_slots = &segment.slots[..(visible - segment.first) as usize];
                 let has_message = |slot: &&Slot| slot.state_seq_cst().visible_phase().is_some();
-                seen.iter().filter(has_message).count() as u64
+                visible_slots.iter().filter(has_message).count() as u64
             };
         }
-        left
+        messages
     }
 }
 
 impl Slot {
-    /// The message as it is now, unless there is none.
+    /// The message of the slot, if there is one.
     ///
     /// # Safety
-    /// The caller is counted in as a browser.
+    /// The caller is an active browser.
     unsafe fn peek(&self, counter: Counter) -> Option<PeekedMessage> {
         let mut state = self.state_seq_cst();
         loop {
             let phase = state.visible_phase()?;
-            // SAFETY: the state, read after the caller counted itself in, owns a body. Whoever removes or replaces it
-            // from then on finds the browser and keeps a reference.
+            // SAFETY: the state, read after the caller became a browser, owns a body. A thread that removes or replaces the
+            // body after that sees the browser and keeps a reference.
             let record = unsafe { StoredRecord::clone_raw(self.body()) };
             let peeked = PeekedMessage {
                 counter,

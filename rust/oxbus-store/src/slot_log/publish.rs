@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Append: reserve, write, show.
+//! Append: reserve slots, fill them, advance `visible`.
 //!
-//! One fetch-and-add reserves a range of indexes. The sender fills its slots, sets their ready bits and stores
+//! One fetch-and-add reserves a range of indexes. The appender fills its slots, sets their ready bits and stores
 //! their states last: a state other than free says that the slot is complete, its bit included. `visible` then moves
-//! over every complete slot; whoever closes a gap moves it for those behind the gap too, so that a slow sender holds back
-//! only later numbers, and nobody waits for it.
+//! over the complete slots. The thread that closes a gap also moves it over the complete slots after the gap. So a slow
+//! appender delays only the messages with higher numbers, and no thread waits for it.
 //!
-//! The bits come before the states on purpose. Were the state first, a closer could move `visible` over a slot
-//! without its bit, a claimer could raise the hint past it, and the bit, set later, would never be looked at.
+//! The bits must come before the states. With the state first, another appender could move `visible` over a slot
+//! without its bit, and a claim could raise the hint past the slot. No claim would then read the bit, set later.
 
 use oxbus_model::{Counter, Timestamp};
 
@@ -19,7 +19,7 @@ use crate::message_store::NewMessage;
 use crate::sync::{Ordering, fence, fence_after_rmw};
 
 impl SlotLog {
-    /// Sets `count` consecutive indexes aside and returns the first.
+    /// Reserves `count` consecutive indexes and returns the first.
     #[inline]
     pub(super) fn reserve_indexes(&self, count: u64) -> u64 {
         self.cursors.tail.fetch_add(count, Ordering::SeqCst)
@@ -75,7 +75,7 @@ impl SlotLog {
         self.advance_visible(first, first + len, &guard);
     }
 
-    /// Publishes reserved slots that will never hold a message.
+    /// Publishes reserved slots without messages.
     pub(super) fn publish_empty(&self, first: u64, count: u64) {
         let guard = epoch::pin();
         for index in first..first + count {
@@ -87,7 +87,7 @@ impl SlotLog {
         self.advance_visible(first, first + count, &guard);
     }
 
-    /// Moves `visible` over the caller's published range `start .. end` and over what is published behind it.
+    /// Moves `visible` over the caller's published range `start .. end` and over the published slots after it.
     fn advance_visible(&self, start: u64, end: u64, guard: &EpochGuard) {
         let mut seen = start;
         loop {
@@ -98,11 +98,12 @@ impl SlotLog {
             if swapped.is_ok() {
                 break;
             }
-            // Our states before this read; the closer's `visible` before its read of our states.
+            // Orders our states before this read. The thread that closes a gap before us stores `visible` before it reads our
+            // states, so either we see its `visible` or it sees our states.
             fence(Ordering::SeqCst);
             seen = self.cursors.visible.load(Ordering::SeqCst);
             if seen < start || seen >= end {
-                // A gap before us: its closer takes us along. Or a closer already did.
+                // There is a gap before us, and the thread that closes it moves `visible` over our slots. Or it did already.
                 return;
             }
         }
@@ -110,7 +111,7 @@ impl SlotLog {
         self.advance_visible_further(end, guard);
     }
 
-    /// Moves `visible` on from `from` while somebody else's slots there are published.
+    /// Moves `visible` on from `from` over slots that other threads published.
     fn advance_visible_further(&self, mut from: u64, guard: &EpochGuard) {
         fence_after_rmw();
         while self.cursors.tail.load(Ordering::SeqCst) > from {
@@ -122,7 +123,7 @@ impl SlotLog {
                     .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
                     .is_err()
             {
-                // Either the owner of the slot at `from` has still to read `visible`, or another closer goes on.
+                // Either the owner of the slot at `from` has yet to read `visible`, or another thread moved it.
                 return;
             }
             self.reclaim_passed(from, to, guard);
@@ -131,7 +132,7 @@ impl SlotLog {
         }
     }
 
-    /// End of the run of published slots that begins at `from`.
+    /// Index after the consecutive published slots from `from` on.
     fn published_end(&self, from: u64, guard: &EpochGuard) -> u64 {
         let mut index = from;
         loop {
@@ -150,7 +151,7 @@ impl SlotLog {
         }
     }
 
-    /// Segments that lie wholly below `visible` since it moved may be ready to go.
+    /// Reclaims the segments that came wholly below `visible` when it moved `from .. to`, where possible.
     #[inline]
     fn reclaim_passed(&self, from: u64, to: u64, guard: &EpochGuard) {
         let (first, after) = (locate(from).0, locate(to).0);
@@ -176,7 +177,7 @@ impl SlotSegment {
 }
 
 impl super::Slot {
-    /// True once its appender is done with it.
+    /// True once its appender stored its state.
     #[inline]
     fn is_published(&self) -> bool {
         self.state_seq_cst().phase() != FREE

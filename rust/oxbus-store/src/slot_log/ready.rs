@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ready bits and the hint where to look for them.
+//! Ready bits, and the hint at which segment to start the search for them.
 //!
-//! The hint is a segment number under a version. Who makes a message ready sets the bit first and lowers the hint
-//! after, with a new version even when the number stays. A claimer raises the hint only from the exact value it
-//! read before it scanned. So a bit that a scan missed has its lowering still to come, or makes the raise fail.
-//! Without the version, a bit set behind a scan in the hint's own segment would be stepped over and lost.
+//! The hint is a segment number with a version. A thread that makes a message ready sets the bit first and then lowers
+//! the hint, with a new version even when the number stays. A claim raises the hint only from the exact value that it
+//! read before its scan. So a bit that the scan missed has its lowering still to come, or makes the raise fail.
+//! Without the version, the hint could be raised past a bit that was set in the hint's own segment after the scan.
 //!
-//! The version has 24 bits and the number 40: enough segments for 48-bit counters. A raise can be fooled only by
-//! exactly 2^24 requeues within one scan.
+//! The number has 40 bits, enough segments for 48-bit counters, and the version 24. A raise goes wrong only after
+//! exactly 2^24 requeues during one scan.
 
 use super::epoch;
 use super::segment::{SlotSegment, span};
@@ -17,7 +17,7 @@ use crate::sync::Ordering;
 const NUMBER_BITS: u32 = 40;
 const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 
-/// A segment number under a version.
+/// A segment number with a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadyHint(u64);
 
@@ -40,24 +40,24 @@ impl ReadyHint {
 }
 
 impl SlotLog {
-    /// Read it before `visible`, and both before the bits.
+    /// The hint. Read it before `visible`, and both before the bits.
     #[inline]
     pub(super) fn hint(&self) -> ReadyHint {
         ReadyHint(self.cursors.hint.load(Ordering::Acquire))
     }
 
-    /// Moves the hint up to `number`, when nobody moved it since `seen` was read.
+    /// Raises the hint to `number`, unless it changed since `seen` was read.
     #[inline]
     pub(super) fn raise_hint(&self, seen: ReadyHint, number: u64) {
         let raised = seen.raised(number);
-        // Losing is harmless: the next claim looks at a few segments more.
+        // A failure is harmless: the next claim scans a few more segments.
         let _ = self
             .cursors
             .hint
             .compare_exchange(seen.0, raised.0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Makes claims look at `number` again. Its bits are set.
+    /// Makes later claims scan segment `number`, whose bits the caller set.
     #[inline]
     pub(super) fn lower_hint(&self, number: u64) {
         let mut seen = self.hint();
@@ -70,14 +70,14 @@ impl SlotLog {
         }
     }
 
-    /// Makes the slot at `offset` claimable. Its state is ready and the caller owns it until this call.
+    /// Sets the ready bit of a slot that the caller owns and whose state is ready. The caller no longer owns it then.
     #[inline]
     pub(super) fn set_ready(&self, segment: &SlotSegment, offset: usize) {
         segment.ready()[offset / 64].fetch_or(1 << (offset % 64), Ordering::AcqRel);
         self.lower_hint(segment.number);
     }
 
-    /// True when a claim could find something.
+    /// True when a claim could find a message.
     pub(super) fn any_ready(&self) -> bool {
         let hint = self.hint();
         let visible = self.visible();
@@ -88,7 +88,7 @@ impl SlotLog {
         self.first_ready_segment(hint, visible, &guard).is_some()
     }
 
-    /// Number of the first segment with a ready bit below `visible`; raises the hint to it.
+    /// Number of the first segment with a ready bit below `visible`. Raises the hint to it.
     fn first_ready_segment(&self, hint: ReadyHint, visible: u64, guard: &EpochGuard) -> Option<u64> {
         let mut number = hint.number();
         loop {

@@ -1,48 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Letting go of segments.
+//! Reclaiming segments.
 //!
-//! A segment goes when its last slot is gone and `visible` is past it. Either can come second, so both sides look:
-//! who counts the last slot reads `visible`, who moves `visible` past a segment reads its count.
-//! The directory takes the segment once, however many ask.
+//! A segment is unlinked when all its slots are finished and `visible` is past it. Either can happen last, so both threads
+//! check: the one that counts the last slot reads `visible`, and the one that moves `visible` past the segment reads its
+//! count. When both call, the directory unlinks the segment once.
 
 use super::segment::{SlotSegment, locate};
 use super::{EpochGuard, SlotLog};
 use crate::sync::{Ordering, fence_after_rmw};
 
 impl SlotLog {
-    /// Counts `n` slots of the segment as gone. Their states are final and their bodies taken.
+    /// Counts `n` slots of the segment as finished. Their states are final and their bodies taken.
     #[inline]
     pub(super) fn count_finished(&self, segment: &SlotSegment, n: usize, guard: &EpochGuard) {
         if n == 0 {
             return;
         }
-        let left = segment.add_finished(n);
+        let unfinished = segment.add_finished(n);
         fence_after_rmw();
         let sparse = segment.slots.len() / 8;
-        if left == 0 || (left <= sparse && left + n > sparse) || (left < sparse && (left + n).ilog2() != left.ilog2()) {
-            self.reclaim(segment, left, guard);
+        // Below the threshold, only when the number halves, so that a segment is not searched for each message.
+        if unfinished == 0
+            || (unfinished <= sparse && unfinished + n > sparse)
+            || (unfinished < sparse && (unfinished + n).ilog2() != unfinished.ilog2())
+        {
+            self.reclaim(segment, unfinished, guard);
         }
     }
 
-    /// Unlinks a segment without messages and empties one with few, once it is wholly visible.
+    /// Unlinks a wholly visible segment without messages, and moves the messages of one with few to the overflow map.
     #[cold]
-    pub(super) fn reclaim(&self, segment: &SlotSegment, left: usize, guard: &EpochGuard) {
+    pub(super) fn reclaim(&self, segment: &SlotSegment, unfinished: usize, guard: &EpochGuard) {
         let visible = self.cursors.visible.load(Ordering::SeqCst);
-        if segment.end() > visible || left > segment.slots.len() / 8 {
+        if segment.end() > visible || unfinished > segment.slots.len() / 8 {
             return;
         }
-        if left > 0 {
+        if unfinished > 0 {
             self.move_to_overflow(segment, guard);
         } else {
             self.directory.unlink(segment, locate(visible).0, guard);
         }
     }
 
-    /// The same after a message was deferred.
+    /// Reclaims the segment after a message was deferred, when few messages are left.
     pub(super) fn reclaim_if_sparse(&self, segment: &SlotSegment, guard: &EpochGuard) {
-        let left = segment.unfinished();
-        if left <= segment.slots.len() / 8 {
-            self.reclaim(segment, left, guard);
+        let unfinished = segment.unfinished();
+        if unfinished <= segment.slots.len() / 8 {
+            self.reclaim(segment, unfinished, guard);
         }
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes of one message: shared, immutable, behind one thin pointer; in memory ([`Record`]) or perhaps on disk
-//! ([`StoredRecord`]).
+//! The bytes of one message: shared, immutable, behind one thin pointer. A [`Record`] is in memory, a [`StoredRecord`] in
+//! memory or on disk.
 //!
-//! One allocation holds a reference count, the length and the bytes, so that a slot needs 8 bytes for it
-//! and the copies of a fan-out share one body. Of a message on disk it holds the place instead, in 16 bytes.
+//! One allocation contains a reference count, the length and the bytes, so a slot needs 8 bytes for it and the copies of a
+//! fan-out share one body. For a message on disk it contains the location in place of the bytes.
 //!
 //! Holds always
-//! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] is one of the count;
-//! - the bytes never change once [`Record::build`] returned;
-//! - a [`Record`] is in memory: only a [`StoredRecord`] points to an allocation that says it is on disk, and such a one is a
-//!   reference to the extent in its place.
+//! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] counts as one;
+//! - the bytes do not change after [`Record::build`] returns;
+//! - a [`Record`] is in memory. Only a [`StoredRecord`] points to an allocation marked as on disk, and that allocation keeps
+//!   a reference to the extent of its location.
 
 #[cfg(not(loom))]
 use std::alloc::dealloc;
@@ -28,23 +28,23 @@ use crate::extent::{AtomicExtentLocation, ExtentLocation};
 use crate::record_memory as memory;
 use crate::sync::{AtomicU32, Ordering, fence};
 
-/// In the length of a header: the bytes are on disk.
+/// Flag in the length of a header: the bytes are on disk.
 const ON_DISK: u32 = 1 << 31;
-/// In the length of a header: the allocation is part of [`record_memory`](crate::record_memory).
+/// Flag in the length of a header: [`record_memory`](crate::record_memory()) counts the allocation.
 const COUNTED: u32 = 1 << 30;
-/// The bits of a length that say something else.
+/// The flags in the length of a header.
 const FLAGS: u32 = ON_DISK | COUNTED;
-/// Bytes before the body that a message without properties has at most.
+/// Largest size of the head of a message without properties.
 const SHORT_HEAD: usize = 32;
-/// More clones than memory could hold: some code leaks them.
+/// More references than memory could hold, so some code leaks them.
 const REFERENCES_MAX: u32 = u32::MAX / 2;
 
 #[repr(C, align(8))]
 struct RecordHeader {
     references: AtomicU32,
-    /// Bytes of the record, and [`FLAGS`].
+    /// Bytes of the record, with [`FLAGS`].
     len: u32,
-    /// Under loom a freed record stays allocated and remembers it, so that a late reader is caught.
+    /// Under loom a freed record stays allocated and sets this, so that a late read panics.
     #[cfg(loom)]
     freed: std::sync::atomic::AtomicBool,
 }
@@ -52,9 +52,9 @@ struct RecordHeader {
 /// A counted reference to an allocation.
 struct SharedAllocation(NonNull<RecordHeader>);
 
-// SAFETY: what is shared is immutable or atomic, and so is the count: a reference may be used and dropped on any thread.
+// SAFETY: the shared data is immutable or atomic, so a reference may be used and dropped on any thread.
 unsafe impl Send for SharedAllocation {}
-// SAFETY: as above; a shared reference only hands out shared bytes.
+// SAFETY: as above; a shared reference gives only shared access to the bytes.
 unsafe impl Sync for SharedAllocation {}
 
 /// The bytes of one message, in memory. A clone shares them.
@@ -62,17 +62,17 @@ unsafe impl Sync for SharedAllocation {}
 #[repr(transparent)]
 pub struct Record(SharedAllocation);
 
-/// The bytes of one message as a store keeps them: in memory, or a place on disk to read them from. A clone shares them.
+/// The bytes of one message in a store: in memory, or a location on disk. A clone shares them.
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct StoredRecord(SharedAllocation);
 
-/// Where the bytes of a message are.
+/// Location of the bytes of a message.
 #[cfg(not(loom))]
 pub(crate) enum RecordLocation<'a> {
     /// In memory.
     Memory(&'a Record),
-    /// In a file, at a position; who holds the file keeps the bytes there.
+    /// In a file, at a position. The bytes stay there while the file is referenced.
     Disk(Arc<dyn DiskFile>, u64),
 }
 
@@ -82,24 +82,24 @@ impl Record {
     pub fn build(len: usize, fill: impl FnOnce(&mut [u8])) -> Self {
         // SAFETY: the layout has the size of a header at least.
         let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc_zeroed(layout) });
-        // SAFETY: the allocation has `len` initialised bytes there and nobody else knows it yet.
+        // SAFETY: the allocation has `len` initialised bytes there and no other reference yet.
         fill(unsafe { std::slice::from_raw_parts_mut(SharedAllocation::content_of(shared.0), len) });
         Self(shared)
     }
 
     /// A record of a head of `head_len` bytes, zero until `fill` writes them, and a copy of `tail`. At most 1 GiB.
     ///
-    /// The tail, which may be large, is written once.
+    /// Writes the tail, which may be large, once: it is not zeroed first.
     #[inline]
     pub fn with_tail(head_len: usize, fill: impl FnOnce(&mut [u8]), tail: &[u8]) -> Self {
         let len = head_len.checked_add(tail.len()).expect("a record fits memory");
         // SAFETY: the layout has the size of a header at least.
         let shared = SharedAllocation::allocate(len, |layout| unsafe { alloc(layout) });
         let content = SharedAllocation::content_of(shared.0);
-        // Most heads are shorter than this, and zeroing as many bytes as the compiler knows takes no call.
+        // Most heads are shorter than this, and zeroing a constant number of bytes needs no call.
         let zeroed = if len >= SHORT_HEAD { SHORT_HEAD } else { 0 };
-        // SAFETY: the allocation is fresh, so it does not overlap `tail`, and has room for both behind its header; what is
-        // zeroed first is no longer than both.
+        // SAFETY: the allocation is new, so it does not overlap `tail`, and has room for both after its header. The first
+        // zeroed bytes are not more than both.
         unsafe {
             if zeroed > 0 {
                 ptr::write_bytes(content, 0, SHORT_HEAD);
@@ -109,7 +109,7 @@ impl Record {
             }
             ptr::copy_nonoverlapping(tail.as_ptr(), content.add(head_len), tail.len());
         }
-        // SAFETY: `head_len` bytes are initialised there and nobody else knows the allocation yet.
+        // SAFETY: `head_len` bytes are initialised there, and the allocation has no other reference yet.
         fill(unsafe { std::slice::from_raw_parts_mut(content, head_len) });
         Self(shared)
     }
@@ -124,91 +124,91 @@ impl Record {
     pub fn from_slice(bytes: &[u8]) -> Self {
         // SAFETY: the layout has the size of a header at least.
         let shared = SharedAllocation::allocate(bytes.len(), |layout| unsafe { alloc(layout) });
-        // SAFETY: the allocation is fresh, so it does not overlap `bytes`, and has room for them.
+        // SAFETY: the allocation is new, so it does not overlap `bytes`, and has room for them.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), SharedAllocation::content_of(shared.0), bytes.len()) };
         Self(shared)
     }
 }
 
 impl StoredRecord {
-    /// A record of `len` bytes that can be read back from `place`.
+    /// A record of `len` bytes that is on disk at `location`.
     #[cfg(not(loom))]
-    pub fn on_disk(len: usize, place: ExtentLocation) -> Self {
+    pub fn on_disk(len: usize, location: ExtentLocation) -> Self {
         let fill = |layout| {
             // SAFETY: the layout has the size of a header at least.
             unsafe { alloc_zeroed(layout) }
         };
         let mut shared = SharedAllocation::allocate(size_of::<AtomicExtentLocation>(), fill);
-        // SAFETY: the allocation is fresh, aligned to 8 like its content, and has room for a place.
-        unsafe { SharedAllocation::location_of(shared.0).write(place.into()) };
-        // SAFETY: nobody else knows the allocation yet.
+        // SAFETY: the allocation is new, aligned to 8 like its content, and has room for a location.
+        unsafe { SharedAllocation::location_of(shared.0).write(location.into()) };
+        // SAFETY: the allocation has no other reference yet.
         let header = unsafe { shared.0.as_mut() };
         header.len = header.len & COUNTED | ON_DISK | checked_len(len);
         Self(shared)
     }
 
-    /// Bytes of the record, wherever they are.
+    /// Bytes of the record, in memory or on disk.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True without bytes.
+    /// True when the record has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The record, when it is in memory.
+    /// The record, if it is in memory.
     #[inline]
     pub fn in_memory(&self) -> Option<&Record> {
-        // SAFETY: `Record` and `StoredRecord` are laid out as one `SharedAllocation`, and this one is in memory.
+        // SAFETY: `Record` and `StoredRecord` have the layout of `SharedAllocation`, and this one is in memory.
         (!self.0.is_on_disk()).then(|| unsafe { &*ptr::from_ref(self).cast::<Record>() })
     }
 
-    /// The record, read from disk if it is there. An error means that it could not be read, or is not what was written.
+    /// The record, read from disk if it is there. An error means that the read failed or the bytes are corrupt.
     #[cfg(not(loom))]
     pub fn load(&self) -> std::io::Result<Record> {
         match (self.in_memory(), self.extent_location()) {
             (Some(record), _) => Ok(record.clone()),
-            (None, Some(placed)) => {
+            (None, Some(location)) => {
                 let mut read = Ok(());
-                let record = Record::build(self.len(), |bytes| read = placed.read(bytes));
+                let record = Record::build(self.len(), |bytes| read = location.read(bytes));
                 read.map(|()| record)
             }
             (None, None) => unreachable!("a record is in memory or on disk"),
         }
     }
 
-    /// Where its bytes are now.
+    /// Location of its bytes at this moment.
     #[cfg(not(loom))]
     pub(crate) fn location(&self) -> RecordLocation<'_> {
         match (self.in_memory(), self.extent_location()) {
             (Some(record), _) => RecordLocation::Memory(record),
-            (None, Some(placed)) => {
-                let (file, position) = placed.file();
+            (None, Some(location)) => {
+                let (file, position) = location.file();
                 RecordLocation::Disk(file, position)
             }
             (None, None) => unreachable!("a record is in memory or on disk"),
         }
     }
 
-    /// Reads it from another place from now on, if it is on disk. The same bytes must be there.
+    /// Changes the location of its bytes, if it is on disk. The same bytes must be there.
     #[cfg(not(loom))]
-    pub fn move_to(&self, place: ExtentLocation) {
-        if let Some(placed) = self.extent_location() {
-            placed.replace(place);
+    pub fn move_to(&self, location: ExtentLocation) {
+        if let Some(current) = self.extent_location() {
+            current.replace(location);
         }
     }
 
     #[cfg(not(loom))]
     fn extent_location(&self) -> Option<&AtomicExtentLocation> {
-        // SAFETY: the content of an allocation that is on disk is a place, and lives as long as this reference.
+        // SAFETY: the content of an allocation marked as on disk is a location, which lives as long as this reference.
         self.0
             .is_on_disk()
             .then(|| unsafe { &*SharedAllocation::location_of(self.0.0) })
     }
 
-    /// The pointer; its reference moves with it. Only [`StoredRecord::from_raw`] takes it back.
+    /// The pointer, which owns the reference. Only [`StoredRecord::from_raw`] gives the reference back.
     pub(crate) fn into_raw(self) -> u64 {
         let raw = self.0.0.as_ptr().expose_provenance() as u64;
         std::mem::forget(self);
@@ -218,22 +218,22 @@ impl StoredRecord {
     /// The record behind a pointer.
     ///
     /// # Safety
-    /// `raw` comes from [`StoredRecord::into_raw`], and the caller owns the reference that moved with it.
+    /// `raw` comes from [`StoredRecord::into_raw`], and the caller owns its reference.
     pub(crate) unsafe fn from_raw(raw: u64) -> Self {
         let header = ptr::with_exposed_provenance_mut::<RecordHeader>(raw as usize);
         debug_assert!(!header.is_null(), "a slot in use has a body");
-        // SAFETY: `into_raw` never gives null.
+        // SAFETY: `into_raw` does not return null.
         Self(SharedAllocation(unsafe { NonNull::new_unchecked(header) }))
     }
 
-    /// A further reference to the record behind a pointer.
+    /// Another reference to the record behind a pointer.
     ///
     /// # Safety
-    /// `raw` comes from [`StoredRecord::into_raw`], and that reference is not given back during the call.
+    /// `raw` comes from [`StoredRecord::into_raw`], and its reference is not dropped during the call.
     pub(crate) unsafe fn clone_raw(raw: u64) -> Self {
-        // SAFETY: the caller keeps the reference alive; `ManuallyDrop` leaves it with the slot.
-        let kept = std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) });
-        Self::clone(&kept)
+        // SAFETY: the caller keeps the reference alive; `ManuallyDrop` does not drop it.
+        let original = std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) });
+        Self::clone(&original)
     }
 
     /// Bytes of the record behind a pointer.
@@ -241,7 +241,7 @@ impl StoredRecord {
     /// # Safety
     /// As for [`StoredRecord::clone_raw`].
     pub(crate) unsafe fn len_raw(raw: u64) -> usize {
-        // SAFETY: the caller keeps the reference alive; `ManuallyDrop` leaves it with the slot.
+        // SAFETY: the caller keeps the reference alive; `ManuallyDrop` does not drop it.
         std::mem::ManuallyDrop::new(unsafe { Self::from_raw(raw) }).len()
     }
 }
@@ -256,7 +256,7 @@ impl From<Record> for StoredRecord {
 impl TryFrom<StoredRecord> for Record {
     type Error = StoredRecord;
 
-    /// The record, when it is in memory.
+    /// The record, if it is in memory.
     #[inline]
     fn try_from(stored: StoredRecord) -> Result<Self, StoredRecord> {
         if stored.0.is_on_disk() {
@@ -280,14 +280,14 @@ impl SharedAllocation {
         let counted = memory::add(header.as_ptr().addr(), layout.size());
         #[cfg(loom)]
         let counted = false;
-        let filled = RecordHeader {
+        let initial = RecordHeader {
             references: AtomicU32::new(1),
             len: if counted { len | COUNTED } else { len },
             #[cfg(loom)]
             freed: std::sync::atomic::AtomicBool::new(false),
         };
-        // SAFETY: the allocation is fresh, aligned and large enough for a header.
-        unsafe { header.write(filled) };
+        // SAFETY: the allocation is new, aligned and large enough for a header.
+        unsafe { header.write(initial) };
         Self(header)
     }
 
@@ -298,7 +298,7 @@ impl SharedAllocation {
         Layout::from_size_align(size, align_of::<RecordHeader>()).expect("a record fits memory")
     }
 
-    /// The content of an allocation that is on disk.
+    /// The content of an allocation marked as on disk.
     #[cfg(not(loom))]
     fn location_of(header: NonNull<RecordHeader>) -> *mut AtomicExtentLocation {
         // SAFETY: the allocation begins with a whole header.
@@ -321,12 +321,12 @@ impl SharedAllocation {
     }
 
     fn header(&self) -> &RecordHeader {
-        // SAFETY: this record is one of the count, so the allocation lives; headers are only shared.
+        // SAFETY: this reference counts, so the allocation lives; headers are only borrowed shared.
         let header = unsafe { self.0.as_ref() };
         #[cfg(loom)]
         assert!(
             !header.freed.load(std::sync::atomic::Ordering::Relaxed),
-            "a freed record was used"
+            "a record was read after it was freed"
         );
         header
     }
@@ -334,11 +334,11 @@ impl SharedAllocation {
     #[inline]
     fn bytes(&self) -> &[u8] {
         debug_assert!(!self.is_on_disk(), "a record is in memory");
-        // SAFETY: the allocation of a record in memory holds `len` initialised bytes that never change.
+        // SAFETY: the allocation of a record in memory contains `len` initialised bytes that do not change.
         unsafe { std::slice::from_raw_parts(Self::content_of(self.0), self.len()) }
     }
 
-    /// Marks the allocation, so that a late reader is caught.
+    /// Marks the allocation as freed, so that a late read panics.
     #[cfg(loom)]
     fn free(&mut self) {
         self.header().freed.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -348,7 +348,7 @@ impl SharedAllocation {
     #[inline(never)]
     fn free(&mut self) {
         let content_len = if self.is_on_disk() {
-            // SAFETY: the content is a location that nobody reads any more, and it is dropped once.
+            // SAFETY: the last reference is gone, so no thread reads the location, and it is dropped once.
             unsafe { Self::location_of(self.0).drop_in_place() };
             size_of::<AtomicExtentLocation>()
         } else {
@@ -363,7 +363,7 @@ impl SharedAllocation {
     }
 }
 
-/// The length of a record as a header has it.
+/// `len` as a header stores it, without flags.
 #[inline]
 fn checked_len(len: usize) -> u32 {
     let len = u32::try_from(len).ok().filter(|len| len & FLAGS == 0);
@@ -373,7 +373,7 @@ fn checked_len(len: usize) -> u32 {
 impl Clone for SharedAllocation {
     #[inline]
     fn clone(&self) -> Self {
-        // Relaxed: who clones has a reference, so nothing is published by the count alone.
+        // Relaxed: the caller has a reference, so the count alone publishes nothing.
         let before = self.header().references.fetch_add(1, Ordering::Relaxed);
         if before > REFERENCES_MAX {
             std::process::abort();
@@ -386,7 +386,7 @@ impl Drop for SharedAllocation {
     #[inline]
     fn drop(&mut self) {
         let references = &self.header().references;
-        // A count of one cannot rise again under us: only an owner of a reference clones, and we are the only one.
+        // A count of one cannot rise: only an owner of a reference clones, and this is the only one.
         if references.load(Ordering::Acquire) != 1 {
             if references.fetch_sub(1, Ordering::Release) != 1 {
                 return;
@@ -428,12 +428,12 @@ impl fmt::Debug for Record {
 
 impl fmt::Debug for StoredRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let where_from = if self.0.is_on_disk() { "on disk" } else { "in memory" };
-        f.debug_tuple("Stored").field(&self.len()).field(&where_from).finish()
+        let location = if self.0.is_on_disk() { "on disk" } else { "in memory" };
+        f.debug_tuple("Stored").field(&self.len()).field(&location).finish()
     }
 }
 
-/// Equal bytes in memory; on disk the very same.
+/// Records in memory are equal when their bytes are; records on disk only when they share the allocation.
 impl PartialEq for StoredRecord {
     fn eq(&self, other: &Self) -> bool {
         match (self.in_memory(), other.in_memory()) {

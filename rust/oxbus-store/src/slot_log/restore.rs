@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A log that begins with messages: what recovery found, under the numbers they have.
+//! Building a log from the messages that recovery found, under their numbers.
 //!
-//! Ready messages get slots; the other slots of their segments are final without ever having held anything, and a
-//! segment without a ready message is never made. Deferred and scheduled messages go to the map of overflow, where
-//! they would end up anyway.
+//! Ready messages get slots. The other slots of their segments are final from the start. Segments without ready messages
+//! are not added. Deferred and scheduled messages go to the overflow map, where they would move later anyway.
 
 use oxbus_model::Counter;
 
@@ -20,7 +19,7 @@ impl SlotLog {
     /// See [`NumberedStore::restore`](crate::NumberedStore::restore).
     pub(super) fn restore_from(next: Counter, messages: impl Iterator<Item = RestoredMessage>) -> Self {
         let tail = next.0 - 1;
-        let (ready, waiting): (Vec<RestoredMessage>, Vec<RestoredMessage>) =
+        let (ready, inactive): (Vec<RestoredMessage>, Vec<RestoredMessage>) =
             messages.partition(|restored| restored.phase == MessagePhase::Ready);
         let first = ready.first().map_or(tail, |restored| restored.message.counter.0 - 1);
         let first_segment = locate(first).0;
@@ -28,11 +27,11 @@ impl SlotLog {
             cursors: Cursors {
                 tail: AtomicU64::new(tail),
                 visible: AtomicU64::new(tail),
-                // A hint is a segment's number, under a version that begins at 0.
+                // A hint is a segment number with a version, here 0.
                 hint: AtomicU64::new(first_segment),
             },
             directory: Directory::starting_at(first_segment),
-            overflow: OverflowMap::with(waiting),
+            overflow: OverflowMap::with(inactive),
             ..Self::new()
         };
         let guard = epoch::pin();
@@ -50,33 +49,33 @@ impl SlotLog {
         log.finish_segment(filled, tail, &guard);
         let (last, used) = locate(tail);
         if used > 0 && filled != Some(last) {
-            // The next message comes into the middle of it.
+            // The next message goes into the middle of this segment.
             log.directory.get_or_add(last, &guard);
             log.finish_segment(Some(last), tail, &guard);
         }
         log
     }
 
-    /// Makes the slots below `tail` that hold no message final.
+    /// Makes the slots below `tail` without a message final.
     fn finish_segment(&self, number: Option<u64>, tail: u64, guard: &EpochGuard) {
         let Some(segment) = number.and_then(|number| self.directory.get(number, guard)) else {
             return;
         };
-        let mut gone = 0;
+        let mut finished = 0;
         for (index, slot) in (segment.first..tail).zip(&segment.slots) {
             debug_assert!(index < segment.end(), "the slots end first");
             if slot.state().phase() == FREE {
-                // Who looks for a deferred or scheduled message here goes on to the map.
+                // Its message, if deferred or scheduled, is in the overflow map.
                 slot.publish(SlotState::new(MOVED));
-                gone += 1;
+                finished += 1;
             }
         }
-        segment.add_finished(gone);
+        segment.add_finished(finished);
     }
 }
 
 impl Slot {
-    /// Fills a slot that nobody else knows yet, ready.
+    /// Fills a slot that no other thread can reach yet. The message is ready.
     fn restore(&self, restored: RestoredMessage) {
         let message = restored.message;
         self.fill(message.record, message.enqueued_at, message.expires_at);

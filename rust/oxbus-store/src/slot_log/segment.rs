@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run of consecutive slots with one ready bit each.
+//! A segment: consecutive slots with one ready bit each.
 //!
 //! Holds always
-//! - a segment covers the same indexes for its whole life and knows its number;
-//! - `finished` counts the slots whose phase is final, each once; a segment whose slots are all gone owns nothing;
-//! - no lock in the segment ends before `earliest`, except between a sweep's swap and the value it puts back.
+//! - the number of a segment and the indexes that it covers do not change;
+//! - `finished` counts the slots whose phase is final, each once; a segment whose slots are all finished owns no body;
+//! - no lock in the segment expires before `earliest_deadline`, except while a sweep has set it to never.
 //!
-//! The first segments are small, so that an entity with a handful of messages costs little.
+//! The first segments are small, so that an entity with few messages needs little memory.
 
 use oxbus_model::Ticks;
 
@@ -27,10 +27,10 @@ const SECOND_LEN: u64 = 2;
 #[cfg(loom)]
 const LATER_LEN: u64 = 2;
 
-/// Ready words of a segment.
+/// Words of ready bits in a segment.
 pub(super) const WORDS: usize = LATER_LEN.div_ceil(64) as usize;
 
-/// Slots of one segment. What every thread reads is on one line of the cache, what each claim changes on the next.
+/// The slots of one segment. The fields that every thread reads are in one cache line, those that claims change in the next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct SlotSegment {
@@ -70,26 +70,26 @@ impl SlotSegment {
         &self.claim_fields.ready
     }
 
-    /// Index after the last slot.
+    /// Index after that of the last slot.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.first + self.slots.len() as u64
     }
 
-    /// Slots that still hold, or will hold, a message.
+    /// Slots that contain, or will contain, a message.
     #[inline]
     pub(super) fn unfinished(&self) -> usize {
         self.slots.len() - self.claim_fields.finished.load(Ordering::SeqCst) as usize
     }
 
-    /// Counts `n` more slots whose phase is final; returns how many are left.
+    /// Counts `n` more slots whose phase is final; returns how many are unfinished.
     #[inline]
     pub(super) fn add_finished(&self, n: usize) -> usize {
         let before = self.claim_fields.finished.fetch_add(n as u32, Ordering::SeqCst) as usize;
         self.slots.len() - before - n
     }
 
-    /// True when some ready bit is set.
+    /// True when any ready bit is set.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
         self.ready().iter().any(|word| word.load(Ordering::Acquire) != 0)
@@ -107,7 +107,7 @@ impl Drop for SlotSegment {
         }
         for slot in &self.slots {
             if slot.state().has_body() {
-                // SAFETY: the phase says that the slot owns a body, and nobody else can reach the segment any more.
+                // SAFETY: the slot owns a body in this phase, and no other thread can reach the segment any more.
                 drop(unsafe { StoredRecord::from_raw(slot.body()) });
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ending, renewing and handing out holds.
+//! Settling and renewing locks, and delivering cached messages.
 //!
-//! Every exit from a hold is one compare-and-swap that names the phase and the generation. Exactly one of a complete,
-//! an abandon, a renewal and an expiry wins; the others find their key stale. The winner owns the slot: nobody else
-//! touches a ready slot without its bit, nor a busy one.
+//! Every end of a claim is one compare-and-swap on the phase and the generation. Exactly one of a complete, an abandon and
+//! an expiry wins; the others find a stale key. A renewal keeps the generation, so the others retry after it. The winner
+//! owns the slot: no other thread writes a ready slot without its bit, or a busy one.
 
 use oxbus_model::{Counter, Ticks};
 
@@ -17,14 +17,14 @@ use super::{ClaimMode, LockKey, LockLost, Outcome, RemovedMessage, SettleResult,
 use crate::StoredRecord;
 use crate::sync::{Ordering, fence};
 
-/// What became of a lock whose deliveries may be used up.
+/// Result of ending a lock with a charge.
 #[derive(Debug)]
 pub(super) enum RequeueResult {
-    /// Ready, but without its bit: the caller sets it.
+    /// The message is ready; the caller sets its ready bit.
     Ready,
     Deferred,
     Exhausted(RemovedMessage),
-    /// Somebody else ended or renewed the lock.
+    /// Another thread changed the slot first.
     LostRace,
 }
 
@@ -113,25 +113,27 @@ impl SlotLog {
 
     pub(super) fn complete_all(&self, keys: &[LockKey], ticks: Ticks, lost: &mut Vec<usize>) {
         let guard = epoch::pin();
-        let mut at: Option<(&SlotSegment, usize)> = None;
+        let mut current: Option<(&SlotSegment, usize)> = None;
         for (index, key) in keys.iter().enumerate() {
-            let place = key.counter.0.wrapping_sub(1);
-            let found = match at {
-                Some((segment, gone)) if (segment.first..segment.end()).contains(&place) => Some((segment, gone)),
+            let slot_index = key.counter.0.wrapping_sub(1);
+            let found = match current {
+                Some((segment, finished)) if (segment.first..segment.end()).contains(&slot_index) => {
+                    Some((segment, finished))
+                }
                 _ => {
-                    if let Some((segment, gone)) = at.take() {
-                        self.count_finished(segment, gone, &guard);
+                    if let Some((segment, finished)) = current.take() {
+                        self.count_finished(segment, finished, &guard);
                     }
                     self.find(key.counter, &guard).map(|(segment, _, _)| (segment, 0))
                 }
             };
-            at = found;
+            current = found;
             let completed = match found {
                 Some((segment, _)) => self.complete_in(segment, *key, ticks),
                 None => None,
             };
             match completed {
-                Some(true) => at = at.map(|(segment, gone)| (segment, gone + 1)),
+                Some(true) => current = current.map(|(segment, finished)| (segment, finished + 1)),
                 Some(false) => lost.push(index),
                 None => {
                     if self.overflow.settle(*key, Outcome::Complete, ticks).is_err() {
@@ -140,12 +142,13 @@ impl SlotLog {
                 }
             }
         }
-        if let Some((segment, gone)) = at {
-            self.count_finished(segment, gone, &guard);
+        if let Some((segment, finished)) = current {
+            self.count_finished(segment, finished, &guard);
         }
     }
 
-    /// Completes without counting the slot as gone. `None` when the message is a straggler.
+    /// Completes without counting the slot as finished. Returns false when the lock is lost, and `None` when the message moved
+    /// to the overflow map.
     #[inline]
     fn complete_in(&self, segment: &SlotSegment, key: LockKey, ticks: Ticks) -> Option<bool> {
         let slot = &segment.slots[(key.counter.0 - 1 - segment.first) as usize];
@@ -179,7 +182,7 @@ impl SlotLog {
             }
             if slot.compare_exchange(state, state.with_deadline(deadline)) {
                 self.lower_earliest_after_cas(segment, deadline);
-                // Alive now, so its end is near enough to be read.
+                // The lock is live at `ticks`, so its deadline decodes correctly.
                 return Ok(state.deadline(ticks));
             }
         }
@@ -206,7 +209,7 @@ impl SlotLog {
             }
             if slot.compare_exchange(state, state.with_generation(generation).with_deadline(deadline)) {
                 self.lower_earliest_after_cas(segment, deadline);
-                // Alive now, so its end is near enough to be read.
+                // The lock is live at `ticks`, so its deadline decodes correctly.
                 return Ok(state.deadline(ticks));
             }
         }
@@ -243,7 +246,7 @@ impl SlotLog {
                 }
             } else if slot.compare_exchange(state, charged) {
                 if slot::high_bits_differ(before, after) {
-                    // The lock is the caller's, who does nothing else with it meanwhile.
+                    // The caller has the lock and makes no other call with it.
                     slot.set_high_count(after);
                 }
                 return Ok(None);
@@ -251,14 +254,14 @@ impl SlotLog {
         }
     }
 
-    pub(super) fn is_held(&self, key: LockKey, ticks: Ticks) -> bool {
+    pub(super) fn has_claim(&self, key: LockKey, ticks: Ticks) -> bool {
         let guard = epoch::pin();
         let Some((segment, slot, _)) = self.find(key.counter, &guard) else {
-            return self.overflow.holds(key, ticks);
+            return self.overflow.is_claimed_by(key, ticks);
         };
         let state = slot.state();
         match state.phase() {
-            MOVED => self.overflow.holds(key, ticks),
+            MOVED => self.overflow.is_claimed_by(key, ticks),
             CACHED => state.generation() == key.generation,
             _ => is_locked_by(segment, state, key, ticks),
         }
@@ -276,9 +279,9 @@ impl SlotLog {
             ClaimMode::Cache => (CACHED, Ticks::NEVER),
             ClaimMode::Take => (DONE, Ticks::NEVER),
         };
-        let held = state.claimed(phase, deadline);
-        // A cached slot has no deadline to renew: losing means that it was released or handed out.
-        if !slot.compare_exchange(state, held) {
+        let claimed = state.claimed(phase, deadline);
+        // A cached slot cannot be renewed, so a failure means that it was released or delivered.
+        if !slot.compare_exchange(state, claimed) {
             return None;
         }
         match phase {
@@ -291,7 +294,7 @@ impl SlotLog {
         }
         Some(LockKey {
             counter: key.counter,
-            generation: held.generation(),
+            generation: claimed.generation(),
         })
     }
 
@@ -323,14 +326,14 @@ impl SlotLog {
             SCHEDULED if slot.compare_exchange(state, state.into_phase(DEAD)) => {
                 Some(self.finish_slot(segment, slot, counter, state, &guard))
             }
-            // Lost to another taker, or to the move into the map.
+            // Lost to another thread, or to the move into the overflow map.
             SCHEDULED if slot.state().phase() == MOVED => self.overflow.take_scheduled(counter),
             _ => None,
         }
     }
 
-    /// Ends the lock that `state` names with a charge, except that a deferred message was charged at its fetch.
-    #[expect(clippy::too_many_arguments, reason = "one message and how it ends")]
+    /// Ends the lock in `state` and charges a delivery, except that a deferred message was charged at its fetch.
+    #[expect(clippy::too_many_arguments, reason = "one message and how its lock ends")]
     pub(super) fn requeue(
         &self,
         segment: &SlotSegment,
@@ -378,7 +381,7 @@ impl SlotLog {
         RequeueResult::Ready
     }
 
-    /// The message of a slot that the caller just took out of `state` for good.
+    /// Takes the message of a slot that the caller moved from `state` to a final phase, and counts the slot as finished.
     pub(super) fn finish_slot(
         &self,
         segment: &SlotSegment,
@@ -392,9 +395,9 @@ impl SlotLog {
         removed
     }
 
-    /// The same without counting the slot as gone.
+    /// As `finish_slot`, without counting the slot as finished.
     pub(super) fn take_body(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
-        // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to us.
+        // SAFETY: the compare-and-swap that ended the old phase gave the slot's reference to this thread.
         let record = unsafe { StoredRecord::from_raw(slot.body()) };
         self.browsers
             .retain_if_browsed(std::iter::once(&record), BodyRemoval::Swapped);
@@ -407,32 +410,32 @@ impl SlotLog {
         }
     }
 
-    /// The same for a busy slot whose state the caller just stored.
+    /// As `take_body`, for a busy slot whose state the caller stored.
     pub(super) fn take_body_after_store(&self, slot: &Slot, counter: Counter, state: SlotState) -> RemovedMessage {
         fence(Ordering::SeqCst);
         self.take_body(slot, counter, state)
     }
 
-    /// Drops the body of a slot that the caller just completed.
+    /// Drops the body of a slot that the caller completed.
     #[inline]
     fn drop_body(&self, slot: &Slot) {
-        // SAFETY: the compare-and-swap that ended the hold gave the slot's reference to us.
+        // SAFETY: the compare-and-swap that ended the claim gave the slot's reference to this thread.
         let record = unsafe { StoredRecord::from_raw(slot.body()) };
         self.browsers
             .retain_if_browsed(std::iter::once(&record), BodyRemoval::Swapped);
     }
 
-    /// Puts `replacement`, if any, in place of the body of a slot the caller owns.
+    /// Replaces the body of a slot that the caller owns, if there is a replacement.
     fn replace(&self, slot: &Slot, replacement: Option<StoredRecord>) {
         let Some(record) = replacement else { return };
-        // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to us.
+        // SAFETY: the slot owned a reference to its old body, and the store of the new one gave it to this thread.
         let old = unsafe { StoredRecord::from_raw(slot.replace_body(record)) };
         self.browsers
             .retain_if_browsed(std::iter::once(&old), BodyRemoval::Stored);
     }
 }
 
-/// True when `state` is the lock that `key` names and it is not over at `ticks`.
+/// True when `state` is the lock of `key` and is not over at `ticks`.
 #[inline]
 pub(super) fn is_locked_by(segment: &SlotSegment, state: SlotState, key: LockKey, ticks: Ticks) -> bool {
     state.is_locked() && state.generation() == key.generation && !is_over(segment, state, ticks)
@@ -441,7 +444,8 @@ pub(super) fn is_locked_by(segment: &SlotSegment, state: SlotState, key: LockKey
 /// True when the lock is over at `ticks`.
 #[inline]
 fn is_over(segment: &SlotSegment, state: SlotState, ticks: Ticks) -> bool {
-    // Read near the segment's earliest deadline when that is long past: a lock there may be too old to be read near now.
+    // When the segment's earliest deadline is long past, a lock of it may be too old to decode near `ticks`: decode near that
+    // deadline.
     let earliest = segment.earliest_deadline.load(Ordering::Acquire);
     let near = if earliest.saturating_add(slot::DECODE_RANGE_MS) <= ticks.0 {
         Ticks(earliest.saturating_add(slot::DECODE_RANGE_MS))

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One message's place: four words, 32 bytes.
+//! The slot of one message: four words, 32 bytes.
 //!
 //! ```text
-//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28   (ticks modulo 2^28; the last two: open, never)
-//! w1 body    pointer of a `StoredRecord`: a record, or the place in the journal where it stands
+//! w0 state   phase 4 | delivery count, low 12 | generation 20 | deadline 28: ticks modulo 2^28, or open end, or never
+//! w1 body    pointer of a `StoredRecord`: a record in memory, or its location in the journal
 //! w2         enqueued at 48 | delivery count, high 16
 //! w3         expires at 48  | 16 spare
 //! ```
 //!
 //! Holds always
-//! - FREE is left once, by the appender that reserved the slot;
-//! - READY is left by whoever cleared the ready bit, with plain stores: the bit is the ownership token;
-//! - CACHED, LOCKED, DEFERRED, `DEFERRED_LOCKED` and SCHEDULED are left by one compare-and-swap on `w0`;
-//! - READY without its bit, and BUSY, belong to the one thread that made them so, which may write all words;
-//! - DONE, DEAD and MOVED are final and own no body; every other phase but FREE owns one.
+//! - only the appender that reserved the slot moves it out of FREE, once;
+//! - the thread that cleared the ready bit owns a READY slot and moves it on with plain stores;
+//! - one compare-and-swap on `w0` moves a slot out of CACHED, LOCKED, DEFERRED, `DEFERRED_LOCKED` or SCHEDULED;
+//! - a slot that is BUSY, or READY without its bit, belongs to the thread that made it so, which may write all words;
+//! - DONE, DEAD and MOVED are final and own no body; every other phase except FREE owns one.
 //!
-//! The deadline has 28 bits (74 h) in place of 24 plus four flags: a lock that outlived its time by up to
-//! 37 h still compares right without the sweep's help, so only `expire` has to walk a long jump in strides.
+//! A deadline of 28 bits spans 74 h. A lock that is over by up to 37 h compares correctly without a sweep, so only
+//! `expire` walks a long jump of the clock in steps.
 
 use oxbus_model::{Ticks, Timestamp};
 
@@ -24,30 +24,30 @@ use crate::message_store::GENERATION_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{MessagePhase, StoredRecord};
 
-/// Nothing published.
+/// Not published.
 pub(super) const FREE: u64 = 0;
-/// Waits for a receiver; its ready bit is set, or about to be.
+/// Waits for a receiver; its ready bit is set or about to be set.
 pub(super) const READY: u64 = 1;
 /// In a receive cache.
 pub(super) const CACHED: u64 = 2;
 /// Locked until the deadline.
 pub(super) const LOCKED: u64 = 3;
-/// Completed or taken.
+/// Completed, or taken by receive-and-delete.
 pub(super) const DONE: u64 = 4;
-/// Out of the flow.
+/// Deferred, not locked.
 pub(super) const DEFERRED: u64 = 5;
-/// Out of the flow and locked.
+/// Deferred and locked.
 pub(super) const DEFERRED_LOCKED: u64 = 6;
-/// Waits for its time.
+/// Waits for its due time.
 pub(super) const SCHEDULED: u64 = 7;
-/// Left the log with its body: removed, exhausted, expired.
+/// Its message left the log with its body: removed, exhausted or expired. Or it was given up.
 pub(super) const DEAD: u64 = 8;
-/// Lives in the map of overflow.
+/// Its message, if any, is in the overflow map.
 pub(super) const MOVED: u64 = 9;
-/// Deferred, in the hands of one thread for a few instructions.
+/// Deferred, owned by one thread for a few instructions.
 pub(super) const BUSY: u64 = 10;
 
-/// A deadline this far from a tick is still read right, with room for locks of some hours.
+/// Decoding is correct for deadlines up to this far from the reference tick, with some hours to spare for long locks.
 pub(super) const DECODE_RANGE_MS: u64 = 1 << 26;
 
 const COUNT_BITS: u32 = 12;
@@ -56,25 +56,25 @@ const COUNT_SHIFT: u32 = 4;
 const GENERATION_SHIFT: u32 = 16;
 const GENERATION_MASK: u64 = GENERATION_MAX as u64;
 const DEADLINE_SHIFT: u32 = 36;
-/// A lock without a deadline: all 28 bits. It is no delivery.
+/// Deadline of a lock that never expires and is not a delivery: all 28 bits.
 const NO_DEADLINE: u64 = (1 << (64 - DEADLINE_SHIFT)) - 1;
-/// A delivery without a deadline of its own.
+/// Deadline of a delivery whose lock does not expire by itself, [`Ticks::OPEN_END`].
 const OPEN_END: u64 = NO_DEADLINE - 1;
 const TIME_BITS: u32 = 48;
 const TIME_MAX: u64 = (1 << TIME_BITS) - 1;
 const HIGH_COUNT_MAX: u64 = (1 << 16) - 1;
 
-/// The word that says where a message is.
+/// The first word of a slot: phase, delivery count, generation and deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SlotState(pub(super) u64);
 
 impl SlotState {
-    /// A message nobody has held.
+    /// The state of a message that was never claimed.
     pub(super) fn new(phase: u64) -> Self {
         Self(phase)
     }
 
-    /// A message that was held before: its next hold goes on from `generation`.
+    /// The state of a restored message whose latest claim had `generation`.
     pub(super) fn restored(phase: u64, generation: u32) -> Self {
         Self(phase | (u64::from(generation) & GENERATION_MASK) << GENERATION_SHIFT)
     }
@@ -96,7 +96,7 @@ impl SlotState {
         matches!(self.phase(), LOCKED | DEFERRED_LOCKED)
     }
 
-    /// True when somebody was given the message: its lock is not one without a deadline.
+    /// True when the lock is a delivery.
     pub(super) fn is_delivered(self) -> bool {
         self.is_locked() && self.0 >> DEADLINE_SHIFT != NO_DEADLINE
     }
@@ -106,7 +106,7 @@ impl SlotState {
         !matches!(self.phase(), FREE | DONE | DEAD | MOVED)
     }
 
-    /// The phase a browser sees, when there is a message to see.
+    /// The phase that a browser sees; `None` when the slot has no message.
     pub(super) fn visible_phase(self) -> Option<MessagePhase> {
         Some(match self.phase() {
             READY => MessagePhase::Ready,
@@ -119,7 +119,7 @@ impl SlotState {
         })
     }
 
-    /// The full deadline, read as the one within 37 h of `near`.
+    /// The full deadline: the one within 37 h of `near` that the 28 bits match.
     #[inline]
     pub(super) fn deadline(self, near: Ticks) -> Ticks {
         let short = self.0 >> DEADLINE_SHIFT;
@@ -131,43 +131,43 @@ impl SlotState {
         Ticks(near.0.saturating_add_signed(signed))
     }
 
-    /// The same message in another phase, nobody's lock.
+    /// The same state in another phase, without a deadline.
     pub(super) fn into_phase(self, phase: u64) -> Self {
         let kept = self.0 & ((1 << DEADLINE_SHIFT) - 1) & !0xF;
         Self(kept | phase)
     }
 
-    /// The same message under a new hold.
+    /// The same state after a claim with a new generation.
     pub(super) fn claimed(self, phase: u64, deadline: Ticks) -> Self {
         let generation = (u64::from(self.generation()) + 1) & GENERATION_MASK;
         Self(phase | self.low_count() << COUNT_SHIFT | generation << GENERATION_SHIFT).with_deadline(deadline)
     }
 
-    /// The same message under another key.
+    /// The same state with another generation.
     pub(super) fn with_generation(self, generation: u32) -> Self {
         let cleared = self.0 & !(GENERATION_MASK << GENERATION_SHIFT);
         Self(cleared | (u64::from(generation) & GENERATION_MASK) << GENERATION_SHIFT)
     }
 
-    /// The same hold with another deadline.
+    /// The same state with another deadline.
     #[inline]
     pub(super) fn with_deadline(self, deadline: Ticks) -> Self {
         let mut short = deadline.0 & NO_DEADLINE;
         if short >= OPEN_END && deadline < Ticks::OPEN_END {
-            // Two ticks in 74 h read like these: their locks hold up to two milliseconds longer.
+            // Two ticks in 74 h have the bits of the special values: their locks last up to two milliseconds longer.
             short = 0;
         }
         Self(self.0 & ((1 << DEADLINE_SHIFT) - 1) | short << DEADLINE_SHIFT)
     }
 
-    /// With the low bits of `delivery_count`.
+    /// The same state with the low bits of `delivery_count`.
     pub(super) fn with_delivery_count(self, delivery_count: u32) -> Self {
         let low = u64::from(delivery_count) & COUNT_MAX;
         Self(self.0 & !(COUNT_MAX << COUNT_SHIFT) | low << COUNT_SHIFT)
     }
 }
 
-/// A message's place in its segment.
+/// The slot of one message in its segment.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(super) struct Slot {
@@ -201,19 +201,19 @@ impl Slot {
         SlotState(self.state.load(Ordering::Acquire))
     }
 
-    /// The same, in one order with every sequentially consistent step.
+    /// The state, read in the total order of sequentially consistent operations.
     #[inline]
     pub(super) fn state_seq_cst(&self) -> SlotState {
         SlotState(self.state.load(Ordering::SeqCst))
     }
 
-    /// Sets the state of a slot the caller owns, and publishes what it wrote before.
+    /// Sets the state of a slot that the caller owns, and publishes the caller's earlier writes.
     #[inline]
     pub(super) fn publish(&self, state: SlotState) {
         self.state.store(state.0, Ordering::Release);
     }
 
-    /// Moves the state on from exactly `from`. The winner owns what `from` owned.
+    /// Replaces the state `from` by `to`. On true the caller owns what `from` owned.
     #[inline]
     pub(super) fn compare_exchange(&self, from: SlotState, to: SlotState) -> bool {
         self.state
@@ -226,7 +226,7 @@ impl Slot {
         self.body.load(Ordering::Acquire)
     }
 
-    /// Puts another body in place of the old one, which it returns. The caller owns the slot.
+    /// Replaces the body and returns the old one. The caller owns the slot.
     pub(super) fn replace_body(&self, record: StoredRecord) -> u64 {
         let old = self.body();
         self.body.store(record.into_raw(), Ordering::Release);
@@ -243,14 +243,14 @@ impl Slot {
         Timestamp(self.expires.load(Ordering::Relaxed) & TIME_MAX)
     }
 
-    /// Deliveries charged so far; `state` is this slot's.
+    /// Deliveries charged so far; `state` is the state of this slot.
     #[inline]
     pub(super) fn delivery_count(&self, state: SlotState) -> u32 {
         let high = self.enqueued.load(Ordering::Relaxed) >> TIME_BITS;
         (high << COUNT_BITS | state.low_count()) as u32
     }
 
-    /// Writes the high bits of `delivery_count`. The caller owns the slot, or is about to by a state it alone can set.
+    /// Writes the high bits of `delivery_count`. No other thread writes the slot.
     pub(super) fn set_high_count(&self, delivery_count: u32) {
         let high = u64::from(delivery_count) >> COUNT_BITS;
         let enqueued = self.enqueued.load(Ordering::Relaxed) & TIME_MAX;
@@ -258,13 +258,13 @@ impl Slot {
     }
 }
 
-/// One delivery more; stays at the largest count a slot can hold.
+/// The count after one more delivery, at most the largest that a slot can store.
 pub(super) fn add_delivery(delivery_count: u32) -> u32 {
     let max = (HIGH_COUNT_MAX << COUNT_BITS | COUNT_MAX) as u32;
     (delivery_count + 1).min(max)
 }
 
-/// True when the high bits of the count differ too.
+/// True when the bits above the low ones differ.
 pub(super) fn high_bits_differ(before: u32, after: u32) -> bool {
     before >> COUNT_BITS != after >> COUNT_BITS
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only the slot log can show: segments, overflow, counts wider than a slot's low bits.
+//! Tests of the slot log alone: segments, overflow, counts wider than a slot's low bits.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
 
@@ -38,7 +38,7 @@ fn keys(claimed: &[ClaimedMessage]) -> Vec<LockKey> {
 }
 
 #[test]
-fn slot_has_four_words_and_places_follow_from_numbers() {
+fn slot_has_four_words_and_position_follows_from_index() {
     assert_eq!(size_of::<Slot>(), 32);
     let mut next = 0;
     for number in 0..9 {
@@ -52,7 +52,7 @@ fn slot_has_four_words_and_places_follow_from_numbers() {
 }
 
 #[test]
-fn unused_log_holds_no_memory() {
+fn unused_log_needs_no_memory() {
     let log = SlotLog::new();
     assert_eq!(log.overhead_bytes(), 0);
     log.append_one(message(1), NOW);
@@ -60,7 +60,7 @@ fn unused_log_holds_no_memory() {
 }
 
 #[test]
-fn segments_go_when_their_messages_are_gone() {
+fn segments_are_freed_when_their_messages_are_gone() {
     let log = log_of(3_000);
     let full = log.overhead_bytes();
     assert!(full <= 3_000 * 40 + 2 * size_of::<SlotSegment>(), "{full}");
@@ -74,7 +74,7 @@ fn segments_go_when_their_messages_are_gone() {
 }
 
 #[test]
-fn stragglers_leave_their_segments_and_keep_their_numbers() {
+fn few_deferred_and_scheduled_messages_move_to_the_overflow_map() {
     let log = log_of(2_000);
     let scheduled = log.append_scheduled(message(2_001), NOW);
     let mut rest: Vec<_> = (2_002..=4_000).map(message).collect();
@@ -103,7 +103,7 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
     let stale = deferred[0].key;
     assert!(
         matches!(log.settle(stale, Outcome::Complete, Ticks(1)), Err(LockLost)),
-        "the first hold is over"
+        "the first lock is over"
     );
     let mut out = Vec::new();
     let deadline = Ticks(500);
@@ -122,8 +122,8 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
         0,
         "a deferred message stays deferred"
     );
-    assert!(!log.holds(out[0].key, Ticks(500)));
-    assert!(log.holds(out[1].key, Ticks(500)));
+    assert!(!log.is_claimed_by(out[0].key, Ticks(500)));
+    assert!(log.is_claimed_by(out[1].key, Ticks(500)));
     assert!(matches!(
         log.settle(out[1].key, Outcome::Complete, Ticks(500)),
         Ok(SettleResult::Completed)
@@ -137,7 +137,7 @@ fn stragglers_leave_their_segments_and_keep_their_numbers() {
 }
 
 #[test]
-fn mixed_fetch_from_slots_and_stragglers_takes_all() {
+fn fetch_from_slots_and_overflow_map_takes_all() {
     let log = log_of(400);
     let claimed = claim(&log, 400, LOCK);
     let (deferred, others): (Vec<_>, Vec<_>) = claimed
@@ -149,13 +149,13 @@ fn mixed_fetch_from_slots_and_stragglers_takes_all() {
     }
     log.complete(&keys(&others), Ticks(1), &mut Vec::new());
     let mut out = Vec::new();
-    let refused = log.lock_deferred(
+    let error = log.lock_deferred(
         &[Counter(100), Counter(395), Counter(5)],
         ClaimMode::Take,
         NOW,
         &mut out,
     );
-    assert_eq!(refused, Err(Counter(5)));
+    assert_eq!(error, Err(Counter(5)));
     let all: Vec<_> = deferred.iter().map(|claimed| claimed.key.counter).collect();
     assert_eq!(log.lock_deferred(&all, ClaimMode::Take, NOW, &mut out), Ok(()));
     assert!(
@@ -167,7 +167,7 @@ fn mixed_fetch_from_slots_and_stragglers_takes_all() {
 }
 
 #[test]
-fn delivery_count_goes_on_past_the_low_bits() {
+fn delivery_count_exceeds_the_low_bits() {
     let log = log_of(1);
     for earlier in 0..9_000 {
         let claimed = claim(&log, 1, LOCK);
@@ -189,18 +189,18 @@ fn delivery_count_goes_on_past_the_low_bits() {
         replacement: None,
     };
     let Ok(SettleResult::Exhausted(removed)) = log.settle(claimed[0].key, abandon, Ticks(1)) else {
-        panic!("used up")
+        panic!("the delivery count reached the maximum")
     };
     assert_eq!(removed.delivery_count, 9_001);
     assert_eq!(removed.enqueued_at, NOW);
 }
 
 #[test]
-fn deferred_count_goes_on_past_the_low_bits() {
+fn delivery_count_of_deferred_message_exceeds_the_low_bits() {
     let log = log_of(1);
-    let held = claim(&log, 1, LOCK)[0].key;
+    let key = claim(&log, 1, LOCK)[0].key;
     assert!(matches!(
-        log.settle(held, Outcome::Defer { replacement: None }, Ticks(1)),
+        log.settle(key, Outcome::Defer { replacement: None }, Ticks(1)),
         Ok(SettleResult::Deferred)
     ));
     for fetch in 1..=9_000 {
@@ -215,7 +215,7 @@ fn deferred_count_goes_on_past_the_low_bits() {
 }
 
 #[test]
-fn bodies_go_with_the_log() {
+fn bodies_are_freed_with_the_log() {
     let shared = Record::from_slice(b"shared");
     let log = SlotLog::new();
     for _ in 0..400 {
@@ -231,7 +231,7 @@ fn bodies_go_with_the_log() {
     log.complete(&keys(&claimed[..50]), Ticks(1), &mut Vec::new());
     drop(claimed);
     drop(log);
-    // Under the address sanitizer a body freed twice, or never, would show here.
+    // The address sanitizer reports a body that is freed twice or never.
     assert_eq!(&shared[..], b"shared");
 }
 
@@ -245,7 +245,7 @@ fn unknown_keys_are_lost() {
         };
         assert!(matches!(log.settle(key, Outcome::Complete, Ticks(1)), Err(LockLost)));
         assert!(log.renew(key, Ticks(9), Ticks(1)).is_err());
-        assert!(!log.holds(key, Ticks(1)));
+        assert!(!log.is_claimed_by(key, Ticks(1)));
         assert_eq!(log.deliver_cached(key, LOCK), None);
         assert_eq!(log.release_cached(&[key]), 0);
         let mut lost = Vec::new();
@@ -256,7 +256,7 @@ fn unknown_keys_are_lost() {
 }
 
 #[test]
-fn a_head_is_zero_until_it_is_filled_and_the_tail_is_whole() {
+fn record_head_is_zero_until_filled_and_tail_is_copied() {
     for head_len in 0..70 {
         for tail_len in 0..70 {
             let tail: Vec<u8> = (1..=tail_len).collect();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An event count: wakes as many waiters as there is work, oldest first, and costs almost nothing while nobody waits.
+//! An event count: a notification wakes a given number of waiters, oldest first; without waiters
+//! it is a fence and a load.
 //!
-//! A waiter registers, looks again for work, and only then sleeps (`step`). A notifier makes its work visible, then notifies.
-//! Both sides put a sequentially consistent fence between their two steps, so at least one of them sees the other:
-//! either the waiter finds the work, or the notifier finds the waiter.
+//! A waiter registers, looks for work again, and only then sleeps (`step`). A notifier makes its work visible, then notifies.
+//! Each side has a sequentially consistent fence between its two steps, so either the waiter finds the work, or the notifier
+//! finds the waiter.
 //!
 //! Holds always
-//! - `waiting` is the length of the queue, and no waiter in it is notified;
-//! - a notification is taken by its waiter or, when the waiter is dropped, passed on to the next one: a notification that
-//!   met a waiter is never lost.
+//! - `waiting` is the length of the queue, and no waiter in the queue is notified;
+//! - a waiter takes its notification, or passes it to the next waiter when it is dropped, so no notification of a waiter
+//!   is lost.
 
 mod step;
 
@@ -20,17 +21,17 @@ use std::time::Duration;
 pub use self::step::{LookResult, look_or_register};
 use crate::sync::{Arc, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence, lock};
 
-/// Called by the notifier's thread; must be short and must not touch the queue.
+/// Function that the notifier's thread calls. It must be short and must not use the queue.
 pub type NotifyCallback = std::sync::Arc<dyn Fn() + Send + Sync>;
 
-/// Where waiters queue.
+/// A queue of waiters for work.
 #[derive(Debug, Default)]
 pub struct WaitQueue {
     waiting: AtomicUsize,
     nodes: Mutex<VecDeque<Arc<WaiterNode>>>,
 }
 
-/// One place in the queue. Notified at most once; register again for the next notification.
+/// A registration in the queue. It is notified at most once; register again for the next notification.
 #[derive(Debug)]
 pub struct Waiter<Q: Deref<Target = WaitQueue>> {
     queue: Q,
@@ -51,20 +52,20 @@ enum WaiterState {
 }
 
 impl WaitQueue {
-    /// A queue without waiters.
+    /// An empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wakes the `n` waiters that wait longest. Call it after the work is visible.
+    /// Wakes the `n` waiters that registered first. Call it after the work is visible.
     #[inline]
     pub fn notify(&self, n: usize) {
         fence(Ordering::SeqCst);
         self.notify_after_fence(n);
     }
 
-    /// The same for a caller whose work comes before sequentially consistent loads already: behind it stands a fence or
-    /// a sequentially consistent read-modify-write.
+    /// As [`notify`](Self::notify), without the fence: the caller made a sequentially consistent fence or read-modify-write
+    /// after the work.
     #[inline]
     pub fn notify_after_fence(&self, n: usize) {
         if n > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
@@ -77,13 +78,13 @@ impl WaitQueue {
         self.notify(usize::MAX);
     }
 
-    /// How many wait now.
+    /// Number of waiters.
     #[inline]
     pub fn waiters(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Joins the queue for a thread to sleep in. Look for work again before waiting.
+    /// Registers a waiter for a thread. Look for work again before sleeping in [`Waiter::wait`].
     pub fn register(&self) -> Waiter<&Self> {
         Waiter::register(self, None)
     }
@@ -95,7 +96,7 @@ impl WaitQueue {
                 let mut nodes = lock(&self.nodes);
                 let Some(node) = nodes.pop_front() else { return };
                 self.waiting.store(nodes.len(), Ordering::Relaxed);
-                // Under the queue's mutex, so that a waiter that is not in the queue is notified.
+                // Under the queue's mutex, so that a waiter that left the queue has its notification.
                 *lock(&node.state) = WaiterState::Notified;
                 node
             };
@@ -106,21 +107,21 @@ impl WaitQueue {
         }
     }
 
-    /// Takes `node` out of the queue. False when it was notified before.
+    /// Removes `node` from the queue. False when it was notified before.
     fn remove(&self, node: &Arc<WaiterNode>) -> bool {
         let mut nodes = lock(&self.nodes);
-        let Some(place) = nodes.iter().position(|other| Arc::ptr_eq(other, node)) else {
+        let Some(position) = nodes.iter().position(|other| Arc::ptr_eq(other, node)) else {
             return false;
         };
-        nodes.remove(place);
+        nodes.remove(position);
         self.waiting.store(nodes.len(), Ordering::Relaxed);
         true
     }
 }
 
 impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
-    /// Joins a queue that the waiter keeps, with something to call when it is notified, or for a thread to sleep in.
-    /// Look for work again before waiting.
+    /// Registers a waiter that keeps a reference to the queue. A notification calls `callback`, or wakes a thread in
+    /// [`wait`](Self::wait). Look for work again before sleeping.
     pub fn register(queue: Q, callback: Option<NotifyCallback>) -> Self {
         let node = Arc::new(WaiterNode {
             state: Mutex::new(WaiterState::Waiting),
@@ -136,8 +137,8 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
         Self { queue, node }
     }
 
-    /// Sleeps until notified or until `timeout` passes. True when notified, which takes the notification.
-    /// After false the waiter keeps its place in the queue; one whose notification was taken answers false at once.
+    /// Sleeps until notified or until `timeout` passes. True takes the notification. After a timeout the waiter stays in
+    /// the queue. Returns false at once when the notification was taken before.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let mut state = lock(&self.node.state);
         if *state == WaiterState::Waiting {
@@ -149,7 +150,7 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
         take(&mut state)
     }
 
-    /// True when notified, which takes the notification: look for work afterwards. Never sleeps.
+    /// True when notified, which takes the notification. Look for work afterwards. Does not sleep.
     pub fn take_notification(&mut self) -> bool {
         take(&mut lock(&self.node.state))
     }
@@ -188,7 +189,7 @@ impl WaiterNode {
         waited.expect("a thread panicked in the wait queue").0
     }
 
-    /// loom has no time: a bounded wait ends at once.
+    /// loom has no clock: a wait with a timeout ends at once.
     #[cfg(loom)]
     fn wait_for<'a>(&self, state: MutexGuard<'a, WaiterState>, _timeout: Duration) -> MutexGuard<'a, WaiterState> {
         state
@@ -197,7 +198,7 @@ impl WaiterNode {
 
 impl fmt::Debug for WaiterNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node")
+        f.debug_struct("WaiterNode")
             .field("callback", &self.callback.is_some())
             .finish_non_exhaustive()
     }
@@ -209,7 +210,7 @@ mod loom_tests {
     use crate::slot_log::loom_tests::check;
     use crate::sync::{Arc, AtomicUsize, Ordering};
 
-    /// Fails, by sleeping for ever, without the fence on either side.
+    /// Sleeps for ever without the fence on either side.
     #[test]
     fn waiter_finds_the_work_or_is_notified() {
         check(|| {
@@ -231,7 +232,7 @@ mod loom_tests {
         });
     }
 
-    /// Fails, by sleeping for ever, when a dropped waiter keeps its notification.
+    /// Sleeps for ever when a dropped waiter keeps its notification.
     #[test]
     fn dropped_waiter_passes_its_notification_on() {
         check(|| {
@@ -262,7 +263,7 @@ mod tests {
     const SHORT: Option<Duration> = Some(Duration::from_millis(5));
 
     #[test]
-    fn notifications_go_to_those_who_wait_longest() {
+    fn notifications_wake_the_oldest_waiters() {
         let queue = WaitQueue::new();
         let mut waiters: Vec<_> = (0..3).map(|_| queue.register()).collect();
         queue.notify(2);
@@ -272,11 +273,11 @@ mod tests {
         assert!(!waiters[2].wait(SHORT));
         queue.notify_all();
         assert!(waiters[2].take_notification());
-        assert!(!waiters[2].wait(None), "one that was notified answers at once");
+        assert!(!waiters[2].wait(None), "a waiter that was notified does not sleep");
     }
 
     #[test]
-    fn notification_without_waiters_is_not_kept() {
+    fn notification_without_waiters_is_dropped() {
         let queue = WaitQueue::new();
         queue.notify(5);
         assert!(!queue.register().wait(SHORT));
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn notification_that_is_not_taken_goes_to_the_next() {
+    fn notification_of_a_dropped_waiter_goes_to_the_next() {
         let queue = WaitQueue::new();
         let first = queue.register();
         let mut second = queue.register();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One step of a wait: look, register, look again.
+//! One step of a wait: look for work, register, look again.
 //!
-//! Every wait of the broker takes such steps and sleeps between them: threads, tasks of a server, links of AMQP and event
-//! loops of Python differ only in how they sleep. Sleep until the waiter is notified, but no longer than the source of
-//! the work asks for, then take the next step with that waiter.
+//! Every wait of the broker consists of such steps with sleeps between them. Threads, server tasks, AMQP links and Python
+//! event loops differ only in how they sleep. They sleep until the waiter is notified, at most as long as the source of the
+//! work allows, and then take the next step with that waiter.
 //!
 //! Holds always
-//! - a step that ends in a sleep has looked for work, and for the end of the wait, after it registered: what happens before
-//!   the registration is seen by the step, what happens after it notifies the waiter;
+//! - a step that returns a waiter has looked for work, and for the end of the wait, after it registered. So it sees what
+//!   happened before the registration, and later events notify the waiter;
 //! - a step that takes a notification looks for work afterwards;
-//! - a step that brings something, fails, or ends the wait leaves the queue; a notification that came in between goes to
+//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step goes to
 //!   the next waiter.
 
 use std::ops::Deref;
@@ -17,20 +17,20 @@ use std::ops::Deref;
 use super::{WaitQueue, Waiter};
 use crate::Wait;
 
-/// What a step brought.
+/// Result of a step.
 #[derive(Debug)]
 pub enum LookResult<T, W> {
-    /// The work that was looked for.
+    /// The work.
     Found(T),
-    /// Nothing, and the wait is over.
+    /// No work, and the wait is over.
     Over,
-    /// Nothing yet: sleep until the waiter is notified, then take the next step with it.
+    /// No work yet. Sleep until the waiter is notified, then take the next step with it.
     Waiting(W),
 }
 
 /// Takes one step of a wait. `earlier` is the waiter of the step before. The wait ends when `wait` is over.
 ///
-/// A look that finds something at once registers nothing.
+/// Does not register when the first look finds work.
 #[inline]
 pub fn look_or_register<T, E, Q: Deref<Target = WaitQueue>>(
     earlier: Option<Waiter<Q>>,
@@ -66,7 +66,7 @@ mod loom_tests {
     use crate::slot_log::loom_tests::check;
     use crate::sync::{Arc, AtomicUsize, Ordering};
 
-    /// Messages, and who waits for them.
+    /// A number of messages, and the waiters for them.
     #[derive(Default)]
     struct TestSource {
         messages: AtomicUsize,
@@ -94,13 +94,13 @@ mod loom_tests {
             step.unwrap_or_else(|never| match never {})
         }
 
-        /// Receives one message, however long that takes.
+        /// Receives one message, without a timeout.
         fn receive(&self) {
             let mut earlier = None;
             loop {
                 match self.step(earlier, &Wait::FOREVER) {
                     LookResult::Found(()) => return,
-                    LookResult::Over => unreachable!("nobody ends the wait"),
+                    LookResult::Over => unreachable!("the wait has no end"),
                     LookResult::Waiting(mut waiter) => {
                         waiter.wait(None);
                         earlier = Some(waiter);
@@ -110,7 +110,7 @@ mod loom_tests {
         }
     }
 
-    /// Fails, by sleeping for ever, when the second look is left out.
+    /// Sleeps for ever without the second look.
     #[test]
     fn message_between_look_and_registration_is_found() {
         check(|| {
@@ -125,9 +125,9 @@ mod loom_tests {
         });
     }
 
-    /// Fails, by sleeping for ever, when a step that found its message on the second look keeps a notification.
+    /// Sleeps for ever when a step that finds its message at the second look keeps a notification.
     #[test]
-    fn two_who_wait_get_two_messages() {
+    fn two_receivers_get_two_messages() {
         check(|| {
             let source = Arc::new(TestSource::default());
             let spawn = |work: fn(&TestSource)| {
@@ -147,27 +147,27 @@ mod loom_tests {
             };
             let step = look_or_register(None, look, || source.queue.register(), &Wait::FOREVER);
             match step.unwrap_or_else(|never| match never {}) {
-                // The first look took the other's message.
+                // The first look took the message of the other receiver.
                 LookResult::Found(()) if looks == 1 => source.send(),
                 LookResult::Found(()) => {}
-                // The other took this one's message.
+                // The other receiver took this one's message.
                 LookResult::Waiting(waiter) => {
                     drop(waiter);
                     source.receive();
                 }
-                LookResult::Over => unreachable!("nobody ends the wait"),
+                LookResult::Over => unreachable!("the wait has no end"),
             }
             others.into_iter().for_each(|thread| thread.join().expect("no panic"));
             assert_eq!(source.queue.waiters(), 0);
         });
     }
 
-    /// Fails, by sleeping for ever, when a wait that is given up keeps a notification.
+    /// Sleeps for ever when a cancelled wait keeps a notification.
     #[test]
-    fn wait_that_is_given_up_leaves_its_message_to_the_next() {
+    fn cancelled_wait_leaves_its_message_to_the_next() {
         check(|| {
             let source = Arc::new(TestSource::default());
-            let leaving = source.step(None, &Wait::FOREVER);
+            let cancelled = source.step(None, &Wait::FOREVER);
             let receiver = loom::thread::spawn({
                 let source = Arc::clone(&source);
                 move || source.receive()
@@ -176,13 +176,13 @@ mod loom_tests {
                 let source = Arc::clone(&source);
                 move || source.send()
             });
-            drop(leaving);
+            drop(cancelled);
             receiver.join().expect("no panic");
             sender.join().expect("no panic");
         });
     }
 
-    /// Fails, by sleeping for ever, when a step does not look after its registration whether the wait is over.
+    /// Sleeps for ever when a step does not check after its registration whether the wait is over.
     #[test]
     fn end_of_the_wait_between_look_and_registration_is_seen() {
         check(|| {
@@ -216,7 +216,7 @@ mod tests {
 
     type Stepped<'a> = Result<LookResult<u8, Waiter<&'a WaitQueue>>, &'static str>;
 
-    /// A step whose looks bring `looks`, one after the other.
+    /// A step whose looks return `looks`, in this order.
     fn step<'a>(
         queue: &'a WaitQueue,
         earlier: Option<Waiter<&'a WaitQueue>>,
@@ -224,15 +224,15 @@ mod tests {
         wait: &Wait<'_>,
     ) -> Stepped<'a> {
         let mut looks = looks.iter().copied();
-        let look = || looks.next().expect("no more looks than these");
+        let look = || looks.next().expect("the step looks no more often");
         let stepped = look_or_register(earlier, look, || queue.register(), wait);
-        assert!(looks.next().is_none(), "no fewer looks than these");
+        assert!(looks.next().is_none(), "the step looks as often");
         stepped
     }
 
     #[test]
-    fn what_is_there_is_found_without_registering() {
-        let register = || unreachable!("nothing to wait for");
+    fn available_work_is_found_without_registering() {
+        let register = || unreachable!("the first look finds work");
         let found = look_or_register(
             None::<Waiter<&WaitQueue>>,
             || Ok::<_, ()>(Some(1)),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_between_look_and_registration_is_found() {
+    fn work_between_look_and_registration_is_found() {
         let queue = WaitQueue::new();
         let found = step(&queue, None, &[Ok(None), Ok(Some(7))], &Wait::FOREVER);
         assert!(matches!(found, Ok(LookResult::Found(7))));
@@ -251,21 +251,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_a_place_in_the_queue_that_the_next_step_leaves() {
+    fn step_without_work_registers_and_the_next_step_unregisters() {
         let queue = WaitQueue::new();
         let Ok(LookResult::Waiting(waiter)) = step(&queue, None, &[Ok(None), Ok(None)], &Wait::FOREVER) else {
-            panic!("there is nothing");
+            panic!("there is no work");
         };
         assert_eq!(queue.waiters(), 1);
         queue.notify(1);
         let mut other = queue.register();
         let found = step(&queue, Some(waiter), &[Ok(Some(1))], &Wait::FOREVER);
         assert!(matches!(found, Ok(LookResult::Found(1))));
-        assert!(!other.take_notification(), "the step took the notification and looked");
+        assert!(
+            !other.take_notification(),
+            "the step took the notification and looked for work"
+        );
     }
 
     #[test]
-    fn notification_of_a_step_that_needs_none_goes_to_the_next() {
+    fn unneeded_notification_of_a_step_goes_to_the_next() {
         for second in [Ok(Some(1)), Err("broken")] {
             let queue = WaitQueue::new();
             let other = Cell::new(None);
@@ -282,13 +285,13 @@ mod tests {
             };
             let stepped = look_or_register(None, look, || queue.register(), &Wait::FOREVER);
             assert!(!matches!(stepped, Ok(LookResult::Waiting(_))));
-            let mut other: Waiter<_> = other.take().expect("it was registered");
+            let mut other: Waiter<_> = other.take().expect("registered by the second look");
             assert!(other.take_notification(), "{second:?}");
         }
     }
 
     #[test]
-    fn dropped_waiter_hands_its_notification_on() {
+    fn dropped_waiter_of_a_step_passes_its_notification_on() {
         let queue = WaitQueue::new();
         let waiting = step(&queue, None, &[Ok(None), Ok(None)], &Wait::FOREVER);
         let mut other = queue.register();
@@ -307,17 +310,17 @@ mod tests {
         let found = step(&queue, None, &[Ok(Some(1))], &Wait::until(&is_over));
         assert!(
             matches!(found, Ok(LookResult::Found(1))),
-            "what is there is found all the same"
+            "available work is found even when the wait is over"
         );
     }
 
     #[test]
-    fn wait_that_is_called_off_after_the_registration_leaves_the_queue() {
+    fn wait_that_ends_after_the_registration_leaves_the_queue() {
         let queue = WaitQueue::new();
-        let asked = Cell::new(0);
+        let checks = Cell::new(0);
         let is_over = || {
-            asked.set(asked.get() + 1);
-            asked.get() == 2
+            checks.set(checks.get() + 1);
+            checks.get() == 2
         };
         let stepped = step(&queue, None, &[Ok(None), Ok(None)], &Wait::until(&is_over));
         assert!(matches!(stepped, Ok(LookResult::Over)));

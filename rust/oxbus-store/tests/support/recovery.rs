@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold whatever a disk gives back. The fuzz targets in `fuzz/` run these functions on inputs they invent,
-//! `tests/recovery.rs` on seeded ones.
+//! Properties that must hold for any bytes on a disk. The fuzz targets in `fuzz/` run these functions on generated
+//! inputs, `tests/recovery.rs` on seeded ones.
 //!
-//! An input is read as a row of choices, first of all which of three kinds it is
-//! - raw: its bytes are a file, alone or behind a proper first page. Nothing may panic;
-//! - damaged: a disk did to a written log what disks do. What opens is the beginning of what was written, and goes on;
-//! - forged: bytes of a written log are others, and all checks are right again. Nothing may panic, no number may be left out.
+//! An input is a sequence of choices. The first selects the kind
+//! - raw: the bytes are a file, with or without a valid header. Nothing may panic;
+//! - damaged: a written log is damaged as disks damage files. If it opens, it is a prefix of the written log and can be
+//!   continued;
+//! - forged: bytes of a written log are changed and all checksums are made right again. Nothing may panic, and no entry
+//!   number may be missing.
 //!
-//! In all of them a salvage shows at least what an open shows, and first.
+//! For all kinds, the entries of a salvage begin with those of an open.
 
 use oxbus_store::Wait;
 use std::path::{Path, PathBuf};
@@ -27,13 +29,13 @@ const ID: ShardId = ShardId {
 const HEADER_BYTES: usize = 4096;
 const FRAME_HEADER_BYTES: usize = 32;
 const SECTOR_BYTES: usize = 512;
-/// Any three flipped bits of a frame are found by its check, more only very likely.
+/// The checksum detects any three flipped bits in a frame, but more only very likely.
 const FLIPS_MAX: u32 = 3;
 const ENTRIES: u64 = 36;
-/// The snapshot of the written log.
+/// The last entry that the snapshot of the written log covers.
 const COVERED: Lsn = Lsn(14);
 
-/// Choices, one after the other; zeros when it is used up.
+/// A sequence of choices; zeros when it is exhausted.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -95,12 +97,12 @@ fn open(disk: &FaultDisk, salt: u32) -> Result<(FileLog, ReplayedLog), OpenError
         segment_bytes_max: 16 << 10,
         ..FileLogOptions::new(ID, salt)
     };
-    let mut shown = ReplayedLog::default();
-    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut shown)?;
-    Ok((opened.log, shown))
+    let mut content = ReplayedLog::default();
+    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options, &mut content)?;
+    Ok((opened.log, content))
 }
 
-/// A log of three owners, some frames of which hold several entries, and how the disk was after each of them.
+/// A log of three owners with some frames of several entries, and a copy of the disk after each owner.
 fn written() -> &'static [FaultDisk] {
     static WRITTEN: OnceLock<Vec<FaultDisk>> = OnceLock::new();
     WRITTEN.get_or_init(|| {
@@ -111,7 +113,7 @@ fn written() -> &'static [FaultDisk] {
             for number in 1..=ENTRIES / 3 {
                 let lsn = log.next_lsn();
                 log.append(lsn, &entry(lsn), SpaceClass::Adds, Level::Written, None, &Wait::FOREVER)
-                    .expect("taken");
+                    .expect("appended");
                 match number % 4 {
                     0 => log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced"),
                     1 | 3 => log.commit(lsn, Level::Written, &Wait::FOREVER).expect("written"),
@@ -123,10 +125,10 @@ fn written() -> &'static [FaultDisk] {
                     COVERED,
                     &mut snapshot().chunks(100).map(|part| Ok(part.to_vec().into())),
                 )
-                .expect("kept");
+                .expect("the snapshot is written");
             }
             if owner == 2 {
-                log.truncate_before(Lsn(9)).expect("let go");
+                log.truncate_before(Lsn(9)).expect("truncated");
             }
             log.close().expect("closed");
             drop(log);
@@ -150,12 +152,12 @@ fn put(disk: &FaultDisk, path: &Path, bytes: Vec<u8>) {
     disk.set_bytes(path, bytes);
 }
 
-/// Opens a log in every way there is; what the open showed.
+/// Salvages and opens a log, and checks both; returns both results.
 fn open_and_salvage(disk: &FaultDisk) -> (ReplayedLog, Result<(FileLog, ReplayedLog), OpenError>) {
     let mut salvaged = ReplayedLog::default();
     let report = salvage(disk, Path::new(DIR), Some(ID), &mut salvaged).expect("listed");
     let rising = salvaged.entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    assert!(rising, "a salvage shows entries in the order of their numbers");
+    assert!(rising, "a salvage visits entries in the order of their numbers");
     assert!(
         salvaged
             .entries
@@ -165,18 +167,18 @@ fn open_and_salvage(disk: &FaultDisk) -> (ReplayedLog, Result<(FileLog, Replayed
     for (lsn, _) in &salvaged.entries {
         assert!(
             !report.lost.iter().any(|lost| lost.contains(lsn)),
-            "{lsn:?} is here, not lost"
+            "{lsn:?} is reported as lost but was visited"
         );
     }
     let opened = open(disk, 0xABCD);
-    if let Ok((log, shown)) = &opened {
-        let first = shown.covered().next().0;
-        for (number, (lsn, _)) in (first..).zip(&shown.entries) {
-            assert_eq!(lsn.0, number, "no number is left out");
+    if let Ok((log, content)) = &opened {
+        let first = content.covered().next().0;
+        for (number, (lsn, _)) in (first..).zip(&content.entries) {
+            assert_eq!(lsn.0, number, "no number is missing");
         }
-        assert_eq!(log.next_lsn().0, first + shown.entries.len() as u64);
-        assert_eq!(salvaged.snapshot, shown.snapshot);
-        assert!(salvaged.entries.starts_with(&shown.entries));
+        assert_eq!(log.next_lsn().0, first + content.entries.len() as u64);
+        assert_eq!(salvaged.snapshot, content.snapshot);
+        assert!(salvaged.entries.starts_with(&content.entries));
     }
     (salvaged, opened)
 }
@@ -203,7 +205,7 @@ fn raw(mut input: Input<'_>) {
     if choice & 2 == 0 {
         let last = written().last().expect("three");
         let like = |path: &PathBuf| path.extension() == Path::new(name).extension();
-        let path = files(last).into_iter().find(like).expect("of both kinds");
+        let path = files(last).into_iter().find(like).expect("both kinds exist");
         bytes.extend_from_slice(&last.bytes(&path).expect("listed")[..HEADER_BYTES]);
     }
     bytes.extend_from_slice(input.0);
@@ -248,21 +250,21 @@ fn damaged(mut input: Input<'_>) {
         disk.set_bytes(path, bytes);
     }
     let (salvaged, opened) = open_and_salvage(&disk);
-    let as_written = |shown: &ReplayedLog| {
-        if let Some(shown) = &shown.snapshot {
-            assert_eq!(*shown, (COVERED, snapshot()));
+    let as_written = |content: &ReplayedLog| {
+        if let Some(content) = &content.snapshot {
+            assert_eq!(*content, (COVERED, snapshot()));
         }
-        for (lsn, bytes) in &shown.entries {
+        for (lsn, bytes) in &content.entries {
             assert!(
                 lsn.0 <= ENTRIES && *bytes == entry(*lsn),
-                "{lsn:?} is not as it was written"
+                "{lsn:?} differs from the written entry"
             );
         }
     };
     as_written(&salvaged);
-    let Ok((log, shown)) = opened else { return };
-    as_written(&shown);
-    // It goes on, and the next owner finds what was added.
+    let Ok((log, content)) = opened else { return };
+    as_written(&content);
+    // The log can be continued, and the next owner reads the added entry.
     log.append(
         log.next_lsn(),
         b"added",
@@ -271,12 +273,12 @@ fn damaged(mut input: Input<'_>) {
         None,
         &Wait::FOREVER,
     )
-    .expect("taken");
+    .expect("appended");
     log.close().expect("closed");
     let added = (Lsn(log.next_lsn().0 - 1), b"added".to_vec());
     drop(log);
     let (_, again) = open(&disk, 0xDCBA).expect("what opened once opens again");
-    let mut expected = shown;
+    let mut expected = content;
     expected.entries.push(added);
     assert_eq!(again, expected);
 }
@@ -288,7 +290,7 @@ fn forged(mut input: Input<'_>) {
         let paths = files(&disk);
         let path = &paths[input.below(paths.len())];
         let mut bytes = disk.bytes(path).expect("listed");
-        // Where checks would find it at once: the first page, and the first frames.
+        // The header, the first frames, or any position.
         let page = [0..64, HEADER_BYTES..HEADER_BYTES + 128, 0..bytes.len()][input.below(3)].clone();
         let at = page.start + input.below(page.len());
         let width = 1 << input.below(4);
@@ -307,7 +309,7 @@ fn forged(mut input: Input<'_>) {
     drop(open_and_salvage(&disk));
 }
 
-/// Makes all checks of a file right; `is_linked`: also those that tie a frame to the one before it.
+/// Makes all checksums of a file right; with `is_linked` also those that link a frame to the previous one.
 fn reseal(bytes: &mut [u8], is_linked: bool, crc_before: &mut Option<u32>) {
     if bytes.len() < HEADER_BYTES {
         return;
@@ -392,14 +394,14 @@ pub fn catalog(input: &[u8]) {
     let content = [&found.content[..], b" and one more"].concat();
     match found.write(&disk, dir, content.clone()) {
         Ok(()) => {}
-        // The last number there is.
+        // The change number is exhausted.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            let kept = Catalog::read(&disk, dir).expect("whole").expect("there");
+            let kept = Catalog::read(&disk, dir).expect("whole").expect("it exists");
             assert_eq!(kept, found, "nothing was written");
             return;
         }
         Err(error) => panic!("no fault was asked for: {error}"),
     }
-    let again = Catalog::read(&disk, dir).expect("whole").expect("there");
+    let again = Catalog::read(&disk, dir).expect("whole").expect("it exists");
     assert_eq!((&again, &again.content), (&found, &content));
 }

@@ -100,8 +100,8 @@ impl MessageStore for SharedMap {
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost> {
         self.lock().0.rekey(key, generation, deadline, ticks)
     }
-    fn holds(&self, key: LockKey, ticks: Ticks) -> bool {
-        self.lock().0.holds(key, ticks)
+    fn is_claimed_by(&self, key: LockKey, ticks: Ticks) -> bool {
+        self.lock().0.is_claimed_by(key, ticks)
     }
     fn lock_deferred(
         &self,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suite of azure-servicebus takes from a package of Microsoft's repository, which is not published.
+"""Replacements for an unpublished package that the tests of azure-servicebus import.
 
-There is nothing to record here, and the credential is the key of the server.
+Nothing is recorded, and the credential is the server's key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AzureMgmtRecordedTestCase:
-    """What the classes of the suite begin with."""
+    """The base class of the suite's test classes."""
 
     @staticmethod
     def await_prepared_test(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -36,7 +36,7 @@ AzureRecordedTestCase = AzureMgmtRecordedTestCase
 
 
 def recorded_by_proxy(test: Any) -> Any:
-    """Leave a test as it is."""
+    """Return the test unchanged."""
     return test
 
 
@@ -47,9 +47,9 @@ def get_credential(*, is_async: bool = False) -> Any:
 
 
 def set_custom_default_matcher(**_options: object) -> None:
-    """Match nothing: no recording is played."""
+    """Do nothing: there are no recordings."""
 
 
 def CachedResourceGroupPreparer(**_options: object) -> Any:  # noqa: N802 -- its name there
-    """Leave a test as it is: there are no resource groups."""
+    """Return the test unchanged: there are no resource groups."""
     return recorded_by_proxy

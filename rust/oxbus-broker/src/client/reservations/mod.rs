@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reservations: many messages in the hands of one consumer, under a number, until that number is completed.
+//! Reservations: messages that a consumer holds under a number until it completes that number.
 //!
-//! What a number has is frozen when it is reserved, outlives the process, and can be read again and again by whoever knows
-//! its id: so a batch that is tried again has the same messages (docs/decisions/0014-reservations.md).
-//! Each call looks first whether it may be made at all; what it does is in `entity::reservation`, what it reads in `read`.
+//! The messages of a reservation are fixed when it is created. It outlives the process, and every caller that knows its id
+//! can read it repeatedly, so a retried batch has the same messages (docs/decisions/0014-reservations.md).
+//! The calls here check access and arguments; `entity::reservation` does the work, and `read` reads messages.
 
 mod read;
 
@@ -54,20 +54,20 @@ impl Reservations {
         self.receiver.entity()
     }
 
-    /// The entity itself or its dead-letter queue.
+    /// The main queue or the dead-letter queue.
     pub fn sub_queue(&self) -> SubQueue {
         self.receiver.sub_queue()
     }
 
-    /// Makes the caller the one who speaks for a consumer. `start` counts when it was never here.
+    /// Acquires a consumer, which fences earlier holders. `start` applies to a new consumer only.
     pub fn acquire(&self, consumer: &str, start: StartPosition, wait: &Wait<'_>) -> Result<AcquiredConsumer> {
         self.check_reserves()?;
         check_consumer(consumer)?;
         self.entity().acquire(self.sub_queue(), consumer, start, wait)
     }
 
-    /// Reserves messages under the number behind the last one, or returns what that number has. Waits for a first message as
-    /// long as the wish says; a plan without messages stores nothing, and the number stays free.
+    /// Reserves messages under the number after the last one, or returns the reservation with this number. Waits up to
+    /// `options.wait` for a first message. A plan without messages is not stored, and its number stays free.
     pub fn reserve(
         &self,
         consumer: &str,
@@ -85,7 +85,8 @@ impl Reservations {
         Ok(found.unwrap_or_else(|| self.empty_plan(epoch, n)))
     }
 
-    /// The same with a wait of the caller's. Who finds nothing in the end has the [`Reservations::empty_plan`].
+    /// [`Reservations::reserve`] with the caller's wait; `None` when it ends without messages, for which the caller can use
+    /// [`Reservations::empty_plan`].
     pub fn reserve_until(
         &self,
         consumer: &str,
@@ -97,7 +98,7 @@ impl Reservations {
         until_found(self, until, || self.reserve_now(consumer, number, options, wait))
     }
 
-    /// The same without waiting; `None` when there is nothing to reserve.
+    /// [`Reservations::reserve`] without waiting; `None` when no message is ready.
     pub fn reserve_now(
         &self,
         consumer: &str,
@@ -110,7 +111,7 @@ impl Reservations {
         self.check_reserves()?;
         let (entity, sub_queue) = (self.entity(), self.sub_queue());
         let found = entity.reserve(sub_queue, consumer, (epoch, n), options, wait)?;
-        // Others may want what it left; it may have been woken for a message that is not for it.
+        // Passes the notification on: this call may have been notified of messages outside its bounds.
         let wait_queue = &entity.receivable(sub_queue).wait_queue;
         if wait_queue.waiters() > 0 && entity.has_ready(sub_queue) {
             wait_queue.notify(1);
@@ -119,7 +120,7 @@ impl Reservations {
         Ok(found)
     }
 
-    /// The plan of who found nothing.
+    /// The plan without messages.
     pub fn empty_plan(&self, epoch: u64, n: u64) -> ReservationPlan {
         ReservationPlan {
             id: String::new(),
@@ -131,7 +132,7 @@ impl Reservations {
         }
     }
 
-    /// What a number has. It may have less than before, never more.
+    /// Resumes the reservation with this number. It may have fewer messages than before, never more.
     pub fn plan(&self, consumer: &str, epoch: u64, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<ReservationPlan> {
         self.check_reserves()?;
         check_number(n)?;
@@ -139,7 +140,7 @@ impl Reservations {
         self.entity().plan(self.sub_queue(), consumer, (epoch, n), lock, wait)
     }
 
-    /// Moves the end of all that a consumer has to `lock` from now.
+    /// Renews all live reservations of a consumer: they expire `lock` from now.
     pub fn renew(&self, consumer: &str, epoch: u64, lock: Duration, wait: &Wait<'_>) -> Result<Timestamp> {
         self.check_alive()?;
         check_lock(lock)?;
@@ -147,7 +148,7 @@ impl Reservations {
             .renew_reservations(self.sub_queue(), consumer, epoch, lock, wait)
     }
 
-    /// Completes all that a consumer has up to a number. Doing it again does nothing.
+    /// Completes all reservations of a consumer up to a number. Repeating the call has no effect.
     pub fn complete_up_to(&self, consumer: &str, epoch: u64, n: u64, wait: &Wait<'_>) -> Result<Completion> {
         self.check_alive()?;
         in_range("n", n, 0, RESERVATION_NUMBER_MAX, "")?;
@@ -155,7 +156,8 @@ impl Reservations {
             .complete_up_to(self.sub_queue(), consumer, (epoch, n), wait)
     }
 
-    /// Settles single messages of a reservation, which are not its any more; how many. Those that are not its are left out.
+    /// Settles single messages of a reservation and removes them from it; returns their number. Skips messages that the
+    /// reservation does not have.
     pub fn settle(
         &self,
         id: &str,
@@ -177,15 +179,15 @@ impl Reservations {
                         key: reserved.key,
                     })
                     .collect();
-                // Messages of a partition that refused stay with the reservation; the error is raised once the rest is noted.
-                let (left, refused) = match self.receiver.settle_many(&keys, how, wait) {
+                // Unsettled messages stay in the reservation; the call fails after the settled ones are removed from it.
+                let (unsettled, error) = match self.receiver.settle_many(&keys, how, wait) {
                     Ok(lost) => (lost, None),
                     Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
                 };
                 if matches!(how, Settlement::Abandon(_)) {
-                    self.note_abandoned(locked, &left, wait)?;
+                    self.note_abandoned(locked, &unsettled, wait)?;
                 }
-                Ok((left, refused))
+                Ok((unsettled, error))
             },
             wait,
         )
@@ -196,25 +198,26 @@ impl Reservations {
         self.entity().list_reservations(self.sub_queue(), wait)
     }
 
-    /// Gives back all that a consumer has, nothing charged; how many messages. Its epoch and what it completed stay.
+    /// Releases all messages that a consumer has reserved, without counting a delivery; returns their number. Its epoch and
+    /// its highest completed number stay.
     pub fn cancel(&self, consumer: &str, wait: &Wait<'_>) -> Result<u64> {
         self.check_alive()?;
         self.entity().cancel_reservations(self.sub_queue(), consumer, wait)
     }
 
-    /// By partition, the counter that the next message gets.
+    /// By partition, the counter of the next message to be sent.
     pub fn ends(&self) -> Result<Vec<u64>> {
         self.check_alive()?;
         Ok(self.entity().next_counters().into_iter().map(|end| end.0).collect())
     }
 
-    /// Writes that abandoned messages are charged: no hand-out says so.
-    fn note_abandoned(&self, locked: &LockedMessages, lost: &[usize], wait: &Wait<'_>) -> Result<()> {
+    /// Journals the counted deliveries of abandoned messages: reserving did not journal them.
+    fn note_abandoned(&self, locked: &LockedMessages, unsettled: &[usize], wait: &Wait<'_>) -> Result<()> {
         let moment = self.entity().core().clock().moment();
         let settled = locked
             .iter()
             .enumerate()
-            .filter(|(at, _)| lost.binary_search(at).is_err());
+            .filter(|(at, _)| unsettled.binary_search(at).is_err());
         let settled: Vec<_> = settled.map(|(_, one)| *one).collect();
         let runs = settled.chunk_by(|a, b| a.0 == b.0).filter_map(|run| {
             let cell = self.entity().cell(run[0].0)?;
@@ -241,7 +244,7 @@ impl Reservations {
         self.receiver.check_has_session()
     }
 
-    /// Refuses where nothing can be received.
+    /// Fails when receiving is not possible now.
     fn check_reserves(&self) -> Result<()> {
         self.check_alive()?;
         self.receiver.check_receives()
@@ -256,7 +259,7 @@ impl Reservations {
         match &options.upto {
             Some(upto) if upto.len() != partitions => {
                 let detail = format!(
-                    "upto has a number for each partition of the entity; use those of its ends: {} numbers, {partitions} partitions",
+                    "upto needs a number for each partition of the entity; use its ends: {} numbers, {partitions} partitions",
                     upto.len()
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, detail))
@@ -266,7 +269,7 @@ impl Reservations {
     }
 }
 
-/// It waits with all who receive from the entity.
+/// A reservation waits in the wait queue of the entity.
 impl WaitSource for Reservations {
     fn wait_queue(&self) -> WaitQueueRef {
         WaitQueueRef::of_entity(self.entity(), self.sub_queue())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading what a reservation has, as often as anybody likes.
+//! Reading the messages of a reservation, repeatedly if needed.
 
 use oxbus_model::caps::RESERVATION_READ_BYTES_MAX;
 use oxbus_model::options::in_range;
@@ -12,18 +12,18 @@ use crate::client::{Deliveries, Delivery};
 use crate::entity::Entity;
 use crate::shard::{Cell, ReservedMessage};
 
-/// Messages of a reservation, read.
+/// Messages read from a reservation.
 #[derive(Debug)]
 pub struct ReadPage {
-    /// The messages, in the order of their numbers. Their keys are the reservation's: settle them there.
+    /// The messages in the order of their numbers. They can be settled through the reservation only.
     pub messages: Deliveries,
-    /// The sequence number to go on from; `None` at the end.
+    /// The sequence number at which the next page starts; `None` at the end.
     pub next: Option<u64>,
 }
 
 impl Reservations {
-    /// Reads messages of one partition, from one sequence number to another, up to so many bytes but at least one message.
-    /// What was settled is left out. The reservation lasts at least as long from now on as it was made for.
+    /// Reads the unsettled messages of one partition between two sequence numbers, up to `bytes_max` bytes but at least one
+    /// message. Reading renews the reservation for its lock duration.
     pub fn read(
         &self,
         (id, epoch): (&str, u64),
@@ -62,7 +62,7 @@ impl Reservations {
         })
     }
 
-    /// The counter of a bound, which is a number of the partition.
+    /// The counter of a sequence number; fails if it belongs to another partition.
     fn counter_of(&self, partition: u16, number: u64) -> Result<Counter> {
         let number = SequenceNumber(number);
         if partition < self.entity().partitions() && number.partition().0 == partition {
@@ -74,7 +74,7 @@ impl Reservations {
         Err(Error::new(ErrorKind::InvalidArgument, detail))
     }
 
-    /// Adds messages while there is room; where to go on.
+    /// Adds messages up to `left` bytes; returns where to continue.
     fn load(
         &self,
         cell: &Cell,
@@ -91,9 +91,9 @@ impl Reservations {
             let mut page = page.into_iter().peekable();
             for reserved in run {
                 while page.next_if(|it| it.counter < reserved.key.counter).is_some() {}
-                let is_it =
+                let is_same =
                     |it: &PeekedMessage| it.counter == reserved.key.counter && it.generation == reserved.key.generation;
-                let Some(mut message) = page.next_if(is_it) else {
+                let Some(mut message) = page.next_if(is_same) else {
                     continue;
                 };
                 let bytes = message.record.len();

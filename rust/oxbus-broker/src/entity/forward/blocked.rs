@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that cannot be moved now, by what is in their way.
+//! Messages that cannot be forwarded at present, by obstacle.
 //!
-//! They keep a hold, so that what comes behind them for the same place waits behind them, and a look at the source costs
-//! nothing for each of them. They go back to their places, in order, once their obstacle may be gone.
+//! They stay claimed, so a look at the source does not visit each of them again. Later messages for the same destination
+//! cell wait behind them. Once their obstacle may be gone, they return to their source cell in order.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,20 @@ use oxbus_store::{LockKey, Outcome};
 
 use crate::shard::Cell;
 
-/// What is in the way of a message.
+/// Why a message cannot be forwarded at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Obstacle {
-    /// The one cell of the destination that may take it does not take any.
+    /// The only destination cell that the message may go to does not accept messages.
     Cell(usize),
-    /// No cell of the destination takes any.
+    /// No cell of the destination accepts messages.
     AllCells,
-    /// The destination refuses it, and it is in a dead-letter queue already.
+    /// The destination rejects the message, or its record cannot be read. It is not dead-lettered: it is in a dead-letter
+    /// queue already, or unreadable.
     Rejected(&'static str),
 }
 
 impl Obstacle {
-    /// Its name in the log.
+    /// The reason in log events.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Cell(_) | Self::AllCells => "destination_unavailable",
@@ -33,17 +34,17 @@ impl Obstacle {
     }
 }
 
-/// A message that was put aside.
+/// A message that cannot be forwarded at present.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockedMessage {
     pub(super) key: LockKey,
-    /// It is locked; otherwise it is cached, which charges no delivery.
+    /// The message is locked; otherwise it is cached, and its release counts no delivery.
     pub(super) is_locked: bool,
 }
 
 type SourceCell = (SubQueue, usize);
 
-/// All that an entity has put aside.
+/// All blocked messages of an entity.
 #[derive(Debug, Default)]
 pub(super) struct BlockedMessages(BTreeMap<(SourceCell, Obstacle), Vec<BlockedMessage>>);
 
@@ -52,19 +53,20 @@ impl BlockedMessages {
         self.0.entry((source, obstacle)).or_default().push(blocked);
     }
 
-    /// True when a message of that place waits for that cell of the destination: later ones wait behind it.
+    /// True when a message of a source cell is blocked by a destination cell, so that later ones must wait behind it.
     pub(super) fn waits_for(&self, source: SourceCell, to: usize) -> bool {
         !self.0.is_empty() && self.0.contains_key(&(source, Obstacle::Cell(to)))
     }
 
-    /// What is in the way of messages of a place, with the first message of each.
+    /// The obstacles of a source cell, each with the first message that it blocks.
     pub(super) fn obstacles(&self, source: SourceCell) -> Vec<(Obstacle, BlockedMessage)> {
-        let here = self.0.iter().filter(|((its, _), _)| *its == source);
-        here.filter_map(|((_, obstacle), blocked)| Some((*obstacle, *blocked.first()?)))
+        let of_source = self.0.iter().filter(|((from, _), _)| *from == source);
+        of_source
+            .filter_map(|((_, obstacle), blocked)| Some((*obstacle, *blocked.first()?)))
             .collect()
     }
 
-    /// Puts messages of a place back where they were.
+    /// Releases the messages of a source cell that an obstacle blocked.
     pub(super) fn release(&mut self, source: SourceCell, obstacle: Obstacle, cell: &Cell, ticks: Ticks) {
         let Some(all) = self.0.remove(&(source, obstacle)) else {
             return;
@@ -81,10 +83,11 @@ impl BlockedMessages {
         }
     }
 
-    /// How many messages of a place were put aside: cached ones, and locked ones.
+    /// Numbers of cached and of locked blocked messages of a source cell.
     pub(super) fn count(&self, source: SourceCell) -> (u64, u64) {
-        let here = self.0.iter().filter(|((its, _), _)| *its == source);
-        here.flat_map(|(_, blocked)| blocked)
+        let of_source = self.0.iter().filter(|((from, _), _)| *from == source);
+        of_source
+            .flat_map(|(_, blocked)| blocked)
             .fold((0, 0), |(cached, locked), blocked| {
                 (
                     cached + u64::from(!blocked.is_locked),
@@ -94,6 +97,6 @@ impl BlockedMessages {
     }
 
     pub(super) fn contains(&self, source: SourceCell) -> bool {
-        self.0.keys().any(|(its, _)| *its == source)
+        self.0.keys().any(|(from, _)| *from == source)
     }
 }

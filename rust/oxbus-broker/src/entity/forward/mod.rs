@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Auto-forwarding: what is ready in an entity, or in its dead-letter queue, is moved to another entity (B-331 … B-342, B-269).
+//! Auto-forwarding: moves ready messages of an entity, or of its dead-letter queue, to another entity (B-331 … B-342,
+//! B-269).
 //!
-//! One thread at a time moves the messages of an entity (`turn`). Each is moved, dead-lettered or put aside (`forward_outcome`); what is
-//! put aside is looked at again when its obstacle may be gone (`aside`). Within a shard a message moves in one entry of the
-//! journal; into another shard it is stored with its origin, then removed, then the origin is forgotten (`moving`,
-//! `shard::arrived`).
+//! One thread at a time moves the messages of an entity (`worker`). It moves, dead-letters or blocks each message
+//! (`outcome`), and tries blocked messages again when their obstacle may be gone (`blocked`).
+//! Within a shard one journal entry moves a message. Into another shard, the message is stored with its origin, then removed
+//! at the source, then the origin is forgotten (`transfer`, `shard::arrived`).
 
 mod blocked;
 mod outcome;
@@ -28,7 +29,7 @@ use crate::shard::journal::EntityId;
 const SUB_QUEUES: [SubQueue; 2] = [SubQueue::Main, SubQueue::DeadLetter];
 
 impl Entity {
-    /// Where the messages of a sub-queue are moved to.
+    /// Path of the entity to which the messages of a sub-queue are forwarded.
     pub(crate) fn forwards_to(&self, sub_queue: SubQueue) -> Option<String> {
         let settings = self.settings();
         match sub_queue {
@@ -37,7 +38,7 @@ impl Entity {
         }
     }
 
-    /// True when it moves what is ready in a sub-queue on.
+    /// True when ready messages of a sub-queue are forwarded.
     #[inline]
     pub(crate) fn is_forwarding(&self, sub_queue: SubQueue) -> bool {
         let settings = self.settings();
@@ -47,7 +48,7 @@ impl Entity {
         }
     }
 
-    /// Refuses to receive what is moved on (B-137).
+    /// Fails when the messages of a sub-queue are forwarded, so that they cannot be received (B-137).
     pub(crate) fn check_not_forwarding(&self, sub_queue: SubQueue) -> Result<()> {
         if !self.is_forwarding(sub_queue) {
             return Ok(());
@@ -61,7 +62,7 @@ impl Entity {
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 
-    /// Notes an entity that moves its messages here: it is looked at when this one is.
+    /// Adds an entity that forwards here; a tick of this entity ticks it too.
     pub(crate) fn add_source(&self, source: &Arc<Self>) {
         let mut sources = ignore_poison(self.forwarding.sources.write());
         sources.retain(|known| known.strong_count() > 0);
@@ -70,21 +71,21 @@ impl Entity {
         }
     }
 
-    /// The entities that move their messages here.
+    /// The entities that forward here directly.
     fn known_sources(&self) -> Vec<Arc<Self>> {
         let known = ignore_poison(self.forwarding.sources.read());
         known.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Looks at the entities whose messages may come here, the farthest first.
+    /// Ticks the entities whose messages may be forwarded here, the farthest first.
     pub(super) fn tick_sources(&self, moment: Moment, wait: &Wait<'_>) {
         for source in self.all_sources().iter().rev() {
             source.tick_cells(moment, wait);
         }
     }
 
-    /// The entities whose messages may come here, the nearest first: those from which it takes no more hops than a message
-    /// has, with the topics of subscriptions among them.
+    /// The entities whose messages may be forwarded here, the nearest first: those within the maximum number of hops, and
+    /// the topics of subscriptions among them.
     fn all_sources(&self) -> Vec<Arc<Self>> {
         let mut found = self.known_sources();
         if found.is_empty() {
@@ -106,21 +107,21 @@ impl Entity {
         found
     }
 
-    /// The earliest tick and the earliest wall time at which something may come here that nobody sends.
+    /// The earliest tick and the earliest wall time at which a message may become ready here without a send.
     pub(crate) fn next_event(&self) -> (Ticks, Timestamp) {
         let mut next = (Ticks::NEVER, Timestamp::NEVER);
-        let mut look_at = |entity: &Self| {
+        let mut include = |entity: &Self| {
             next.0 = next.0.min(entity.consumers.earliest());
             for (_, cell) in entity.cells() {
                 let (lock_end, due) = cell.next_event();
                 next = (next.0.min(lock_end), next.1.min(due));
             }
         };
-        look_at(self);
-        self.all_sources().iter().for_each(|source| look_at(source));
+        include(self);
+        self.all_sources().iter().for_each(|source| include(source));
         if let Some(topic) = self.topic() {
-            look_at(&topic);
-            topic.all_sources().iter().for_each(|source| look_at(source));
+            include(&topic);
+            topic.all_sources().iter().for_each(|source| include(source));
         }
         next
     }

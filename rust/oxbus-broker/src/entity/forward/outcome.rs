@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of a message that is to be forwarded: it goes to a cell of the destination, it stays, or it is dead-lettered
-//! where it is (B-267, B-268, B-334, B-335).
+//! The decision on a message to be forwarded: it moves to a cell of the destination, is blocked, or is dead-lettered at its
+//! source (B-267, B-268, B-334, B-335).
 //!
-//! Its key decides the cell, by the rules of the destination, and where those know none by those of the source (B-086).
-//! Without one it goes to the cell beside its own, or to the next that takes it.
+//! Its key selects the cell: the key by the rules of the destination, else the key by the rules of the source (B-086).
+//! A message without a key goes to the partition of the same number, or to the next one that accepts it.
 
 use oxbus_store::Wait;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use super::blocked::Obstacle;
 use super::transfer::ForwardSource;
 use crate::record::encode;
 
-/// What becomes of a message.
+/// Outcome of forwarding one message.
 pub(super) enum ForwardOutcome {
-    /// To this cell of the destination, as these bytes.
+    /// Move the message to this cell of the destination, as this record.
     Move(usize, Record),
-    /// To the dead-letter queue of its entity: why, and more of it.
+    /// Dead-letter the message at its source, with this reason and description.
     DeadLetter(&'static str, String),
-    /// It is put aside.
+    /// Block the message.
     Block(Obstacle),
 }
 
-/// Why a destination refuses a message for good: a reason as the service names its errors, and more of it.
+/// Permanent rejection by the destination: reason (the service's name of the error) and description.
 type ForwardRejection = (&'static str, String);
 
 impl Entity {
-    /// What becomes of a message of this entity. `pending_bytes` tells how many bytes go to a cell of
-    /// the destination before it; `None` where earlier messages wait for that cell.
+    /// Decides on a message of this entity. `pending_bytes` returns the bytes that go to a cell of the destination before
+    /// the message, or `None` if that cell blocks earlier messages.
     pub(super) fn forward_outcome(
         &self,
         source: ForwardSource<'_>,
@@ -45,7 +45,7 @@ impl Entity {
         pending_bytes: impl Fn(usize) -> Option<usize>,
         wait: &Wait<'_>,
     ) -> ForwardOutcome {
-        // One that cannot be read is told of by the shard's health.
+        // The health of the shard reports the read error.
         let unreadable = ForwardOutcome::Block(Obstacle::Rejected("unreadable"));
         let Ok(record) = source.cell.load(record) else {
             return unreadable;
@@ -53,7 +53,7 @@ impl Entity {
         let Ok(mut fields) = Fields::decode(&record) else {
             return unreadable;
         };
-        // Found when a directory is opened whose process ended before it was dead-lettered.
+        // The process may have ended before it dead-lettered the message; the next one finds it when it opens the directory.
         if source.sub_queue == SubQueue::Main && self.requires_session() && fields.session_id.is_none() {
             let (reason, description) = missing_session();
             return ForwardOutcome::DeadLetter(reason, description);
@@ -76,7 +76,7 @@ impl Entity {
                 ForwardOutcome::Move(to, encode(&fields))
             }
             Err(Ok(obstacle)) => ForwardOutcome::Block(obstacle),
-            // It is in the dead-letter queue already.
+            // The message is in the dead-letter queue already.
             Err(Err((reason, _))) if source.sub_queue == SubQueue::DeadLetter => {
                 ForwardOutcome::Block(Obstacle::Rejected(reason))
             }
@@ -84,7 +84,7 @@ impl Entity {
         }
     }
 
-    /// The cell of the destination that takes a message; else what is in its way, or why it is refused.
+    /// The cell of the destination that accepts a message; otherwise the obstacle or the rejection.
     fn destination_cell(
         &self,
         source: ForwardSource<'_>,
@@ -112,7 +112,7 @@ impl Entity {
             None => (same_partition, partitions - 1),
         };
         if others > 0 && destination.is_durable() {
-            // It came there before the process ended: what took it then is not asked again.
+            // A cell may have stored the message before the process ended: it must not go to another one.
             let origin = self.origin(source, counter);
             let mut cells = destination.cells();
             if let Some((index, _)) = cells.find(|(_, cell)| cell.has_arrived(&origin)) {
@@ -141,14 +141,14 @@ impl Entity {
         })
     }
 
-    /// The key of a message at the destination (B-086). An id that was its key here is its key there, too.
+    /// The key of a message at the destination (B-086). A message id that was its key at the source is its key there, too.
     fn key_at_destination<'a>(&self, destination: &Self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
         let key = destination.key_of(fields)?;
-        let key_here = || match self.topic() {
+        let source_key = || match self.topic() {
             Some(topic) => topic.key_of(fields),
             None => self.key_of(fields),
         };
-        Ok(key.or_else(|| key_here().ok().flatten()))
+        Ok(key.or_else(|| source_key().ok().flatten()))
     }
 
     fn check_fits(&self, bytes: usize) -> Result<()> {
@@ -164,7 +164,7 @@ impl Entity {
     }
 }
 
-/// True for an error of a partition that may take the message later.
+/// True for an error of a partition that may accept the message later.
 fn is_transient(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -172,7 +172,7 @@ fn is_transient(error: &Error) -> bool {
     )
 }
 
-/// Bytes of a message without what forwarding notes in it.
+/// Bytes of a message without the fields that forwarding sets.
 fn original_bytes(fields: &Fields<'_>) -> usize {
     let as_sent = Fields {
         hops: None,
@@ -183,13 +183,13 @@ fn original_bytes(fields: &Fields<'_>) -> usize {
     as_sent.encoded_len()
 }
 
-/// What becomes of a message without a session where one is needed (B-185, B-272).
+/// Rejection of a message without a session where one is required (B-185, B-272).
 fn missing_session() -> ForwardRejection {
     let detail = "Session enabled entity doesn't allow a message whose session identifier is null.";
     ("Session id is null.", detail.to_owned())
 }
 
-/// A refusal in the service's words.
+/// The rejection for an error, with the service's reason.
 fn rejection(error: &Error, fields: &Fields<'_>, destination: &Entity) -> ForwardRejection {
     if fields.session_id.is_none() && destination.requires_session() && error.kind() == ErrorKind::InvalidOperation {
         return missing_session();

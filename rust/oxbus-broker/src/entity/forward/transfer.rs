@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages on their way from a cell of their entity to a cell of the destination.
+//! Moving messages from a cell of their entity to a cell of the destination.
 //!
-//! In one shard that is one entry of the journal. Between two it is three steps, each written before the next: stored there
-//! with the origin, removed here, origin forgotten there. What is found here while its origin is known there goes on with
-//! the second step, so it is neither lost nor doubled (B-330).
+//! Within one shard the move is one journal entry. Between two shards it has three steps, each written before the next:
+//! store the message at the destination with its origin, remove it at the source, forget the origin at the destination. A
+//! message at the source whose origin the destination knows continues with the second step, so it is neither lost nor
+//! duplicated (B-330).
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::shard::journal::Origin;
 use crate::shard::{Admission, Cell};
 use crate::write::{LockEnd, Removal, ShardWrite, Ticket, WriteOperation};
 
-/// Where messages are moved from.
+/// The cell and sub-queue from which messages are moved.
 #[derive(Clone, Copy)]
 pub(super) struct ForwardSource<'a> {
     pub(super) sub_queue: SubQueue,
@@ -29,39 +30,40 @@ pub(super) struct ForwardSource<'a> {
     pub(super) cell: &'a Cell,
 }
 
-/// A message on its way, with the hold on it.
+/// A message to be moved, with its lock.
 pub(super) struct MovingMessage {
     pub(super) key: LockKey,
-    /// As the destination gets it.
+    /// The record for the destination.
     pub(super) record: Record,
 }
 
-/// Messages as the destination gets them.
+/// The write of moved messages at the destination.
 struct DestinationWrite<'a> {
     batch: WriteBatch<'a>,
-    /// Which are new, where copies are dropped.
+    /// The messages that are no duplicates, if the destination detects duplicates.
     admission: Option<Admission<'a>>,
     numbers: ForwardNumbers<'a>,
 }
 
-/// Numbers that were taken for messages. Those that no message has are given up when it is dropped.
+/// Reserved numbers of the destination cell. Dropping gives up those that are still listed.
 struct ForwardNumbers<'a> {
     cell: &'a Cell,
-    taken: Vec<Counter>,
-    /// Of these, messages that wait for their time.
-    waiting: Vec<Counter>,
+    /// Numbers that a topic shows to its subscriptions; its cell stores no message under them.
+    fanned_out: Vec<Counter>,
+    /// Numbers of scheduled messages; cleared once these are stored.
+    scheduled: Vec<Counter>,
 }
 
 impl Drop for ForwardNumbers<'_> {
     fn drop(&mut self) {
-        for counter in self.taken.drain(..).chain(self.waiting.drain(..)) {
+        for counter in self.fanned_out.drain(..).chain(self.scheduled.drain(..)) {
             self.cell.give_up_numbers(counter, 1);
         }
     }
 }
 
 impl Entity {
-    /// Where a message comes from.
+    /// The origin of a message of a source cell.
     pub(super) fn origin(&self, source: ForwardSource<'_>, counter: Counter) -> Origin {
         Origin {
             entity: self.id(),
@@ -71,7 +73,7 @@ impl Entity {
         }
     }
 
-    /// Moves messages to one cell of the destination, all or none.
+    /// Moves messages to one cell of the destination, all or none; false when the write failed.
     pub(super) fn move_batch(
         &self,
         source: ForwardSource<'_>,
@@ -82,11 +84,11 @@ impl Entity {
     ) -> bool {
         let target = destination.cell_for_append(to);
         let same_shard = self.shard(source.index).id() == destination.shard(to).id();
-        let origin = |moving: &MovingMessage| self.origin(source, moving.key.counter);
-        let is_new = |moving: &&MovingMessage| same_shard || !target.has_arrived(&origin(moving));
+        let origin = |message: &MovingMessage| self.origin(source, message.key.counter);
+        let is_new = |message: &&MovingMessage| same_shard || !target.has_arrived(&origin(message));
         let incoming: Vec<&MovingMessage> = messages.iter().filter(is_new).collect();
         let subscribers = destination.subscribers();
-        let records: Vec<&Record> = incoming.iter().map(|moving| &moving.record).collect();
+        let records: Vec<&Record> = incoming.iter().map(|message| &message.record).collect();
         let Ok(destination_write) = destination.destination_write(&subscribers, (target, to), &records, moment, wait)
         else {
             return false;
@@ -102,15 +104,15 @@ impl Entity {
         if let Some(admission) = &admission {
             write.push(WriteOperation::Seen(target, admission));
         }
-        let origins: Vec<Origin> = incoming.iter().map(|moving| origin(moving)).collect();
+        let origins: Vec<Origin> = incoming.iter().map(|message| origin(message)).collect();
         if same_shard {
             write.set_atomic();
-            for moving in messages {
+            for message in messages {
                 let complete = LockEnd::Outcome(Outcome::Complete);
                 write.push(WriteOperation::settle(
                     source.cell,
                     source.sub_queue,
-                    moving.key,
+                    message.key,
                     complete,
                 ));
             }
@@ -126,7 +128,7 @@ impl Entity {
                 return false;
             }
         }
-        numbers.waiting.clear();
+        numbers.scheduled.clear();
         drop(numbers);
         if !same_shard && source.remove(messages, moment, wait) {
             forget_origins(target, messages.iter().map(origin).collect(), wait);
@@ -136,7 +138,7 @@ impl Entity {
         true
     }
 
-    /// Messages for a cell of this entity, which is a queue or a topic, by its own rules (B-337).
+    /// Prepares the write of moved messages into a cell of this entity, a queue or a topic, by its own rules (B-337).
     fn destination_write<'a>(
         &'a self,
         subscribers: &'a Subscribers,
@@ -155,8 +157,8 @@ impl Entity {
         let mut batch = WriteBatch::new(moment);
         let mut numbers = ForwardNumbers {
             cell,
-            taken: Vec::new(),
-            waiting: Vec::new(),
+            fanned_out: Vec::new(),
+            scheduled: Vec::new(),
         };
         for (position, (record, fields)) in records.iter().zip(&fields).enumerate() {
             if admission.as_ref().is_some_and(|it| !it.fresh()[position]) {
@@ -166,14 +168,14 @@ impl Entity {
             let expires_at = self.expires_at(fields.time_to_live_ms, moment.now);
             if let Some(due) = fields.scheduled_enqueue_time.filter(|due| *due > moment.now) {
                 let counter = cell.take_numbers(1);
-                numbers.waiting.push(counter);
+                numbers.scheduled.push(counter);
                 let record = record.into();
                 batch.schedule((self, index), counter, due, NewMessage { record, expires_at });
             } else {
                 let (cell, number) = (numbers.cell, fields.enqueued_number);
-                let destination_write = (record, expires_at);
-                let counter = self.add_message((index, cell), subscribers, &mut batch, destination_write, number)?;
-                numbers.taken.extend(counter);
+                let message = (record, expires_at);
+                let counter = self.add_message((index, cell), subscribers, &mut batch, message, number)?;
+                numbers.fanned_out.extend(counter);
             }
         }
         Ok(DestinationWrite {
@@ -184,21 +186,21 @@ impl Entity {
     }
 }
 
-/// The operation of messages that came to a cell from other shards, or have left there.
+/// The operation that stores origins of messages from other shards in a cell, or forgets them (`is_over`).
 pub(crate) fn arrived_operation(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
     WriteOperation::Arrived { cell, is_over, origins }
 }
 
-/// Forgets where messages came from: they have left there, or did not come.
+/// Forgets the origins of messages that were removed at their source, or were not stored here.
 pub(crate) fn forget_origins(cell: &Cell, origins: Vec<Origin>, wait: &Wait<'_>) {
-    // Not waited for: until it is written, an origin is known for which there is nothing.
+    // No wait is needed: until this is written, the cell only remembers an origin too long.
     let _ = cell.write_unawaited(arrived_operation(cell, true, origins), wait);
 }
 
 impl ForwardSource<'_> {
-    /// Removes messages that are stored at their destination; true once that is written.
+    /// Removes messages that are stored at their destination; true once the removal is written.
     fn remove(&self, messages: &[MovingMessage], moment: Moment, wait: &Wait<'_>) -> bool {
-        let keys: Vec<_> = messages.iter().map(|moving| moving.key).collect();
+        let keys: Vec<_> = messages.iter().map(|message| message.key).collect();
         let remove = WriteOperation::Remove {
             cell: self.cell,
             sub_queue: self.sub_queue,
@@ -208,7 +210,7 @@ impl ForwardSource<'_> {
         write.commit(self.cell, self.cell.durability(None), wait).is_ok()
     }
 
-    /// Moves a message that will not be taken to the dead-letter queue of its entity.
+    /// Dead-letters a message that the destination rejects; false on failure.
     pub(super) fn dead_letter(
         &self,
         key: LockKey,
@@ -228,7 +230,7 @@ impl ForwardSource<'_> {
         };
         let settle = WriteOperation::settle(self.cell, SubQueue::Main, key, LockEnd::DeadLetter(record));
         let mut write = ShardWrite::of(settle, moment);
-        // Not waited for: until it is on disk the next open forwards the message again.
+        // No wait for the disk: if the entry is lost, the next open decides on the message again.
         let begun = write.begin(self.cell, Durability::Memory, wait);
         begun.map(Ticket::detach).is_ok()
     }

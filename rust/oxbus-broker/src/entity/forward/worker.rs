@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who moves the messages of an entity, and for how long.
+//! Selects the thread that moves the messages of an entity, and limits its work.
 //!
-//! One thread at a time has the turn, so that messages arrive in order. Who finds it taken notes what is to be moved and goes
-//! on: the one who has the turn looks at it. After [`BUDGET`] messages that one is tired: the next who comes waits for the
-//! turn, a moment, and goes on with the work. So no call moves the messages of all others, and none is left behind.
+//! One thread at a time holds the mutex `blocked` of an entity and moves its messages, so that they arrive in order. Another
+//! call that finds it locked sets a request bit and returns; the holder serves the request. After [`BUDGET`] messages the
+//! holder yields: the next call waits for the mutex and continues the work. So no call moves the messages of all others, and
+//! no request is lost.
 //!
-//! A destination that forwards in turn is served under the call that brought the message. Such a nested call never waits for
-//! a turn, because it holds one: entities may forward to each other.
+//! A destination that forwards as well is served in the call that moved the message there. Such a nested call never waits
+//! for a mutex, because its thread holds one already and entities may forward to each other.
 
 use oxbus_store::Wait;
 use std::cell::Cell as Flag;
@@ -25,37 +26,37 @@ use super::transfer::{ForwardSource, MovingMessage};
 use super::{Entity, SUB_QUEUES};
 use crate::shard::{Cell, ReadyCounts};
 
-/// Messages looked at together.
-const RUN: usize = 128;
-/// Messages after which somebody else may go on.
+/// Messages claimed together.
+const BATCH: usize = 128;
+/// Messages after which the holder of the mutex yields.
 const BUDGET: usize = 1024;
 
 thread_local! {
-    /// This thread has the turn of some entity.
+    /// This thread forwards the messages of an entity.
     static IS_FORWARDING: Flag<bool> = const { Flag::new(false) };
 }
 
-/// What an entity has to move, and whose turn it is.
+/// Forwarding state of an entity.
 #[derive(Default)]
 pub(in crate::entity) struct Forwarding {
-    /// The cells that were asked for, one bit each; of the entity and of its dead-letter queue.
+    /// Cells to be served, one bit each: of the main queue and of the dead-letter queue.
     requested: [AtomicU64; 2],
-    /// The cells of which messages were put aside, likewise.
+    /// Cells with blocked messages, likewise.
     blocked_cells: [AtomicU64; 2],
-    /// Locked by who has the turn. Whole after a panic: what a panic left out of it stays held where it is, and goes on after the next
-    /// open.
+    /// Locked by the thread that forwards. Consistent after a panic: a message missing here stays claimed in its cell until
+    /// the next open.
     blocked: Mutex<BlockedMessages>,
-    /// Who has the turn has done enough.
+    /// The thread that forwards has used its budget.
     budget_spent: AtomicBool,
-    /// Threads that wait for the turn.
+    /// Threads that wait for the mutex.
     waiters: AtomicUsize,
-    /// Entities that move their messages here.
+    /// Entities that forward here.
     pub(super) sources: RwLock<Vec<Weak<Entity>>>,
-    /// Those were looked at already, further up the stack.
+    /// A call further up the stack ticks the sources already.
     pub(in crate::entity) is_ticking: AtomicBool,
 }
 
-/// Notes that this thread has a turn, until it is dropped.
+/// Marks this thread as forwarding until it is dropped.
 struct NestingGuard {
     was_forwarding: bool,
 }
@@ -89,7 +90,7 @@ impl Forwarding {
             .any(|requested| requested.load(Ordering::SeqCst) != 0)
     }
 
-    /// Takes one of the cells that were asked for.
+    /// Takes one requested cell.
     fn next_request(&self) -> Option<(SubQueue, usize)> {
         for (requested, sub_queue) in self.requested.iter().zip(SUB_QUEUES) {
             let cells = requested.load(Ordering::SeqCst);
@@ -102,24 +103,25 @@ impl Forwarding {
         None
     }
 
-    /// The turn; `None` when somebody has it who will look at what was asked for.
+    /// Locks the mutex; `None` when its holder will serve the request.
     fn acquire(&self) -> Option<MutexGuard<'_, BlockedMessages>> {
-        // Asked before the turn is seen taken here; given back before what was asked is looked at there: one sees the other.
+        // This side sets the request bit, then tries to lock. The holder unlocks, then reads the request bits. With a fence
+        // on both sides, one of them sees the other.
         fence(Ordering::SeqCst);
-        let turn = match try_ignore_poison(self.blocked.try_lock()) {
-            Some(turn) => turn,
+        let guard = match try_ignore_poison(self.blocked.try_lock()) {
+            Some(guard) => guard,
             None if IS_FORWARDING.get() || !self.budget_spent.load(Ordering::SeqCst) => return None,
             None => self.wait_for_lock(),
         };
         self.budget_spent.store(false, Ordering::SeqCst);
-        Some(turn)
+        Some(guard)
     }
 
     fn wait_for_lock(&self) -> MutexGuard<'_, BlockedMessages> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
-        let turn = ignore_poison(self.blocked.lock());
+        let guard = ignore_poison(self.blocked.lock());
         self.waiters.fetch_sub(1, Ordering::SeqCst);
-        turn
+        guard
     }
 
     fn update_blocked(&self, blocked: &BlockedMessages, from: (SubQueue, usize)) {
@@ -133,22 +135,23 @@ impl Forwarding {
 }
 
 impl Entity {
-    /// Moves what is ready in a cell to the destination.
+    /// Forwards ready messages of a cell.
     pub(in crate::entity) fn forward(&self, sub_queue: SubQueue, index: usize, wait: &Wait<'_>) {
         self.forwarding.request(sub_queue, index);
         self.serve_requests(BUDGET, wait);
     }
 
-    /// Tries again to move what stayed.
+    /// Forwards ready messages of all cells, and tries blocked messages again.
     pub(crate) fn forward_ready(&self, wait: &Wait<'_>) {
         self.forward_all(BUDGET, wait);
     }
 
-    /// The settings, the destination or a partition changed: moves everything that is there, or puts it back to be received.
+    /// Releases all blocked messages and forwards all ready ones, after the settings, the destination or a partition
+    /// changed. If the entity does not forward any more, the messages can be received again.
     pub(crate) fn restart_forwarding(&self, wait: &Wait<'_>) {
         let ticks = self.core().clock().ticks();
-        // Waited for: once the settings are changed, no message goes by the old ones.
-        let turn = NestingGuard::begin();
+        // Waits for the mutex: once the settings are changed, no message is forwarded by the old ones.
+        let nesting = NestingGuard::begin();
         let mut blocked = self.forwarding.wait_for_lock();
         for sub_queue in SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it)) {
             self.recall_all(sub_queue, wait);
@@ -168,7 +171,7 @@ impl Entity {
             }
         }
         drop(blocked);
-        drop(turn);
+        drop(nesting);
         let forwarding = SUB_QUEUES.into_iter().filter(|it| self.is_forwarding(*it));
         let counted = forwarding.flat_map(|it| {
             self.cells()
@@ -182,7 +185,7 @@ impl Entity {
             if !self.is_forwarding(sub_queue) {
                 continue;
             }
-            // A nested call finds nothing new about what was put aside, and its caller would look again and again.
+            // Nested calls skip blocked messages: entities that forward to each other would retry them endlessly.
             let blocked_cells = if IS_FORWARDING.get() {
                 0
             } else {
@@ -205,19 +208,19 @@ impl Entity {
             let Some(mut blocked) = self.forwarding.acquire() else {
                 return;
             };
-            let turn = NestingGuard::begin();
+            let nesting = NestingGuard::begin();
             self.forward_requested(&mut blocked, budget, wait);
-            drop(turn);
+            drop(nesting);
             drop(blocked);
             fence(Ordering::SeqCst);
-            // Who waits goes on; what was asked for by those who did not is looked at here.
+            // A waiting thread continues; otherwise this one serves requests of calls that did not wait.
             if !self.forwarding.has_requests() || self.forwarding.waiters.load(Ordering::SeqCst) > 0 {
                 return;
             }
         }
     }
 
-    /// Moves all that is asked for, unless somebody waits to go on.
+    /// Serves all requests; once the budget is used, only until another thread waits.
     fn forward_requested(&self, blocked: &mut BlockedMessages, budget: usize, wait: &Wait<'_>) {
         let mut moved = 0;
         while let Some(from) = self.forwarding.next_request() {
@@ -225,12 +228,12 @@ impl Entity {
             let Some(cell) = self.cell(index) else { continue };
             self.retry(blocked, from, cell, wait);
             loop {
-                let run = self.forward_run(blocked, from, cell, wait);
+                let batch = self.forward_batch(blocked, from, cell, wait);
                 self.forwarding.update_blocked(blocked, from);
-                if run == 0 {
+                if batch == 0 {
                     break;
                 }
-                moved += run;
+                moved += batch;
                 if moved >= budget {
                     self.forwarding.budget_spent.store(true, Ordering::SeqCst);
                     if self.forwarding.waiters.load(Ordering::SeqCst) > 0 {
@@ -242,7 +245,7 @@ impl Entity {
         }
     }
 
-    /// Puts back what may be moved now.
+    /// Releases blocked messages whose obstacle may be gone.
     fn retry(&self, blocked: &mut BlockedMessages, from: (SubQueue, usize), cell: &Cell, wait: &Wait<'_>) {
         if !blocked.contains(from) {
             return;
@@ -251,17 +254,17 @@ impl Entity {
         let destination = self.destination(sub_queue);
         let ticks = self.core().clock().ticks();
         for (obstacle, first) in blocked.obstacles(from) {
-            let goes = match (obstacle, &destination) {
+            let may_be_gone = match (obstacle, &destination) {
                 (Obstacle::Cell(to), Some(destination)) => {
                     to >= usize::from(destination.partitions()) || destination.shard(to).health().fault().is_none()
                 }
                 (Obstacle::Cell(_), None) => true,
                 (Obstacle::AllCells | Obstacle::Rejected(_), _) => {
-                    let mut found = Vec::new();
-                    cell.store(sub_queue).peek(first.key.counter, 1, &mut found);
-                    found.first().is_none_or(|message| {
+                    let mut peeked = Vec::new();
+                    cell.store(sub_queue).peek(first.key.counter, 1, &mut peeked);
+                    peeked.first().is_none_or(|message| {
                         let source = ForwardSource { sub_queue, index, cell };
-                        let forward_outcome = self.forward_outcome(
+                        let outcome = self.forward_outcome(
                             source,
                             first.key.counter,
                             &message.record,
@@ -269,24 +272,24 @@ impl Entity {
                             |_| Some(0),
                             wait,
                         );
-                        !matches!(forward_outcome, ForwardOutcome::Block(again) if again == obstacle)
+                        !matches!(outcome, ForwardOutcome::Block(same) if same == obstacle)
                     })
                 }
             };
-            if goes {
+            if may_be_gone {
                 blocked.release(from, obstacle, cell, ticks);
             }
         }
     }
 
-    /// The entity that its messages are moved to, if it is there.
+    /// The entity to which a sub-queue is forwarded, if it exists.
     fn destination(&self, sub_queue: SubQueue) -> Option<std::sync::Arc<Self>> {
         let found = self.core().entity(&self.forwards_to(sub_queue)?);
         found.filter(|entity| entity.check_alive().is_ok())
     }
 
-    /// Moves a run of messages, or puts them aside; how many there were.
-    fn forward_run(
+    /// Forwards, blocks or dead-letters up to [`BATCH`] messages; returns their number.
+    fn forward_batch(
         &self,
         blocked: &mut BlockedMessages,
         from: (SubQueue, usize),
@@ -294,7 +297,7 @@ impl Entity {
         wait: &Wait<'_>,
     ) -> usize {
         let (sub_queue, index) = from;
-        // One that may not be received from keeps its messages. A setting may have changed on the way.
+        // An entity that may not be received from keeps its messages. A setting may have changed since the request.
         if !self.is_forwarding(sub_queue) || self.check_receives().is_err() || !self.shard(index).health().serves() {
             return 0;
         }
@@ -306,7 +309,7 @@ impl Entity {
         let mut claims = Vec::new();
         let (_, dead_lettered) = cell.claim_or_expire(
             sub_queue,
-            RUN,
+            BATCH,
             ClaimMode::Cache,
             (moment.now, self.settings().dead_lettering_on_message_expiration),
             &mut claims,
@@ -318,19 +321,19 @@ impl Entity {
         };
         let source = ForwardSource { sub_queue, index, cell };
         let count = claims.len();
-        let mut runs: Vec<(usize, Vec<MovingMessage>)> = Vec::new();
+        let mut batches: Vec<(usize, Vec<MovingMessage>)> = Vec::new();
         for ClaimedMessage { key, record, .. } in claims {
-            let on_the_way = |to: usize| {
-                let run = runs.iter().find(|(its, _)| *its == to);
-                let bytes = run.map_or(0, |(_, run)| run.iter().map(|moving| moving.record.len()).sum());
+            let pending_bytes = |to: usize| {
+                let batch = batches.iter().find(|(cell, _)| *cell == to);
+                let bytes = batch.map_or(0, |(_, batch)| batch.iter().map(|message| message.record.len()).sum());
                 (!blocked.waits_for(from, to)).then_some(bytes)
             };
-            match self.forward_outcome(source, key.counter, &record, destination.as_ref(), on_the_way, wait) {
+            match self.forward_outcome(source, key.counter, &record, destination.as_ref(), pending_bytes, wait) {
                 ForwardOutcome::Move(to, record) => {
-                    let moving = MovingMessage { key, record };
-                    match runs.iter_mut().find(|(its, _)| *its == to) {
-                        Some((_, run)) => run.push(moving),
-                        None => runs.push((to, vec![moving])),
+                    let message = MovingMessage { key, record };
+                    match batches.iter_mut().find(|(cell, _)| *cell == to) {
+                        Some((_, batch)) => batch.push(message),
+                        None => batches.push((to, vec![message])),
                     }
                 }
                 ForwardOutcome::Block(obstacle) => {
@@ -355,20 +358,20 @@ impl Entity {
                 }
             }
         }
-        for (to, mut run) in runs {
-            run.retain_mut(|moving| {
-                let locked = lock(cell, sub_queue, moving.key);
-                moving.key = locked.unwrap_or(moving.key);
+        for (to, mut batch) in batches {
+            batch.retain_mut(|message| {
+                let locked = lock(cell, sub_queue, message.key);
+                message.key = locked.unwrap_or(message.key);
                 locked.is_some()
             });
             let done = destination
                 .as_ref()
-                .is_some_and(|it| self.move_batch(source, (it, to), &run, moment, wait));
+                .is_some_and(|it| self.move_batch(source, (it, to), &batch, moment, wait));
             if !done {
                 self.log_blocked(from, Obstacle::Cell(to));
-                // It may be on its way to that cell still: it goes there or nowhere.
-                for moving in run {
-                    let (key, is_locked) = (moving.key, true);
+                // The failed write may still take effect, so these messages must not go to another cell.
+                for message in batch {
+                    let (key, is_locked) = (message.key, true);
                     blocked.insert(from, Obstacle::Cell(to), BlockedMessage { key, is_locked });
                 }
             }
@@ -377,7 +380,7 @@ impl Entity {
         count
     }
 
-    /// Says that messages stay where they are.
+    /// Logs that messages are blocked.
     #[cold]
     fn log_blocked(&self, (sub_queue, index): (SubQueue, usize), obstacle: Obstacle) {
         event!(
@@ -389,7 +392,7 @@ impl Entity {
         );
     }
 
-    /// Messages of a cell that were put aside: cached ones, and locked ones.
+    /// Numbers of cached and of locked blocked messages of a cell.
     pub(in crate::entity) fn count_blocked(&self, sub_queue: SubQueue, index: usize) -> (u64, u64) {
         if !self.is_forwarding(sub_queue) {
             return (0, 0);
@@ -399,13 +402,13 @@ impl Entity {
     }
 }
 
-/// Makes the hold on a message one that can end.
+/// Turns a cached message into a locked one, which can be settled.
 fn lock(cell: &Cell, sub_queue: SubQueue, key: LockKey) -> Option<LockKey> {
     let deadline = Ticks::NEVER;
     cell.store(sub_queue).deliver_cached(key, ClaimMode::Lock { deadline })
 }
 
-/// Ends the hold on a message that goes back to its place.
+/// Releases a locked message.
 pub(super) fn unlock(cell: &Cell, sub_queue: SubQueue, key: LockKey, ticks: Ticks) {
     let _ = cell.store(sub_queue).settle(key, Outcome::Release, ticks);
 }

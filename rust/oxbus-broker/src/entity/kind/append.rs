@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How messages come into an entity: a queue keeps them, a topic passes them on to its subscriptions.
+//! Sending messages to an entity: a queue stores them, a topic passes them to its subscriptions.
 
 use oxbus_model::message::Fields;
 use oxbus_model::name::SubQueue;
@@ -14,23 +14,23 @@ use crate::record::encode_sized;
 use crate::shard::{Admission, Cell};
 use crate::write::{EncodedMessage, ShardWrite, WriteError, WriteOperation};
 
-/// Messages on their way to one cell, whichever takes them.
+/// Messages to be stored in one cell that is selected later.
 pub(crate) struct PendingSend<'a> {
     messages: SendContent<'a>,
-    /// How many there are.
+    /// Number of messages.
     pub(crate) count: usize,
     now: Timestamp,
 }
 
 enum SendContent<'a> {
     Store(ShardWrite<'a>),
-    /// Which subscriptions get copies depends on the cell.
+    /// Messages of a topic: their copies are determined once the cell is known.
     FanOut(Vec<EncodedMessage>),
 }
 
 impl Entity {
-    /// Stores one message in memory and announces it. This and, to a topic, `Entity::fan_out_one` are the only ways past
-    /// `crate::write`: nothing can refuse a message that is alone, and most sends in memory are this.
+    /// Stores one message in memory and announces it. This and, for a topic, `Entity::fan_out_one` are the only writes that
+    /// bypass `crate::write`: storing a single message cannot fail, and most sends in memory are of this kind.
     #[inline]
     pub(crate) fn store_one(
         &self,
@@ -53,7 +53,7 @@ impl Entity {
         Ok(counter)
     }
 
-    /// Messages that are to come into a cell of this entity.
+    /// Prepares messages to be stored in a cell of this entity.
     pub(crate) fn pending_send<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> PendingSend<'a> {
         PendingSend {
             count: messages.len(),
@@ -65,7 +65,7 @@ impl Entity {
         }
     }
 
-    /// The write of messages into one cell, which is named later.
+    /// The write of messages into one cell that is selected later.
     fn queue_write<'a>(&self, messages: Vec<EncodedMessage>, now: Timestamp) -> ShardWrite<'a> {
         let mut write = ShardWrite::into_cells([], Moment { now, ticks: Ticks(0) });
         let is_active = |message: &EncodedMessage| message.due.is_none_or(|due| due <= now);
@@ -91,8 +91,8 @@ impl Entity {
         write
     }
 
-    /// Stores messages in a cell, all or none, and tells who waits for them. Returns the number of the first. They stay
-    /// in `pending` when they are refused.
+    /// Stores messages in a cell, all or none, and announces them. Returns the counter of the first. After an error
+    /// `pending` still contains them.
     pub(crate) fn append<'a>(
         &self,
         (index, cell): (usize, &'a Cell),
@@ -124,22 +124,22 @@ impl Entity {
         if committed.ready > 0 {
             self.notify(SubQueue::Main, index, committed.ready, wait);
         } else {
-            // A schedule changes when the sleepers must look again.
+            // Waiting receivers recalculate when to look again.
             self.receivable(SubQueue::Main).wait_queue.notify_all();
         }
         Ok(committed.first)
     }
 
-    /// Notes that messages come to this entity: the numbers that a topic takes and the identities that it remembers are
-    /// journaled also when no subscription wants the messages.
+    /// Includes a topic in the batch: its assigned numbers and remembered identities are journaled even if no subscription
+    /// selects the messages.
     pub(crate) fn join_batch<'a>(&'a self, index: usize, batch: &mut WriteBatch<'a>) {
         if self.is_topic() {
             batch.add_participant(self, index);
         }
     }
 
-    /// Adds an active message to what comes into cells of one shard. A topic takes a number for it, which it shows to its
-    /// subscriptions unless the message has one: the caller gives it up afterwards.
+    /// Adds an active message to a batch. A topic reserves a number for it, which the caller gives up after the write. The
+    /// copies have that number as their enqueued number, unless the message has `number_at_source`.
     pub(crate) fn add_message<'a>(
         &'a self,
         (index, cell): (usize, &Cell),

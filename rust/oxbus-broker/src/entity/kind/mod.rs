@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What differs between a queue, a topic and a subscription. Nothing else asks an entity what it is.
+//! Differences between queues, topics and subscriptions. No other code depends on the kind of an entity.
 //!
-//! A topic has a store only for messages that wait for their time; a subscription is received from like a queue.
+//! A topic stores only scheduled messages. Receivers use a subscription like a queue.
 
 mod append;
 mod subscription;
@@ -21,7 +21,7 @@ use super::Entity;
 use crate::catalog::EntityRole;
 use crate::shard::Cell;
 
-/// What an entity is, with what only that kind has.
+/// Kind of an entity, with the state of that kind.
 pub(crate) enum KindState {
     Queue,
     Topic(Topic),
@@ -29,7 +29,7 @@ pub(crate) enum KindState {
 }
 
 impl KindState {
-    /// The kind that the catalog says; `topic_of` finds the topic of a subscription.
+    /// The kind of a catalog entry; `topic_of` finds the topic of a subscription.
     pub(crate) fn of(role: &EntityRole, topic_of: impl FnOnce(u64) -> Result<Arc<Entity>>) -> Result<Self> {
         Ok(match role {
             EntityRole::Queue => Self::Queue,
@@ -42,7 +42,7 @@ impl KindState {
         })
     }
 
-    /// Takes over what the catalog says of a kind. The topic of a subscription goes by its rules once it is told.
+    /// Applies a changed catalog entry. The topic of a subscription uses changed rules after [`Entity::recompile`].
     pub(super) fn apply(&self, role: &EntityRole) {
         match (self, role) {
             (Self::Topic(topic), EntityRole::Topic { support_ordering }) => {
@@ -70,12 +70,12 @@ impl KindState {
         }
     }
 
-    /// True when what comes in goes to others at once.
+    /// True when messages are stored in other entities: a topic.
     pub(super) fn fans_out(&self) -> bool {
         matches!(self, Self::Topic(_))
     }
 
-    /// The plan that bounds its messages: to a subscription nobody sends, so it has no tier's limit of its own.
+    /// The plan whose limits apply to its messages. A subscription has the default plan: its topic enforces the limits.
     pub(super) fn plan(&self, plan: ServicePlan) -> ServicePlan {
         if self.tag().accepts_sends() {
             plan
@@ -84,7 +84,7 @@ impl KindState {
         }
     }
 
-    /// How often a message may be stored that comes in.
+    /// Maximum number of copies stored of each sent message.
     pub(super) fn copies(&self) -> u64 {
         match self {
             Self::Topic(topic) => topic.subscribers().entities.len().max(1) as u64,
@@ -92,7 +92,7 @@ impl KindState {
         }
     }
 
-    /// True when a message that is sent again gets the number of its new place: a copy keeps that of the topic's message.
+    /// True when a resubmitted message gets a new enqueued number. In a subscription it keeps the topic's number.
     pub(super) fn renumbers(&self) -> bool {
         matches!(self, Self::Queue)
     }
@@ -119,7 +119,7 @@ impl Entity {
         self.features.fans_out
     }
 
-    /// Its kind as the catalog keeps it.
+    /// Kind of the entity as the catalog stores it.
     pub(crate) fn catalog_role(&self) -> EntityRole {
         match &self.kind {
             KindState::Queue => EntityRole::Queue,
@@ -134,14 +134,14 @@ impl Entity {
         }
     }
 
-    /// Sends on what was due in a cell, unless the cell itself makes it active.
+    /// Sends due messages of a topic to its subscriptions. Cells of other entities activate their messages themselves.
     pub(super) fn activate(&self, index: usize, cell: &Cell, now: Timestamp, wait: &Wait<'_>) {
         if self.kind.fans_out() {
             self.activate_due(index, cell, now, wait);
         }
     }
 
-    /// Refuses to load rows into what has no partitions of its own to keep them in.
+    /// Fails unless the entity is a partitioned queue, the only kind that can be bulk-loaded.
     pub(crate) fn check_loadable(&self, path: &str) -> Result<()> {
         if self.is_partitioned() && matches!(self.kind, KindState::Queue) {
             return Ok(());

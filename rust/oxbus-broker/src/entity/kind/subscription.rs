@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only a subscription has: its topic and its rules.
+//! State of a subscription: its topic and its rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, Weak};
@@ -11,7 +11,7 @@ use oxbus_model::sync::ignore_poison;
 use super::Entity;
 use crate::filter::Rule;
 
-/// A rule with the settings that it was made of.
+/// A compiled rule with its settings.
 #[derive(Clone)]
 pub(crate) struct CompiledRule {
     pub(crate) settings: Arc<RuleSettings>,
@@ -26,10 +26,10 @@ impl CompiledRule {
     }
 }
 
-/// A subscription's part of an entity.
+/// State of an entity that is a subscription.
 pub(crate) struct Subscription {
     pub(super) topic: Weak<Entity>,
-    /// What its rules cannot be evaluated for goes to its dead-letter queue (B-358).
+    /// Messages for which a rule cannot be evaluated go to the dead-letter queue (B-358).
     pub(super) dead_letter_failed: AtomicBool,
     rules: RwLock<Vec<CompiledRule>>,
 }
@@ -47,7 +47,7 @@ impl Subscription {
     pub(super) fn apply(&self, dead_letter_failed: bool, rules: &[RuleSettings]) {
         self.dead_letter_failed.store(dead_letter_failed, Ordering::Release);
         if self.rules().iter().map(|it| &*it.settings).ne(rules) {
-            // What was compiled where it was changed compiles here.
+            // The rules were compiled when they were changed, so they compile here.
             let compiled = rules.iter().filter_map(|rule| CompiledRule::new(rule.clone()).ok());
             self.set_rules(compiled.collect());
         }
@@ -79,24 +79,24 @@ impl Entity {
         self.kind.as_subscription().map(Subscription::rules).unwrap_or_default()
     }
 
-    /// Takes over the rules of a subscription. Its topic goes by them once it is told.
+    /// Replaces the rules of a subscription. Its topic uses them after [`Entity::recompile`].
     pub(crate) fn set_rules(&self, rules: Vec<CompiledRule>) {
         if let Some(subscription) = self.kind.as_subscription() {
             subscription.set_rules(rules);
         }
     }
 
-    /// True when what its rules cannot be evaluated for goes to its dead-letter queue.
+    /// True when messages for which a rule cannot be evaluated go to the dead-letter queue.
     pub fn dead_letters_failed(&self) -> bool {
         let subscription = self.kind.as_subscription();
         subscription.is_some_and(|it| it.dead_letter_failed.load(Ordering::Acquire))
     }
 
-    /// Bytes that a copy may have which an action has changed: those of a message of the topic.
+    /// Maximum bytes of a copy that an action changed: the smaller limit of topic and subscription.
     pub(crate) fn copy_bytes_max(&self) -> usize {
-        let of_topic = self
+        let topic_max = self
             .topic()
             .map_or(usize::MAX, |topic| topic.settings().message_size_bytes_max);
-        of_topic.min(self.settings().message_size_bytes_max)
+        topic_max.min(self.settings().message_size_bytes_max)
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What only a topic has: its subscriptions, and their rules as one send sees them.
+//! State of a topic: an immutable snapshot of its subscriptions and their rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -10,11 +10,11 @@ use oxbus_model::sync::ignore_poison;
 use super::{CompiledRule, Entity, KindState};
 use crate::filter::{Rule, TopicRules};
 
-/// The subscriptions of a topic as one send sees them.
+/// Snapshot of a topic's subscriptions and their rules.
 #[derive(Default)]
 pub(crate) struct Subscribers {
     pub(crate) entities: Vec<Arc<Entity>>,
-    /// Made by the first send that needs it: ten thousand rules that are created one by one are compiled together once.
+    /// Compiled by the first send, so that rules created one after another are compiled together once.
     rules: OnceLock<TopicRules>,
 }
 
@@ -29,10 +29,10 @@ impl Subscribers {
     }
 }
 
-/// A topic's part of an entity.
+/// State of an entity that is a topic.
 #[derive(Default)]
 pub(crate) struct Topic {
-    /// Kept and shown.
+    /// Stored and reported, without effect.
     pub(super) support_ordering: AtomicBool,
     subscribers: RwLock<Arc<Subscribers>>,
 }
@@ -51,7 +51,7 @@ impl Topic {
 }
 
 impl Entity {
-    /// The subscriptions of a topic, as they are now.
+    /// The current subscriptions of a topic; empty for other kinds.
     pub(crate) fn subscribers(&self) -> Arc<Subscribers> {
         self.kind.as_topic().map(Topic::subscribers).unwrap_or_default()
     }
@@ -61,25 +61,25 @@ impl Entity {
         self.subscribers().entities.clone()
     }
 
-    /// Takes over the subscriptions of a topic with their rules; later sends go by them.
+    /// Replaces the subscriptions of a topic; later sends use these and their current rules.
     pub(crate) fn subscribe(&self, entities: Vec<Arc<Self>>) {
         let KindState::Topic(topic) = &self.kind else { return };
         let rules = OnceLock::new();
         *ignore_poison(topic.subscribers.write()) = Arc::new(Subscribers { entities, rules });
     }
 
-    /// Makes later sends to a topic go by the rules that its subscriptions have now.
+    /// Makes later sends to a topic use the current rules of its subscriptions.
     pub(crate) fn recompile(&self) {
         self.subscribe(self.subscriptions());
     }
 
-    /// True for a topic that keeps its order.
+    /// True for a topic with the setting `support_ordering`.
     pub fn supports_ordering(&self) -> bool {
         let topic = self.kind.as_topic();
         topic.is_some_and(|it| it.support_ordering.load(Ordering::Acquire))
     }
 
-    /// SQL filters, those that are true or false among them, and correlation filters of a topic's subscriptions.
+    /// Numbers of SQL filters, including true and false filters, and of correlation filters of a topic's subscriptions.
     pub fn filters(&self) -> (usize, usize) {
         let settings: Vec<_> = self.subscriptions().iter().flat_map(|it| it.rule_settings()).collect();
         let correlation = settings
@@ -89,17 +89,17 @@ impl Entity {
         (settings.len() - correlation, correlation)
     }
 
-    /// SQL filters and correlation filters of a topic's subscriptions as the quota counts them (B-042).
+    /// Numbers of SQL filters and correlation filters of a topic's subscriptions, as the quota counts them (B-042).
     pub(crate) fn filter_counts(&self) -> (usize, usize) {
-        let of_one = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
+        let filters_of = |entity: &Arc<Self>| count_filters(&entity.compiled_rules());
         self.subscriptions()
             .iter()
-            .map(of_one)
-            .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+            .map(filters_of)
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 }
 
-/// SQL filters and correlation filters among some rules; true and false ones are neither.
+/// Numbers of SQL filters and correlation filters among rules; true and false filters count as neither.
 pub(crate) fn count_filters(rules: &[CompiledRule]) -> (usize, usize) {
     rules
         .iter()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Choosing the messages of a new reservation: the next ones of each partition, in equal shares.
+//! Claiming the messages of a new reservation: the next messages of each partition, in equal shares.
 //!
-//! In each round every partition that may have more gets an equal part of what is left of messages and bytes; what it does
-//! not use is there for the others. A share of bytes is passed by one message at most, the whole by none, unless it is the
-//! only one.
+//! Each round divides the remaining messages and bytes equally among the partitions that may have more messages. Unused
+//! parts of a share are available to the others. The last message of a partition may exceed its share of bytes. No message
+//! exceeds the total, except a first and only one.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
@@ -14,37 +14,37 @@ use super::consumer::PartitionReservation;
 use crate::entity::Entity;
 use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
 
-/// Messages taken from a cell at once. What they have too much goes back.
-const RUN_MAX: usize = 256;
-/// Messages taken from a cell first: bytes may end sooner than messages.
-const RUN_MIN: usize = 16;
+/// Messages claimed from a cell at once. Those that exceed a limit are released.
+const CLAIM_MAX: usize = 256;
+/// Messages claimed from a cell first, in case few of them use up the bytes.
+const FIRST_CLAIM_MAX: usize = 16;
 
-/// How much may be taken, and from where.
+/// Limits and number ranges of a new reservation.
 #[derive(Debug)]
 pub(super) struct Bounds<'a> {
     pub(super) messages: usize,
     pub(super) bytes: u64,
-    /// By cell, no number below; empty for none.
+    /// By cell, the first number; empty for no bound.
     pub(super) starts: &'a [Counter],
-    /// By cell, no number from here on; empty for none.
+    /// By cell, the number after the last one; empty for no bound.
     pub(super) ends: &'a [Counter],
 }
 
-/// A cell that is taken from.
+/// Claims in one cell.
 struct CellClaim<'a> {
     entity: &'a Entity,
     sub_queue: SubQueue,
     index: usize,
     cell: &'a Cell,
-    /// Where to look; moved on only when there are numbers to be left alone.
+    /// Where to look; advances only when lower numbers must not be claimed.
     from: Counter,
-    /// No number from here on.
+    /// The number after the last one.
     end: Counter,
     locked: Vec<ReservedMessage>,
     ended: ReadyCounts,
 }
 
-/// What is left to take.
+/// A number of messages and of bytes.
 #[derive(Clone, Copy)]
 struct ClaimBudget {
     messages: usize,
@@ -52,20 +52,20 @@ struct ClaimBudget {
 }
 
 impl Entity {
-    /// True when a partition that works has something for whoever asks.
+    /// True when a partition in service has ready messages.
     pub(crate) fn has_ready(&self, sub_queue: SubQueue) -> bool {
         self.cells()
             .any(|(index, cell)| self.shard(index).health().serves() && cell.store(sub_queue).has_ready())
     }
 
-    /// Takes hold of messages within bounds; nothing where nothing is.
+    /// Locks messages within bounds; empty when there are none.
     pub(super) fn claim_fairly(
         &self,
         sub_queue: SubQueue,
         bounds: &Bounds<'_>,
         wait: &Wait<'_>,
     ) -> Vec<PartitionReservation> {
-        // What stands in a cache has a lower number than what is ready.
+        // Cached messages have lower numbers than ready ones.
         self.recall_all(sub_queue, wait);
         let now = self.now();
         let bound = |bounds: &[Counter], index: usize, default| bounds.get(index).copied().unwrap_or(default);
@@ -87,36 +87,36 @@ impl Entity {
         if cells.is_empty() {
             return Vec::new();
         }
-        // The one that comes first changes, for when there is less to take than there are partitions.
+        // The first cell rotates, in case the reservation has fewer messages than there are partitions.
         let first = self.receivable(sub_queue).next_rotation() as usize % cells.len();
         cells.rotate_left(first);
-        let mut left = ClaimBudget {
+        let mut remaining = ClaimBudget {
             messages: bounds.messages,
             bytes: bounds.bytes,
         };
         let mut open: Vec<usize> = (0..cells.len()).collect();
         let mut is_first = true;
-        while !open.is_empty() && left.messages > 0 && left.bytes > 0 {
+        while !open.is_empty() && remaining.messages > 0 && remaining.bytes > 0 {
             let mut still_open = Vec::with_capacity(open.len());
             let mut any_taken = false;
             let equal = ClaimBudget {
-                messages: left.messages.div_ceil(open.len()),
-                bytes: left.bytes.div_ceil(open.len() as u64),
+                messages: remaining.messages.div_ceil(open.len()),
+                bytes: remaining.bytes.div_ceil(open.len() as u64),
             };
             for at in &open {
                 let share = ClaimBudget {
-                    messages: equal.messages.min(left.messages),
-                    bytes: equal.bytes.min(left.bytes),
+                    messages: equal.messages.min(remaining.messages),
+                    bytes: equal.bytes.min(remaining.bytes),
                 };
-                let (taken, has_more) = cells[*at].take(share, left, is_first, now, wait);
-                left.messages -= taken.messages;
-                left.bytes = left.bytes.saturating_sub(taken.bytes);
+                let (taken, has_more) = cells[*at].take(share, remaining, is_first, now, wait);
+                remaining.messages -= taken.messages;
+                remaining.bytes = remaining.bytes.saturating_sub(taken.bytes);
                 is_first &= taken.messages == 0;
                 any_taken |= taken.messages > 0;
                 if has_more {
                     still_open.push(*at);
                 }
-                if left.messages == 0 || left.bytes == 0 {
+                if remaining.messages == 0 || remaining.bytes == 0 {
                     break;
                 }
             }
@@ -138,8 +138,8 @@ impl Entity {
     }
 }
 
-/// Where to begin: at the first message, unless there are some below `start`, which are to be left alone. Numbers only rise, so
-/// none comes below it afterwards.
+/// Where to start: at the first message, unless there are messages below `start`, which must not be claimed. Numbers only
+/// ascend, so no message appears below `start` later.
 fn first_counter(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
     let mut lowest = Vec::new();
     if start > Counter::FIRST {
@@ -150,59 +150,59 @@ fn first_counter(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
 }
 
 impl CellClaim<'_> {
-    /// Takes a share of what is left; how much, and whether there may be more.
+    /// Claims a share of the remaining budget; returns the claimed amount and whether the cell may have more.
     fn take(
         &mut self,
         share: ClaimBudget,
-        left: ClaimBudget,
+        remaining: ClaimBudget,
         is_first: bool,
         now: Timestamp,
         wait: &Wait<'_>,
     ) -> (ClaimBudget, bool) {
         let mut taken = ClaimBudget { messages: 0, bytes: 0 };
-        let mut run = RUN_MIN;
+        let mut claim_max = FIRST_CLAIM_MAX;
         while taken.messages < share.messages && taken.bytes < share.bytes {
-            let wanted = run.min(share.messages - taken.messages);
-            run = RUN_MAX;
-            let (claims, mut has_more) = self.claim(wanted, now, wait);
+            let max = claim_max.min(share.messages - taken.messages);
+            claim_max = CLAIM_MAX;
+            let (claims, mut has_more) = self.claim(max, now, wait);
             if claims.is_empty() {
                 return (taken, has_more);
             }
-            let mut kept = 0;
+            let mut accepted = 0;
             for claimed in &claims {
                 let bytes = claimed.record.len() as u64;
                 let is_only = is_first && taken.messages == 0;
                 if taken.bytes >= share.bytes {
                     break;
                 }
-                if taken.bytes + bytes > left.bytes && !is_only {
-                    // The next one does not fit into what all have together.
+                if taken.bytes + bytes > remaining.bytes && !is_only {
+                    // The next message exceeds the total.
                     has_more = false;
                     break;
                 }
                 taken.messages += 1;
                 taken.bytes += bytes;
-                kept += 1;
+                accepted += 1;
             }
-            self.release_excess(&claims[kept..], wait);
-            self.locked.extend(claims[..kept].iter().map(ReservedMessage::from));
-            if kept < claims.len() || !has_more {
+            self.release_excess(&claims[accepted..], wait);
+            self.locked.extend(claims[..accepted].iter().map(ReservedMessage::from));
+            if accepted < claims.len() || !has_more {
                 return (taken, has_more);
             }
         }
         (taken, true)
     }
 
-    /// Takes hold of the next messages within the bounds, and says whether there may be more.
-    fn claim(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
+    /// Locks the next messages within the bounds; returns them and whether there may be more.
+    fn claim(&mut self, max: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
         let dead_letter_expired = self.entity.settings().dead_lettering_on_message_expiration;
-        let mut claims = Vec::with_capacity(wanted);
+        let mut claims = Vec::with_capacity(max);
         if self.from > Counter::FIRST {
-            return self.claim_from(wanted, now, wait);
+            return self.claim_from(max, now, wait);
         }
         let (taken, dead_lettered) = self.cell.claim_or_expire(
             self.sub_queue,
-            wanted,
+            max,
             RESERVATION_LOCK,
             (now, dead_letter_expired),
             &mut claims,
@@ -212,18 +212,18 @@ impl CellClaim<'_> {
         let within = claims.partition_point(|claimed| claimed.key.counter < self.end);
         self.release_excess(&claims[within..], wait);
         claims.truncate(within);
-        (claims, taken == wanted && within == taken)
+        (claims, taken == max && within == taken)
     }
 
-    /// The same where lower numbers are left alone: looks first, and takes by number.
-    fn claim_from(&mut self, wanted: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
+    /// [`CellClaim::claim`] from a start number: looks at the messages first and claims them by number.
+    fn claim_from(&mut self, max: usize, now: Timestamp, wait: &Wait<'_>) -> (Vec<ClaimedMessage>, bool) {
         let dead_letter_expired = self.entity.settings().dead_lettering_on_message_expiration;
-        let mut claims = Vec::with_capacity(wanted);
-        while claims.len() < wanted {
+        let mut claims = Vec::with_capacity(max);
+        while claims.len() < max {
             let mut page = Vec::new();
             self.cell
                 .store(self.sub_queue)
-                .peek(self.from, wanted - claims.len(), &mut page);
+                .peek(self.from, max - claims.len(), &mut page);
             page.retain(|message| message.counter < self.end);
             let Some(last) = page.last() else {
                 return (claims, false);
@@ -243,7 +243,7 @@ impl CellClaim<'_> {
         (claims, true)
     }
 
-    /// Gives back what is too much; nothing is charged.
+    /// Releases messages that exceed a limit; no delivery is counted.
     fn release_excess(&mut self, claims: &[ClaimedMessage], wait: &Wait<'_>) {
         if claims.is_empty() {
             return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Completing all that a consumer has up to a number.
+//! Completing all reservations of a consumer up to a number.
 //!
-//! The messages first, by partition, and once they are as safe as a completion is, the record that says so. A crash in
-//! between is mended by doing it again: what is gone stays gone, and the rest follows.
+//! The messages are completed first, by partition. Once that is durable, the record of the consumer is written. After a
+//! crash in between, the caller repeats the completion: completed messages stay completed, and the others follow.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Result, Timestamp};
@@ -15,25 +15,25 @@ use crate::entity::Entity;
 use crate::shard::{CallKind, Cell};
 use crate::write::{Removal, ShardWrite, WriteOperation, finish_all};
 
-/// Messages of one cell that are to be completed.
+/// Messages of one cell to be completed.
 struct CellCompletion<'a> {
     cell: &'a Cell,
     keys: Vec<LockKey>,
-    /// How many the reservation had there.
+    /// Number of messages that the reservation had there.
     reserved: u64,
 }
 
-/// What a call completes.
+/// Messages that a call completes.
 #[derive(Default)]
 struct CompletionBatch<'a> {
     parts: Vec<CellCompletion<'a>>,
-    /// Cells where an earlier call completed messages and did not wait.
+    /// Cells where an earlier call completed messages without waiting for durability.
     already_completed: Vec<&'a Cell>,
 }
 
 impl Entity {
-    /// Completes the reservations up to a number. One that was never made here counts as done, too: a checkpoint may know
-    /// more than a broker that lost its files.
+    /// Completes the reservations up to a number. Numbers without a reservation count as completed, too: a checkpoint may be
+    /// ahead of a broker that lost its files.
     pub(crate) fn complete_up_to(
         &self,
         sub_queue: SubQueue,
@@ -45,7 +45,7 @@ impl Entity {
         let guard = consumer.lock_exclusive(wait)?;
         self.tick(self.core().clock().moment(), wait);
         if consumer.has_expired(n) {
-            // What stands in a cache is nobody's yet.
+            // Cached messages are undelivered, so the reservation may claim them again.
             self.recall_all(sub_queue, wait);
         }
         let batch = {
@@ -71,7 +71,7 @@ impl Entity {
         Ok(completed)
     }
 
-    /// Takes the locks of the reservations up to a number.
+    /// Takes the locks of the reservations up to a number, and marks these as completed.
     fn take_reservations(
         &self,
         consumer: &Consumer,
@@ -79,20 +79,20 @@ impl Entity {
         n: u64,
         wait: &Wait<'_>,
     ) -> Result<CompletionBatch<'_>> {
-        let concerned = || {
+        let parts = || {
             state
                 .reservations
                 .range(..=n)
                 .flat_map(|(_, reservation)| &reservation.parts)
         };
-        for index in concerned().map(|part| part.index).chain([consumer.home]) {
+        for index in parts().map(|part| part.index).chain([consumer.home]) {
             let shard = self.shard(index);
             shard.health().check_serves(shard.id(), wait)?;
         }
         let mut batch = CompletionBatch::default();
         for (_, reservation) in state.reservations.range_mut(..=n) {
             if reservation.phase == ReservationPhase::Completed {
-                // By a call that failed at another partition, and did not wait for this one.
+                // An earlier call completed it, but failed at another partition and did not wait for this one.
                 let cells = reservation.parts.iter().filter_map(|part| self.cell(part.index));
                 batch.already_completed.extend(cells);
                 continue;
@@ -101,7 +101,7 @@ impl Entity {
             reservation.phase = ReservationPhase::Completed;
             for part in &mut reservation.parts {
                 if is_expired {
-                    // It was handled, so that its time was over meanwhile does not matter.
+                    // The consumer processed the message, so its expiry does not matter.
                     self.lock_part(consumer.sub_queue, part, Timestamp(0), wait);
                 }
                 let locked = std::mem::take(&mut part.locked);
@@ -117,7 +117,7 @@ impl Entity {
         Ok(batch)
     }
 
-    /// Completes all of them, side by side; the first error is that of the call.
+    /// Completes the messages of all cells in parallel; fails with the first error.
     fn complete_all(&self, sub_queue: SubQueue, batch: &CompletionBatch<'_>, wait: &Wait<'_>) -> Result<Completion> {
         let moment = self.core().clock().moment();
         let mut completed = Completion::default();

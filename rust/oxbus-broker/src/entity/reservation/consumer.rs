@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A consumer and what it has.
+//! A consumer and its reservations.
 //!
 //! Holds always
-//! - a message is in one live reservation at most: each of its messages is locked by it;
-//! - what a reservation has never grows: its runs only lose numbers, and only those can be locked for it again;
-//! - `locked` is locked while the reservation is live, and empty otherwise.
+//! - a message is in at most one live reservation, which holds its lock;
+//! - a reservation never grows: its ranges only lose numbers, and only messages in them can be locked for it again;
+//! - `locked` contains locked messages while the reservation is live, and is empty otherwise.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use crate::write::WriteOperation;
 pub(crate) struct Consumer {
     pub(super) name: Arc<str>,
     pub(super) sub_queue: SubQueue,
-    /// The cell that keeps it.
+    /// The cell that stores the record of the consumer.
     pub(super) home: usize,
     exclusive: ExclusiveLock,
     /// The shard of that cell.
@@ -35,58 +35,58 @@ pub(crate) struct Consumer {
     state: Guarded<ConsumerState>,
 }
 
-/// What a consumer has.
+/// Epoch, progress and reservations of a consumer.
 #[derive(Debug, Default)]
 pub(super) struct ConsumerState {
     pub(super) epoch: u64,
     pub(super) done: u64,
     /// The stamp of the next reservation.
     pub(super) stamp: u64,
-    /// By cell, the first number that it takes.
+    /// By cell, the first number that the consumer may reserve.
     pub(super) starts: Vec<Counter>,
     pub(super) reservations: BTreeMap<u64, Reservation>,
-    /// Changes so far.
+    /// Number of changes so far.
     pub(super) changes: u64,
-    /// Those that the journal has.
+    /// Number of changes that the journal contains.
     pub(super) persisted_changes: u64,
 }
 
-/// Messages under a number.
+/// Messages that a consumer reserved under one number.
 #[derive(Debug)]
 pub(super) struct Reservation {
     pub(super) stamp: u64,
-    /// Under which epoch it was planned last.
+    /// Epoch under which it was planned last.
     pub(super) epoch: u64,
     pub(super) lock_ms: u64,
-    /// Messages it had when it was made, less those settled one by one.
+    /// Initial number of messages, less those settled one by one.
     pub(super) reserved: u64,
     pub(super) phase: ReservationPhase,
-    /// By cell, rising; those without messages are left out when it is made.
+    /// By cell, ascending; only cells with messages.
     pub(super) parts: Vec<PartitionReservation>,
 }
 
-/// Where a reservation stands.
+/// Phase of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReservationPhase {
     Live {
         deadline: Ticks,
     },
     Expired,
-    /// Its messages are gone, and the journal does not say so yet.
+    /// Its messages are completed, but the record of the consumer does not say so yet.
     Completed,
 }
 
-/// What a reservation has in one cell.
+/// Messages of a reservation in one cell.
 #[derive(Debug, Default)]
 pub(super) struct PartitionReservation {
     pub(super) index: usize,
     pub(super) ranges: Ranges,
-    /// The holds of a live one, by rising number.
+    /// Locked messages of a live reservation, by ascending number.
     pub(super) locked: Vec<ReservedMessage>,
 }
 
 impl PartitionReservation {
-    /// What was taken in a cell.
+    /// The part with these locked messages.
     pub(super) fn of(index: usize, locked: Vec<ReservedMessage>) -> Self {
         let mut part = Self {
             index,
@@ -97,7 +97,7 @@ impl PartitionReservation {
         part
     }
 
-    /// Leaves what it does not hold to others for good. True when that is something.
+    /// Removes messages that are not locked from the reservation for good. True when there were any.
     pub(super) fn drop_unlocked(&mut self) -> bool {
         let before = self.ranges.len();
         self.ranges = Ranges::of(self.locked.iter().map(|it| it.key.counter));
@@ -145,38 +145,38 @@ impl Reservation {
 }
 
 impl ConsumerState {
-    /// Refuses who does not speak for the consumer, or not any more.
+    /// Fails unless `epoch` is that of the latest acquisition.
     pub(super) fn check_epoch(&self, name: &str, epoch: u64) -> Result<()> {
         if epoch == self.epoch && epoch > 0 {
             return Ok(());
         }
         let detail = format!(
-            "somebody else acquired the consumer; let that one go on, use another consumer, or acquire it again: consumer=`{name}` \
+            "another program acquired the consumer; let it continue, use another consumer, or acquire it again: consumer=`{name}` \
              epoch={epoch} current={}",
             self.epoch
         );
         Err(Error::new(ErrorKind::ReservationFenced, detail))
     }
 
-    /// Refuses a number that was completed.
+    /// Fails for a number that is completed.
     pub(super) fn check_not_completed(&self, name: &str, n: u64) -> Result<()> {
         if n > self.done {
             return Ok(());
         }
         let detail = format!(
-            "that number was completed before: a checkpoint was rolled back or is another consumer's; go on from what is done, or use \
-             another consumer: consumer=`{name}` n={n} done={}",
+            "the number was completed before: a checkpoint was rolled back or belongs to another consumer; continue after the \
+             completed number, or use another consumer: consumer=`{name}` n={n} done={}",
             self.done
         );
         Err(Error::new(ErrorKind::CheckpointBehind, detail))
     }
 
-    /// The number that a new reservation gets.
+    /// The number of the next new reservation.
     pub(super) fn next_n(&self) -> u64 {
         self.reservations.keys().next_back().map_or(self.done, |last| *last) + 1
     }
 
-    /// Notes that the journal is to be told.
+    /// Counts a change that must be journaled.
     pub(super) fn note_change(&mut self) {
         self.changes += 1;
     }
@@ -204,7 +204,7 @@ impl Consumer {
         }
     }
 
-    /// The consumer of a record; nothing is locked yet. Those that were live are returned.
+    /// The consumer of a record, with no message locked yet; also the numbers of its reservations that were live.
     pub(super) fn restore(
         sub_queue: SubQueue,
         name: Arc<str>,
@@ -229,7 +229,7 @@ impl Consumer {
         (consumer, live.map(|it| it.n).collect())
     }
 
-    /// The operation that keeps its record.
+    /// The operation that writes its record.
     pub(super) fn record_operation<'a>(
         &self,
         cell: &'a Cell,
@@ -249,12 +249,12 @@ impl Consumer {
         self.exclusive.acquire(wait)
     }
 
-    /// What it has. Held for a step on it, the journal's append included; never for a wait or a wake-up.
+    /// The state, locked. The guard may be held for one step and its journal append, but not for a wait or a wake-up.
     pub(super) fn state(&self) -> StateGuard<'_, ConsumerState> {
         self.state.lock(self.shard.health())
     }
 
-    /// True when a reservation up to a number lapsed.
+    /// True when a reservation up to this number expired.
     pub(super) fn has_expired(&self, n: u64) -> bool {
         let state = self.state();
         state
@@ -263,12 +263,12 @@ impl Consumer {
             .any(|(_, it)| it.phase == ReservationPhase::Expired)
     }
 
-    /// The name of a reservation for who reads it: number, stamp and consumer.
+    /// The id of a reservation: number, stamp and consumer.
     fn id_of(&self, n: u64, stamp: u64) -> String {
         format!("{n}-{stamp}-{}", self.name)
     }
 
-    /// A reservation as its consumer sees it.
+    /// The plan of a live reservation.
     pub(super) fn plan(&self, state: &ConsumerState, n: u64, moment: Moment) -> Option<ReservationPlan> {
         let reservation = state.reservations.get(&n)?;
         let ReservationPhase::Live { deadline } = reservation.phase else {
@@ -285,10 +285,10 @@ impl Consumer {
         })
     }
 
-    /// What management sees.
+    /// The reservations for management.
     pub(super) fn infos(&self, moment: Moment) -> Vec<ReservationInfo> {
         let state = self.state();
-        let shown = state.reservations.iter().map(|(n, reservation)| {
+        let infos = state.reservations.iter().map(|(n, reservation)| {
             let expires_at = match reservation.phase {
                 ReservationPhase::Live { deadline } => {
                     Some(moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0)))
@@ -301,7 +301,7 @@ impl Consumer {
                 done: state.done,
                 n: *n,
                 messages: reservation.messages(),
-                standing: if expires_at.is_some() {
+                status: if expires_at.is_some() {
                     ReservationStatus::Live
                 } else {
                     ReservationStatus::Expired
@@ -309,7 +309,7 @@ impl Consumer {
                 expires_at,
             }
         });
-        shown.collect()
+        infos.collect()
     }
 }
 
@@ -327,7 +327,7 @@ fn plan_of(part: &PartitionReservation) -> PartitionPlan {
     }
 }
 
-/// Number, stamp and consumer of a reservation's name.
+/// Number, stamp and consumer of a reservation id.
 pub(super) fn parse_id(id: &str) -> Result<(u64, u64, &str)> {
     let mut parts = id.splitn(3, '-');
     let mut number = || parts.next()?.parse().ok();
@@ -335,6 +335,6 @@ pub(super) fn parse_id(id: &str) -> Result<(u64, u64, &str)> {
     if let (Some(n), Some(stamp), Some(name)) = (n, stamp, parts.next()) {
         return Ok((n, stamp, name));
     }
-    let detail = format!("not the id of a reservation; use the one of its plan: `{id}`");
+    let detail = format!("not the id of a reservation; use the id in its plan: `{id}`");
     Err(Error::new(ErrorKind::InvalidArgument, detail))
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose turn it is: one call at a time changes what a consumer has, and waits for the journal in its turn.
+//! Exclusive lock of a consumer: one call at a time changes its reservations, and keeps the lock while it waits for the
+//! journal.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -8,30 +9,29 @@ use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result};
 use oxbus_store::Wait;
 
-/// Between two looks whether to leave.
+/// Interval at which a waiting call checks whether its wait has ended.
 const CANCELLATION_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Taken by one call at a time.
+/// A lock held by one call at a time; waiting for it can time out or be cancelled.
 #[derive(Debug, Default)]
 pub(super) struct ExclusiveLock {
-    /// One value, set in one step: it is whole after a panic.
+    /// Consistent after a panic: a single value.
     is_locked: Mutex<bool>,
     released: Condvar,
 }
 
-/// The turn, until it is dropped.
+/// Holds the lock until it is dropped.
 #[derive(Debug)]
-#[must_use = "the turn is over when it is dropped"]
+#[must_use = "dropping the guard releases the lock"]
 pub(super) struct ExclusiveGuard<'a>(&'a ExclusiveLock);
 
 impl ExclusiveLock {
-    /// Takes the turn; waits for whoever has it, unless the caller is to leave.
+    /// Acquires the lock; fails when the wait ends first.
     pub(super) fn acquire(&self, wait: &Wait<'_>) -> Result<ExclusiveGuard<'_>> {
         let mut is_locked = self.flag();
         while *is_locked {
             if wait.is_over() {
-                let detail =
-                    "another call for the consumer waits for a store that does not answer; make the call again";
+                let detail = "another call for the consumer waits for a store that does not answer; repeat the call";
                 return Err(Error::new(ErrorKind::Timeout, detail).with_effect(Effect::None));
             }
             let woken = self.released.wait_timeout(is_locked, CANCELLATION_CHECK_INTERVAL);

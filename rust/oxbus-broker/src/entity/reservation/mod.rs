@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reservations of an entity: messages that a consumer has under a number, until it completes that number.
+//! Reservations of an entity: messages that a consumer holds under a number until it completes that number.
 //!
-//! `consumer` is what a consumer has, `take` chooses the messages of a new number, `plan` makes and takes up reservations,
-//! `complete` and `release` end them. A consumer has a turn and a state: calls that change what it has follow each other in
-//! its turn, and wait for the journal in it; the state is held for single steps, so that reading, renewing and lapsing wait for
-//! no disk. What a consumer has is one record in the cell that its name chooses, written before a call is answered; the locks of
-//! its messages are in no journal, and taken again from the record when a directory is opened.
+//! `consumer` contains the state of a consumer, `claim` selects and locks messages, `reserve` creates and resumes
+//! reservations, `complete` and `release` end them, `read` reads and renews them, `plan` has the public types.
+//!
+//! Two locks protect a consumer. Calls that change its reservations take the exclusive lock and keep it while they wait for
+//! the journal. The state is locked for single steps only, so that reading, renewing and expiring do not wait for a disk.
+//!
+//! The reservations of a consumer are one record in the cell that its name selects, written before a call returns. The locks
+//! of its messages are not journaled; opening a directory takes them again from the record.
 
 mod claim;
 mod complete;
@@ -42,9 +45,9 @@ type ConsumerMap = BTreeMap<(SubQueue, Arc<str>), Arc<Consumer>>;
 /// The consumers of an entity.
 #[derive(Debug)]
 pub(crate) struct Consumers {
-    /// Whole after a panic: each change is one call of the map.
+    /// Consistent after a panic: each change is one call of the map.
     known: Mutex<ConsumerMap>,
-    /// No reservation lapses before this tick.
+    /// No reservation expires before this tick.
     earliest: AtomicU64,
 }
 
@@ -66,7 +69,7 @@ impl Consumers {
         self.known().values().cloned().collect()
     }
 
-    /// No reservation lapses before this tick.
+    /// No reservation expires before this tick.
     pub(super) fn earliest(&self) -> Ticks {
         Ticks(self.earliest.load(Ordering::SeqCst))
     }
@@ -81,12 +84,12 @@ impl Entity {
     fn consumer(&self, sub_queue: SubQueue, name: &str) -> Result<Arc<Consumer>> {
         let found = self.consumers.known().get(&(sub_queue, Arc::from(name))).cloned();
         found.ok_or_else(|| {
-            let detail = format!("nobody acquired the consumer; acquire it first: consumer=`{name}`");
+            let detail = format!("the consumer was never acquired; acquire it first: consumer=`{name}`");
             Error::new(ErrorKind::ReservationFenced, detail)
         })
     }
 
-    /// Makes the caller the one who speaks for a consumer.
+    /// Acquires a consumer: its epoch rises, which fences earlier holders.
     pub(crate) fn acquire(
         &self,
         sub_queue: SubQueue,
@@ -98,8 +101,8 @@ impl Entity {
         self.shard(home).health().check_serves(self.shard(home).id(), wait)?;
         let consumer = {
             let mut known = self.consumers.known();
-            let made = || Arc::new(Consumer::new(sub_queue, name.into(), home, self.shard(home)));
-            Arc::clone(known.entry((sub_queue, name.into())).or_insert_with(made))
+            let new = || Arc::new(Consumer::new(sub_queue, name.into(), home, self.shard(home)));
+            Arc::clone(known.entry((sub_queue, name.into())).or_insert_with(new))
         };
         let guard = consumer.lock_exclusive(wait)?;
         let acquired = {
@@ -122,8 +125,8 @@ impl Entity {
         Ok(acquired)
     }
 
-    /// Brings what a consumer has into the journal and waits for that, if it is not there. Call it in the consumer's turn.
-    fn persist(&self, consumer: &Consumer, room: SpaceClass, wait: &Wait<'_>) -> Result<()> {
+    /// Journals the record of a consumer if it changed, and waits for it. The caller holds the exclusive lock.
+    fn persist(&self, consumer: &Consumer, space_class: SpaceClass, wait: &Wait<'_>) -> Result<()> {
         let cell = self.cell_for_append(consumer.home);
         let mut write;
         let (ticket, changes) = {
@@ -134,7 +137,7 @@ impl Entity {
             let record = cell.persists_consumers().then(|| state.to_record());
             write = record.map(|record| {
                 ShardWrite::of(
-                    consumer.record_operation(cell, record, room),
+                    consumer.record_operation(cell, record, space_class),
                     self.core().clock().moment(),
                 )
             });
@@ -149,8 +152,8 @@ impl Entity {
         Ok(())
     }
 
-    /// Ends the reservations whose time is over: their messages are charged a delivery and are anybody's. What they had is
-    /// kept.
+    /// Expires reservations whose deadline has passed: unlocks their messages and counts a delivery for each. The
+    /// reservations keep their number ranges.
     pub(super) fn expire_reservations(&self, moment: Moment, wait: &Wait<'_>) {
         if self.consumers.earliest() > moment.ticks {
             return;
@@ -179,25 +182,25 @@ impl Entity {
         }
     }
 
-    /// Brings what a consumer has into the journal without a wait: what is lost happens again.
+    /// Journals the record of a consumer without a wait: if the entry is lost, the reservation expires again.
     fn persist_unawaited(&self, consumer: &Consumer, state: &ConsumerState, wait: &Wait<'_>) {
         let Some(cell) = self.cell(consumer.home).filter(|cell| cell.persists_consumers()) else {
             return;
         };
-        // Its changes stay unkept: whoever answers a call next waits for them.
+        // `persisted_changes` stays as it is, so the next call that persists waits for these changes, too.
         let _ = cell.write_unawaited(
             consumer.record_operation(cell, state.to_record(), SpaceClass::Frees),
             wait,
         );
     }
 
-    /// Makes the consumers of recovered records, and takes hold of the messages of their live reservations before anybody
-    /// else can. The time of a reservation begins anew.
+    /// Creates the consumers of recovered records, and locks the messages of their live reservations before any receiver
+    /// can. The lock duration of a reservation starts again.
     pub(crate) fn restore_reservations(&self, wait: &Wait<'_>) {
         let moment = self.core().clock().moment();
         for (home, cell) in self.cells() {
             for ((sub_queue, name), record) in cell.consumers() {
-                // One of another cell is of another number of partitions: salvage made that.
+                // After a salvage with another number of partitions, the name selects another cell.
                 if partition_of(name.as_bytes(), self.partitions().into()) as usize != home {
                     continue;
                 }
@@ -213,11 +216,12 @@ impl Entity {
         }
     }
 
-    /// Takes hold of the messages of a recovered reservation. Those of a partition that is out of service may come back.
+    /// Locks the messages of a recovered reservation. Parts in partitions out of service stay unlocked and keep their
+    /// ranges.
     fn lock_restored(&self, sub_queue: SubQueue, reservation: &mut Reservation, ticks: Ticks, wait: &Wait<'_>) {
         for part in &mut reservation.parts {
             if part.index < usize::from(self.partitions()) && self.shard(part.index).health().serves() {
-                // A message that was reserved when its time was over does not expire.
+                // Messages of a live reservation do not expire.
                 self.lock_part(sub_queue, part, Timestamp(0), wait);
                 part.drop_unlocked();
             }
@@ -232,7 +236,7 @@ impl Entity {
         let moment = self.core().clock().moment();
         self.tick(moment, wait);
         let consumers = self.consumers.all();
-        let here = consumers.iter().filter(|consumer| consumer.sub_queue == sub_queue);
-        here.flat_map(|consumer| consumer.infos(moment)).collect()
+        let selected = consumers.iter().filter(|consumer| consumer.sub_queue == sub_queue);
+        selected.flat_map(|consumer| consumer.infos(moment)).collect()
     }
 }

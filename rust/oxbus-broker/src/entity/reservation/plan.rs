@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a consumer asks for and what it gets.
+//! Options and results of reservations.
 
 use std::time::Duration;
 
 use oxbus_model::Timestamp;
 
-/// Where a consumer begins that was never here.
+/// Where a new consumer starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartPosition {
-    /// At the first message that is there.
+    /// At the first existing message.
     Earliest,
-    /// Behind those that are there.
+    /// After all existing messages.
     Latest,
 }
 
-/// A consumer in the hands of its caller.
+/// Result of acquiring a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcquiredConsumer {
-    /// To be named in every later call; an earlier one is refused from now on.
+    /// Required in every later call; earlier epochs are fenced.
     pub epoch: u64,
     /// The highest number that was completed; 0 before the first.
     pub done: u64,
 }
 
-/// How much a new reservation may take.
+/// Limits of a new reservation.
 #[derive(Debug, Clone)]
 pub struct ReserveOptions {
-    /// At most so many messages.
+    /// Maximum number of messages.
     pub messages: usize,
-    /// At most so many bytes; one message may have more.
+    /// Maximum number of bytes; a single message may have more.
     pub bytes: u64,
-    /// By partition, no message whose counter is this or higher.
+    /// By partition, the sequence number after the last message to reserve.
     pub upto: Option<Vec<u64>>,
-    /// How long it holds unless it is renewed.
+    /// Lock duration, unless renewed.
     pub lock: Duration,
-    /// How long to wait for a first message.
+    /// Maximum wait for the first message.
     pub wait: Duration,
 }
 
-/// What a reservation has of one partition.
+/// Messages of a reservation in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionPlan {
-    /// Which partition; 0 of an entity that is not partitioned.
+    /// The partition; 0 for an entity that is not partitioned.
     pub partition: u16,
-    /// Sequence numbers, from and to, both included, rising.
+    /// Ranges of sequence numbers, first and last inclusive, ascending.
     pub ranges: Vec<(u64, u64)>,
-    /// Messages in these.
+    /// Number of locked messages.
     pub messages: u64,
     /// Bytes of their records.
     pub bytes: u64,
 }
 
-/// What a reservation has.
+/// A live reservation and its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationPlan {
-    /// Names the reservation where its messages are read and settled; empty without messages.
+    /// Identifies the reservation when its messages are read and settled; empty without messages.
     pub id: String,
-    /// Whose it is.
+    /// Epoch of the consumer.
     pub epoch: u64,
-    /// Its number.
+    /// Number of the reservation.
     pub n: u64,
-    /// What it has, by partition; those without messages are left out.
+    /// Its messages by partition; only partitions with messages.
     pub partitions: Vec<PartitionPlan>,
-    /// Messages that it had and others took meanwhile, or that were buried.
+    /// Messages that the reservation lost: taken by other receivers after it expired, or dead-lettered.
     pub missing: u64,
-    /// When it lapses unless it is renewed.
+    /// Time at which it expires unless renewed.
     pub expires_at: Timestamp,
 }
 
@@ -75,39 +75,39 @@ impl ReservationPlan {
     }
 }
 
-/// What a completion did.
+/// Result of a completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Messages that are gone by it.
+    /// Number of messages that the call completed.
     pub completed: u64,
-    /// Messages that others took after a lapse: those are handled twice.
+    /// Number of messages that other receivers took after the reservation expired: they are processed twice.
     pub late: u64,
 }
 
-/// Where a reservation stands.
+/// Status of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservationStatus {
     /// Its messages are locked.
     Live,
-    /// Its time is over and its messages are anybody's.
+    /// Its deadline has passed, and other receivers may take its messages.
     Expired,
 }
 
-/// A reservation as management shows it.
+/// A reservation as management lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationInfo {
-    /// The consumer.
+    /// Name of the consumer.
     pub consumer: String,
-    /// Its epoch.
+    /// Epoch of the consumer.
     pub epoch: u64,
-    /// The highest number that it completed.
+    /// The highest number that the consumer completed; 0 before the first.
     pub done: u64,
-    /// The number of the reservation.
+    /// Number of the reservation.
     pub n: u64,
-    /// Its messages.
+    /// Number of its messages.
     pub messages: u64,
-    /// Where it stands.
-    pub standing: ReservationStatus,
-    /// When it lapses; `None` when it has.
+    /// Its status.
+    pub status: ReservationStatus,
+    /// Time at which it expires; `None` once expired.
     pub expires_at: Option<Timestamp>,
 }

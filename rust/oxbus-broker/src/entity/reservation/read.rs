@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looking at what a reservation has, and keeping it: neither waits for a disk's writes nor for other calls of the consumer.
+//! Reading and renewing reservations, without waiting for disk writes or for other calls of the consumer.
 
 use oxbus_store::Wait;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::reserve::ms;
 use crate::entity::Entity;
 use crate::shard::ReservedMessage;
 
-/// Messages that a reader gets the holds of at once.
+/// Maximum number of messages that one call returns.
 const PAGE_MESSAGES: usize = 4096;
 
 impl Entity {
-    /// The next messages that a live reservation holds of a cell, within bounds that both count; and until when, in wall time.
-    /// Reading is use: the reservation lasts as long from now on as if it were renewed.
+    /// The next locked messages of a live reservation in a cell, from `from` to `to` inclusive, and the wall time at which
+    /// the reservation expires. Reading renews the reservation.
     pub(crate) fn read_reservation(
         &self,
         sub_queue: SubQueue,
@@ -33,8 +33,8 @@ impl Entity {
         let mut state = consumer.state();
         state.check_epoch(name, epoch)?;
         let lost = || self.reservation_lost(n, name);
-        let found = state.reservations.get_mut(&n).filter(|it| it.stamp == stamp);
-        let reservation = found.ok_or_else(lost)?;
+        let reservation = state.reservations.get_mut(&n).filter(|it| it.stamp == stamp);
+        let reservation = reservation.ok_or_else(lost)?;
         let ReservationPhase::Live { deadline } = reservation.phase else {
             return Err(lost());
         };
@@ -46,7 +46,7 @@ impl Entity {
         Ok((locked.take(PAGE_MESSAGES).copied().collect(), until))
     }
 
-    /// Moves the end of all that a consumer has to `lock` from now. Refuses when it has nothing but what lapsed.
+    /// Renews all live reservations of a consumer: they expire `lock` from now. Fails when all its reservations expired.
     pub(crate) fn renew_reservations(
         &self,
         sub_queue: SubQueue,
@@ -62,7 +62,7 @@ impl Entity {
         state.check_epoch(name, epoch)?;
         let lock_ms = ms(lock);
         let deadline = self.deadline(moment.ticks, lock_ms);
-        let mut lapsed = None;
+        let mut expired = None;
         let mut is_live = false;
         for (n, reservation) in &mut state.reservations {
             if reservation.is_live() {
@@ -70,20 +70,20 @@ impl Entity {
                 reservation.lock_ms = lock_ms;
                 is_live = true;
             } else if reservation.phase == ReservationPhase::Expired {
-                lapsed = lapsed.or(Some(*n));
+                expired = expired.or(Some(*n));
             }
         }
         if is_live {
             self.consumers.note_deadline(deadline);
         }
-        match lapsed {
+        match expired {
             Some(n) if !is_live => Err(self.reservation_lost(n, name)),
             _ => Ok(moment.now.plus_ms(deadline.0.saturating_sub(moment.ticks.0))),
         }
     }
 }
 
-/// The holds of a part between two numbers.
+/// The locked messages of a part from `from` to `to` inclusive.
 fn within(part: &PartitionReservation, from: Counter, to: Counter) -> &[ReservedMessage] {
     let first = part.locked.partition_point(|it| it.key.counter < from);
     let end = part.locked.partition_point(|it| it.key.counter <= to);

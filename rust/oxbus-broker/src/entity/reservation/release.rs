@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that leave a reservation before it is completed: settled one by one, or given back with all the others.
+//! Ending reservations without completion: settling single messages, or releasing all of them.
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use super::consumer::parse_id;
 use crate::entity::Entity;
 use crate::shard::ReservedMessage;
 
-/// Holds, by their cell.
+/// Locked messages with their cell index.
 pub(crate) type LockedMessages = Vec<(usize, ReservedMessage)>;
 
 impl Entity {
-    /// Lets `settle` end single holds of a live reservation; it returns the positions of those that it did not settle,
-    /// and the error to tell, if there is one. What it settled is not the reservation's any more. How many.
+    /// Settles single messages of a live reservation with `settle` and removes them from it; returns their number. `settle`
+    /// returns the ascending positions of messages that it did not settle, and the error to report, if any.
     pub(crate) fn settle_reserved(
         &self,
         sub_queue: SubQueue,
@@ -36,26 +36,26 @@ impl Entity {
         let locked: LockedMessages = {
             let state = consumer.state();
             state.check_epoch(name, epoch)?;
-            let found = state
+            let reservation = state
                 .reservations
                 .get(&n)
                 .filter(|it| it.stamp == stamp && it.is_live());
-            let reservation = found.ok_or_else(|| self.reservation_lost(n, name))?;
-            let hold_of = |number: &SequenceNumber| {
+            let reservation = reservation.ok_or_else(|| self.reservation_lost(n, name))?;
+            let locked_message = |number: &SequenceNumber| {
                 let index = usize::from(number.partition().0);
                 let part = reservation.parts.iter().find(|part| part.index == index)?;
                 let at = part.locked.binary_search_by_key(&number.counter(), |it| it.key.counter);
                 Some((index, part.locked[at.ok()?]))
             };
-            numbers.iter().filter_map(hold_of).collect()
+            numbers.iter().filter_map(locked_message).collect()
         };
         if locked.is_empty() {
             return Ok(0);
         }
         let mut settled: BTreeMap<usize, Vec<Counter>> = BTreeMap::new();
-        let (left, refused) = settle(&locked)?;
+        let (unsettled, error) = settle(&locked)?;
         for (position, (index, reserved)) in locked.iter().enumerate() {
-            if left.binary_search(&position).is_err() {
+            if unsettled.binary_search(&position).is_err() {
                 settled.entry(*index).or_default().push(reserved.key.counter);
             }
         }
@@ -64,24 +64,26 @@ impl Entity {
             let mut state = consumer.state();
             if let Some(reservation) = state.reservations.get_mut(&n) {
                 for part in &mut reservation.parts {
-                    let Some(gone) = settled.get(&part.index) else { continue };
-                    part.locked.retain(|it| gone.binary_search(&it.key.counter).is_err());
-                    count += part.ranges.without(gone);
+                    let Some(settled) = settled.get(&part.index) else {
+                        continue;
+                    };
+                    part.locked.retain(|it| settled.binary_search(&it.key.counter).is_err());
+                    count += part.ranges.without(settled);
                 }
                 reservation.reserved -= count;
             }
             state.note_change();
         }
-        let kept = self.persist(&consumer, SpaceClass::Frees, wait);
+        let persisted = self.persist(&consumer, SpaceClass::Frees, wait);
         drop(guard);
-        refused.map_or(kept.map(|()| count), Err)
+        error.map_or(persisted.map(|()| count), Err)
     }
 
-    /// Gives back all that a consumer has, nothing charged; how many messages.
+    /// Releases all messages that a consumer has reserved, without counting a delivery; returns their number.
     pub(crate) fn cancel_reservations(&self, sub_queue: SubQueue, name: &str, wait: &Wait<'_>) -> Result<u64> {
         let consumer = self.consumer(sub_queue, name).map_err(|_| {
             let detail = format!(
-                "the entity has no consumer of that name; list its reservations: entity=`{}` consumer=`{name}`",
+                "the entity has no consumer with this name; list its reservations: entity=`{}` consumer=`{name}`",
                 self.name().as_str()
             );
             Error::new(ErrorKind::EntityNotFound, detail)
@@ -96,9 +98,9 @@ impl Entity {
             for (_, reservation) in std::mem::take(&mut state.reservations) {
                 for part in &reservation.parts {
                     if let Some(cell) = self.cell(part.index) {
-                        let here = cell.release_all(sub_queue, part.locked.iter(), moment.ticks);
-                        *ready.entry(part.index).or_default() += here;
-                        count += here as u64;
+                        let released = cell.release_all(sub_queue, part.locked.iter(), moment.ticks);
+                        *ready.entry(part.index).or_default() += released;
+                        count += released as u64;
                     }
                 }
             }

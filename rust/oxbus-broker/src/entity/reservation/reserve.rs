@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making a reservation, and taking it up again.
+//! Creating a reservation, and resuming it.
 //!
-//! Its consumer comes back with the same number after a crash, at a retry, or because it wants the next batch. While the
-//! reservation is live it finds the same messages. When it lapsed it finds those that nobody else took; the others are not its
-//! any more, also when they come back: a batch that grew could be taken for one that was handled already.
-//! A consumer that was acquired anew begins the batch again: that is another delivery of each message.
+//! A consumer uses the same number again after a crash or for a retry. While the reservation is live, it gets the same
+//! messages. If the reservation expired, it gets those that no other receiver took. The others do not belong to it any more,
+//! even if they become ready again: a batch must not grow, because the consumer may have processed it already.
+//! A consumer that was acquired again starts the batch again, which counts another delivery of each message.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::entity::Entity;
 use crate::shard::{Cell, RESERVATION_LOCK, ReadyCounts, ReservedMessage};
 use crate::write::{ShardWrite, WriteOperation};
 
-/// What happened in cells.
+/// Messages that became ready, by cell index.
 pub(super) type CellReadyCounts = Vec<(usize, ReadyCounts)>;
 
 /// Whole milliseconds.
@@ -32,7 +32,7 @@ pub(super) fn ms(time: Duration) -> u64 {
 }
 
 impl Entity {
-    /// Reserves messages under a number, or takes up what that number has. `None` when nothing is there.
+    /// Reserves messages under a new number, or resumes the reservation with this number. `None` when no message is ready.
     pub(crate) fn reserve(
         &self,
         sub_queue: SubQueue,
@@ -64,7 +64,7 @@ impl Entity {
         plan
     }
 
-    /// Takes up what a number has.
+    /// Resumes the reservation with this number.
     pub(crate) fn plan(
         &self,
         sub_queue: SubQueue,
@@ -92,7 +92,7 @@ impl Entity {
         shard.health().check_serves(shard.id(), wait)
     }
 
-    /// When a reservation ends that is made, taken up or renewed now.
+    /// Deadline of a reservation that is created, resumed or renewed now.
     pub(super) fn deadline(&self, ticks: Ticks, lock_ms: u64) -> Ticks {
         ticks.plus_ms(lock_ms + self.core().clock().lag_ms())
     }
@@ -140,7 +140,7 @@ impl Entity {
 
     fn resume(&self, consumer: &Consumer, n: u64, lock: Duration, wait: &Wait<'_>) -> Result<ReservationPlan> {
         if consumer.has_expired(n) {
-            // What stands in a cache is nobody's yet.
+            // Cached messages are undelivered, so the reservation may claim them again.
             self.recall_all(consumer.sub_queue, wait);
         }
         let moment = self.core().clock().moment();
@@ -168,7 +168,7 @@ impl Entity {
         self.current_plan(consumer, n)
     }
 
-    /// Makes a reservation live, or live for longer.
+    /// Makes a reservation live, or extends a live one. `charged` receives the operations that journal counted deliveries.
     fn make_live<'a>(
         &'a self,
         consumer: &Consumer,
@@ -182,8 +182,8 @@ impl Entity {
         let next = state.next_n();
         let Some(reservation) = state.reservations.get_mut(&n) else {
             let detail = format!(
-                "the consumer has no reservation of that number: it was cancelled, or never made; reserve the next one: consumer=`{}` \
-                 n={n} next={next}",
+                "the consumer has no reservation with this number: it was cancelled or never created; reserve the next one: \
+                 consumer=`{}` n={n} next={next}",
                 consumer.name
             );
             return Err(Error::new(ErrorKind::InvalidOperation, detail));
@@ -199,7 +199,7 @@ impl Entity {
         match reservation.phase {
             ReservationPhase::Completed => {
                 let detail = format!(
-                    "that number is completed but for a partition that failed; complete it again: consumer=`{}` n={n}",
+                    "the number is completed except in a partition that failed; complete it again: consumer=`{}` n={n}",
                     consumer.name
                 );
                 return Err(Error::new(ErrorKind::CheckpointBehind, detail));
@@ -224,7 +224,7 @@ impl Entity {
         Ok(ended)
     }
 
-    /// Takes hold of the messages of a reservation that are nobody's, and leaves the others for good.
+    /// Locks the available messages of a reservation, and removes the others from it for good.
     pub(super) fn relock(
         &self,
         sub_queue: SubQueue,
@@ -241,7 +241,7 @@ impl Entity {
         ended
     }
 
-    /// Takes hold of the messages of a part that are nobody's. Returns how many were buried because their time is over.
+    /// Locks the available messages of a part. Returns how many expired messages were dead-lettered.
     pub(super) fn lock_part(
         &self,
         sub_queue: SubQueue,
@@ -264,7 +264,7 @@ impl Entity {
         dead_lettered
     }
 
-    /// Ends the holds of a reservation whose time is over.
+    /// Expires a reservation: unlocks its messages.
     pub(super) fn expire(
         &self,
         sub_queue: SubQueue,
@@ -277,7 +277,7 @@ impl Entity {
         for part in &mut reservation.parts {
             let locked = std::mem::take(&mut part.locked);
             if let Some(cell) = self.cell(part.index) {
-                // Where nothing can be written, nothing is buried.
+                // A partition out of service cannot dead-letter messages.
                 let serves = self.shard(part.index).health().serves();
                 let max = if serves {
                     self.deliveries_max(sub_queue)
@@ -293,7 +293,7 @@ impl Entity {
         ended
     }
 
-    /// Deliveries that a message may have; those of a dead-letter queue are not counted out (B-179).
+    /// Maximum delivery count of a message; unlimited in a dead-letter queue (B-179).
     fn deliveries_max(&self, sub_queue: SubQueue) -> u32 {
         match sub_queue {
             SubQueue::Main => self.settings().max_delivery_count,
@@ -301,7 +301,7 @@ impl Entity {
         }
     }
 
-    /// What a live reservation has.
+    /// The plan of a live reservation.
     fn current_plan(&self, consumer: &Consumer, n: u64) -> Result<ReservationPlan> {
         let moment = self.core().clock().moment();
         let plan = consumer.plan(&consumer.state(), n, moment);
@@ -317,7 +317,7 @@ impl Entity {
             reservation = n
         );
         let detail = format!(
-            "the reservation is not live any more: its time was over, or it was completed or cancelled; plan it again: entity=`{}` \
+            "the reservation is not live any more: it expired, was completed or was cancelled; plan it again: entity=`{}` \
              consumer=`{name}` n={n}",
             self.name().as_str()
         );
@@ -325,18 +325,19 @@ impl Entity {
     }
 }
 
-/// Refuses a number that is not the next one, and more reservations than a consumer may have.
+/// Fails for a number that is not the next one, and when the consumer has the maximum number of reservations.
 fn check_next(state: &ConsumerState, name: &str, n: u64) -> Result<()> {
     let next = state.next_n();
     if n != next {
         let detail = format!(
-            "a new reservation has the number behind the last one; reserve that: consumer=`{name}` n={n} next={next}"
+            "a new reservation must have the number after the last one; reserve that: consumer=`{name}` n={n} next={next}"
         );
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }
     if state.reservations.len() >= RESERVATIONS_MAX {
         let detail = format!(
-            "the consumer has as many reservations as it may; complete the first one: consumer=`{name}` n={n} limit={RESERVATIONS_MAX}"
+            "the consumer has the maximum number of reservations; complete the first one: consumer=`{name}` n={n} \
+             limit={RESERVATIONS_MAX}"
         );
         return Err(Error::new(ErrorKind::InvalidOperation, detail));
     }

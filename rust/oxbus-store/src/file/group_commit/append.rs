@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking entries into the buffer, each with its number and with room on disk.
+//! Appending: an entry enters the buffer, and gets a number and space on disk.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::Wait;
 use crate::extent::{Extent, ExtentLocation};
 use crate::shard_log::{AppendError, Level, LevelCallback, LogFailure, Lsn, SpaceClass};
 
-/// A frame with more than one entry is at most so long, so that whoever waits does not wait long.
+/// Maximum length of a frame with more than one entry: bounds the time that a caller waits for a write.
 const FRAME_BYTES_MAX: usize = 512 << 10;
 
 /// Why an entry cannot be buffered now.
 enum BufferError {
     For(AppendError),
-    /// Until the buffer was written.
+    /// The buffer must be written first.
     UntilWritten,
-    /// Until the drain reserve is whole and the spare file has so many bytes.
+    /// The drain reserve must be complete and the spare file have this many bytes first.
     UntilSpare(u64),
 }
 
@@ -42,7 +42,7 @@ impl GroupCommit {
                 Err(BufferError::UntilSpare(bytes)) if self.is_stalled() => self.wait_for_room(bytes, wait)?,
                 Err(BufferError::UntilWritten) => self.with_writer(|writer| self.write_pending(writer, Level::Written)),
                 Err(BufferError::UntilSpare(bytes)) => {
-                    // A full disk is noted: the next look finds it.
+                    // A full disk is recorded: the next attempt returns `Full`.
                     if let Err(error) = self.with_writer(|writer| self.ensure_spare(writer, bytes))
                         && error.kind() != io::ErrorKind::StorageFull
                     {
@@ -53,7 +53,7 @@ impl GroupCommit {
         }
     }
 
-    /// True when an entry of so many bytes is taken at once, or refused: nobody need go to a disk that may hang.
+    /// True when an entry of this size is accepted or rejected at once, without waiting for a disk that may hang.
     pub(in crate::file) fn has_room(&self, bytes: usize, space: SpaceClass) -> bool {
         if !self.is_stalled() {
             return true;
@@ -62,7 +62,7 @@ impl GroupCommit {
         buffer.failure.is_some() || self.check_room(&buffer, bytes, space).is_ok()
     }
 
-    /// Waits until that is so.
+    /// Waits until [`Self::has_room`] is true.
     pub(in crate::file) fn make_room(
         self: &Arc<Self>,
         bytes: usize,
@@ -85,7 +85,8 @@ impl GroupCommit {
         }
     }
 
-    /// What an entry of so many bytes needs first; the bytes that it takes, and the file that it begins if it begins one.
+    /// Checks the space for an entry of this size: returns the bytes it takes, and the file of the segment that it
+    /// begins, if any.
     fn check_room(
         &self,
         buffer: &Buffer,
@@ -99,7 +100,7 @@ impl GroupCommit {
         let begins = buffer.entries == 0;
         let bytes = frame::entry_bytes(entry_bytes);
         let needed = (bytes + if begins { FRAME_HEADER_BYTES } else { 0 }) as u64;
-        // A segment that only drains stays so.
+        // A segment that only drains receives no entry that adds.
         let available_bytes = if adds && buffer.drains {
             0
         } else {
@@ -122,7 +123,7 @@ impl GroupCommit {
         if adds || !self.is_full() {
             return Err(BufferError::UntilSpare(with_header));
         }
-        // The last file is left to be folded into.
+        // The last file is kept for folding.
         let last = buffer.reserve.len() == 1 && buffer.may_fold;
         let fits = buffer.reserve.first().is_some_and(|(_, bytes)| *bytes >= with_header);
         if last || !fits {
@@ -131,7 +132,7 @@ impl GroupCommit {
         Ok((needed, Some(SegmentSource::Reserve)))
     }
 
-    /// Takes an entry into the buffer, or says what must be done first.
+    /// Buffers an entry, or returns what must happen first.
     fn try_append(
         &self,
         expected: Lsn,
@@ -179,7 +180,7 @@ impl GroupCommit {
 }
 
 impl Buffer {
-    /// Has the next entry begin a segment, if it is entry `lsn` and nothing is on its way; false otherwise.
+    /// Makes entry `lsn` begin a new segment, if it is the next one and nothing is buffered; returns whether it does.
     pub(in crate::file) fn end_segment(&mut self, lsn: Lsn) -> bool {
         let is_idle = self.entries == 0 && self.source.is_none() && self.next == lsn;
         if is_idle {
@@ -188,7 +189,7 @@ impl Buffer {
         is_idle
     }
 
-    /// The next entries go to a file that has so many bytes.
+    /// Directs the next entries to a new segment in a file of `bytes` bytes.
     pub(super) fn begin_segment(&mut self, extent: Option<Extent>, bytes: u64, drains: bool) {
         self.available_bytes = bytes - HEADER_BYTES as u64;
         self.extent = extent;

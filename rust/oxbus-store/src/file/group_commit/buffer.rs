@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The buffer, until it is let go of. A call that panics with it ends the log.
+//! The guard of the buffer: a panic while it is held ends the log.
 //!
-//! Nobody knows whether such a call left the buffer whole. So nothing of it is written any more, and who waits for an entry
-//! learns that nobody knows of it.
+//! The buffer may be inconsistent after such a panic, so nothing more of it is written, and the outcome of its entries
+//! is unknown.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
@@ -12,9 +12,9 @@ use oxbus_model::sync::ignore_poison;
 use super::{Buffer, GroupCommit};
 use crate::shard_log::LogFailure;
 
-/// The buffer of a log, held.
+/// The locked buffer of a log.
 pub(in crate::file) struct BufferGuard<'a> {
-    /// Let go of first: then the mutex knows whether a panic did it.
+    /// Dropped first, so that the mutex is poisoned when `_watch` checks it.
     buffer: MutexGuard<'a, Buffer>,
     _watch: BufferPanicGuard<'a>,
 }
@@ -25,7 +25,7 @@ impl Drop for BufferPanicGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if std::thread::panicking() && self.0.buffer.is_poisoned() {
-            // The failure stands for it from here on; to end the log takes the buffer again.
+            // From here on the recorded failure replaces the poisoning. `end` locks the buffer again.
             self.0.buffer.clear_poison();
             self.0.end(LogFailure::Panicked);
         }
@@ -33,7 +33,7 @@ impl Drop for BufferPanicGuard<'_> {
 }
 
 impl GroupCommit {
-    /// Takes the buffer.
+    /// Locks the buffer.
     #[inline]
     pub(in crate::file) fn buffer(&self) -> BufferGuard<'_> {
         BufferGuard {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who goes to the disk for an entry: the caller itself, or whoever is there already.
+//! Which thread writes and syncs for an entry.
 //!
-//! Few callers do the work themselves, each for all. Where many threads wait, in all logs of a namespace together, the
-//! committers do it (`super::super::committers`): a caller that has been served goes its way, and the next sync does not
-//! wait until one of the crowd gets a processor.
+//! A few callers do the work themselves, each for all. While many threads wait, in all logs of a namespace together,
+//! the committer threads do it (`super::super::committers`): a served caller can return at once, and the next sync does
+//! not have to wait until one of the callers is scheduled.
 //!
 //! Holds always
-//! - as long as somebody waits, somebody is at the disk, was called to go there, or looks up by himself soon;
-//! - who ends work at the disk calls all who are served by it, and of the others the first who may lead.
+//! - while a caller waits, a thread is at the disk, has been woken to go there, or checks again soon;
+//! - a thread that ends work at the disk wakes all callers it served, and the first leader among the others.
 
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn is_busy<T>(mutex: &Mutex<T>) -> bool {
 }
 
 impl GroupCommit {
-    /// Waits until an entry has reached a level; goes to the disk for it unless that may hang.
+    /// Waits until an entry has reached a level. Writes and syncs itself unless the disk may hang.
     pub(in crate::file) fn commit(
         self: &Arc<Self>,
         lsn: Lsn,
@@ -41,8 +41,8 @@ impl GroupCommit {
                     && self.outcome(lsn, level).is_none()
                 {
                     self.sync_request.request();
-                    let comes = || self.sync_request.is_pending() && !self.is_stalled();
-                    self.wait(lsn, level, WakeRole::Follower, Some(max_wait), comes);
+                    let is_served = || self.sync_request.is_pending() && !self.is_stalled();
+                    self.wait(lsn, level, WakeRole::Follower, Some(max_wait), is_served);
                 }
                 self.commit_synced(lsn, Self::is_stalled)
             }
@@ -50,16 +50,16 @@ impl GroupCommit {
         here.unwrap_or_else(|| self.commit_on_standby(lsn, level, wait))
     }
 
-    /// The same by the standby, which goes to the disk whatever it does.
+    /// The same on the standby thread, which always goes to the disk.
     pub(super) fn commit_on_this_thread(&self, lsn: Lsn, level: Level) -> Result<(), AppendError> {
         let here = match level {
             Level::Written => self.commit_written(lsn, |_| false),
             Level::Synced => self.commit_synced(lsn, |_| false),
         };
-        here.expect("the standby stays")
+        here.expect("the standby does not avoid the disk")
     }
 
-    /// `None` when the caller is to keep away from the disk.
+    /// Returns `None` when the caller must avoid the disk.
     fn commit_written(&self, lsn: Lsn, avoids_disk: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
         loop {
             if let Some(result) = self.outcome(lsn, Level::Written) {
@@ -79,15 +79,15 @@ impl GroupCommit {
         }
     }
 
-    /// Who comes while somebody writes or syncs waits for that sync: what gathers until then is one frame and one sync,
-    /// and nobody is called in between.
+    /// A caller that arrives during a write or sync waits for it. The entries that gather until then share one frame
+    /// and one sync, and no waiter is woken in between.
     fn commit_synced(&self, lsn: Lsn, avoids_disk: fn(&Self) -> bool) -> Option<Result<(), AppendError>> {
-        // Who writes is in the way only of what is not written: otherwise those who keep writing would keep us waiting.
+        // A writer matters only while this entry is unwritten; else a stream of writers could block the sync for ever.
         let is_working = || {
             let is_in_the_way = is_busy(&self.syncer) || (self.reached(Level::Written) < lsn && is_busy(&self.writer));
             is_in_the_way && !avoids_disk(self)
         };
-        // We wrote, and those who wait for a sync were not called because we are going to sync.
+        // This thread wrote, and waiters for a sync were not woken because it is going to sync.
         let mut must_notify = false;
         let result = loop {
             if let Some(result) = self.outcome(lsn, Level::Synced) {
@@ -120,13 +120,13 @@ impl GroupCommit {
         result
     }
 
-    /// How a commit ends, if it does now.
+    /// The outcome of a commit, if it is known.
     pub(super) fn outcome(&self, lsn: Lsn, level: Level) -> Option<Result<(), AppendError>> {
         if self.reached(level) >= lsn {
             return Some(Ok(()));
         }
         let failure = self.buffer().failure?;
-        // It may have been reached before the failure, after our look.
+        // The level may have been reached between the check above and the failure.
         let reached = self.reached(level) >= lsn;
         Some(if reached {
             Ok(())
@@ -135,8 +135,8 @@ impl GroupCommit {
         })
     }
 
-    /// Waits for a call, at most for `max_wait`, if somebody is going to call: `is_working` says so while nobody can be
-    /// missed, under the mutex that whoever calls takes after its work.
+    /// Waits until woken, at most for `max_wait`. `is_working` tells whether a thread is going to wake this one; it is
+    /// evaluated under the buffer's mutex, which that thread locks after its work, so no wake-up is lost.
     pub(super) fn wait(
         &self,
         lsn: Lsn,
@@ -156,14 +156,14 @@ impl GroupCommit {
         }
     }
 
-    /// Calls those who wait and runs the callbacks of appends that ended. The caller holds no mutex.
+    /// Wakes threads whose wait is over and runs due callbacks. The caller holds no mutex.
     pub(super) fn notify_waiters(&self) {
         self.notify_waiters_at(&[Level::Written, Level::Synced]);
     }
 
-    /// The same, but of those who wait on, only for one of `levels` somebody is called to go on: the caller does the rest.
+    /// The same, but wakes a leader only for `levels`: the caller does the work of the others.
     fn notify_waiters_at(&self, levels: &[Level]) {
-        // Who is between its look and its wait holds the buffer.
+        // A thread between its check and its wait holds the buffer's mutex.
         let mut buffer = self.buffer();
         let has_failed = buffer.failure.is_some();
         let is_over = |level, lsn| has_failed || self.reached(level) >= lsn;
@@ -178,7 +178,6 @@ impl GroupCommit {
         }
     }
 
-    /// Runs `work` as the writing thread.
     pub(in crate::file) fn with_writer<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
         let mut writer = ignore_poison(self.writer.lock());
         let guard = self.enter_disk();
@@ -195,11 +194,11 @@ impl CommitTarget for GroupCommit {
         &self.sync_request
     }
 
-    /// Other logs are not to wait for this one. Who waits for the entries learns of a failure.
+    /// Skips a stalled log, so that other logs do not wait for it. Callers that wait for the entries get a failure.
     fn commit_for_others(&self) {
         let last = Lsn(self.next().0 - 1);
         if self.is_stalled() || self.commit_synced(last, Self::is_stalled).is_none() {
-            // Who relied on us looks again.
+            // Callers that relied on this thread check again.
             self.wake();
         }
     }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Folding: on a full disk the last segments, which only drain, become one entry that says the same in less room.
+//! Folding: on a full disk, the last segments, which only drain, are replaced by one smaller entry with the same
+//! effect.
 //!
-//! A message that is received and settled leaves two small entries. On a full disk nothing can be compacted, because a
-//! snapshot needs room for every message that is left. The entries since the disk became full hold no message, so their
-//! sum is small: which messages are gone, and what is new about the others. It is written into the last file of the drain
-//! reserve, and the files of the segments that it stands for become the reserve.
+//! A message that is received and settled leaves two small entries. A full disk cannot be compacted, because a snapshot
+//! needs space for every remaining message. The entries since the disk became full contain no messages, so their sum is
+//! small: which messages are gone, and how the others changed. The sum is written into the last file of the drain
+//! reserve, and the files of the segments it replaces become the new reserve.
 //!
 //! Holds always
-//! - the new segment is synced and has its name before a segment that it stands for goes: a crash leaves both, or the new
-//!   one alone, and every event may happen twice;
-//! - the entry has a number of its own, so no number means two things.
+//! - the new segment is synced and named before a segment it replaces is removed. A crash leaves both or only the new
+//!   one, so every event must tolerate being applied twice;
+//! - the entry gets a new number, so no number has two meanings.
 
 use std::io;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use super::{GroupCommit, Writer, fresh_frame};
 use crate::shard_log::{Level, Lsn};
 
 impl GroupCommit {
-    /// Replaces the entries of the last segments, which only drain, by what `summarize` makes of them. False when there is
-    /// nothing to fold, or nothing is gained. The caller lets nobody append meanwhile.
+    /// Replaces the entries of the last segments, which only drain, by the entry that `summarize` builds. Returns false
+    /// when there is nothing to fold or no gain. The caller prevents appends at the same time.
     pub(in crate::file) fn fold(
         &self,
         writer: &mut Writer,
@@ -62,7 +63,7 @@ impl GroupCommit {
         frame::push_entry(&mut frame, &summarize(&entries));
         let room = writer.reserve[0].bytes();
         if HEADER_BYTES as u64 + frame.len() as u64 > room / 4 * 3 {
-            // The last file is used as it is; then only more room helps.
+            // Give up folding: the last file takes further entries, and after that only free space helps.
             let had_gain = std::mem::replace(&mut self.buffer().may_fold, false);
             return Ok(had_gain);
         }
@@ -77,14 +78,14 @@ impl GroupCommit {
             self.keep_as_reserve(writer, &segment)?;
         }
         self.disk.sync_dir(&self.dir)?;
-        // What an owner before gave back may be room enough for a file that is missing.
+        // Space that a previous owner freed may suffice for a missing file.
         match self.ensure_reserve(writer) {
             Err(error) if error.kind() != io::ErrorKind::StorageFull => Err(error),
             _ => Ok(true),
         }
     }
 
-    /// Begins a segment whose first frame is `frame`, with one entry.
+    /// Begins a segment with `frame`, which has one entry, as its first frame.
     fn begin_folded(&self, writer: &mut Writer, frame: &mut [u8], resumes: FoldContinuation) -> io::Result<()> {
         let lsn = self.next();
         let header = FileHeader {
@@ -95,7 +96,7 @@ impl GroupCommit {
         let file = writer.reserve.remove(0);
         let (extent, bytes) = self.buffer().reserve.remove(0);
         let crc = frame::seal(frame, 1, lsn, Lsn(lsn.0 - 1), writer.last_crc, header.salt);
-        // With the header it is synced, and named after that.
+        // The header's sync covers the frame; the rename follows.
         file.write_first_frame(frame)?;
         let segment = file.become_segment(&*self.disk, &self.dir, header)?;
         let end = HEADER_BYTES as u64 + frame.len() as u64;
@@ -112,7 +113,7 @@ impl GroupCommit {
         drop(buffer);
         self.advance(Level::Written, lsn, Some(&synced));
         self.advance(Level::Synced, lsn, None);
-        debug_assert!(frame.len() > ENTRY_HEADER_BYTES, "a frame holds its entry");
+        debug_assert!(frame.len() > ENTRY_HEADER_BYTES, "a frame contains its entry");
         Ok(())
     }
 }

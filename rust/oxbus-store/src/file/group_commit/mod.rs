@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who writes and who waits.
+//! Group commit: many callers share one write and one sync.
 //!
-//! An append puts its entry into a buffer under a short mutex and gets its number there, so the order of the journal is
-//! the order of the numbers. Whoever then needs the entry written or synced does it for everybody: it takes the whole
-//! buffer, writes it as one frame, or syncs up to what is written. The others wait for that one. While a frame is being
-//! written the next one fills; while a sync runs, frames are written on. No thread of its own is needed, so a lone
-//! sender pays for one write and one sync and for no change of threads. Here the entries go to the disk; `append` takes
-//! them in, `commit` says who writes and syncs, `waiters` are the others, `hanging` is for a disk that does not answer.
+//! An append copies its entry into a buffer under a short mutex and gets its number there, so entries are in the
+//! journal in the order of their numbers. A caller that needs its entry written or synced then works for all callers:
+//! it takes the whole buffer and writes it as one frame, or syncs everything written so far. The other callers wait for
+//! it. While a frame is written the next one fills, and while a sync runs more frames are written. This needs no thread
+//! of its own, so a single sender pays for one write, one sync and no thread switch. This module writes and syncs;
+//! `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting threads, and
+//! `stalled_disk` handles a disk that hangs.
 //!
 //! Holds always
 //! - at most one thread writes, and at most one syncs;
 //! - `synced <= written < next`;
-//! - after a failed write or sync nothing is written or acknowledged any more: a second sync may lie. Entries that
-//!   were not acknowledged until then are unknown;
-//! - a panic with the buffer, or in a turn at the disk, ends the log: the next one begins with what is in memory;
-//! - what the buffer took has its place on disk, in the current segment or in a file that is there to follow it: an append
-//!   without one is refused before it gets a number;
-//! - an entry that adds is taken while the drain reserve is whole, and takes nothing of it (`reserve`).
+//! - after a failed write or sync nothing more is written or acknowledged, because a second sync may report success for
+//!   lost data. The outcome of entries that were not acknowledged before is unknown;
+//! - a panic while the buffer or the disk is in use ends the log; the log that replaces it starts from the state in
+//!   memory;
+//! - every buffered entry has reserved space on disk, in the current segment or in an existing file that becomes the
+//!   next one. An append without such space is rejected before it gets a number;
+//! - an entry that adds is accepted only while the drain reserve is complete, and uses nothing of it (`reserve`).
 //!
-//! Order of the mutexes: writer, then syncer, then buffer. Who lets go of the writer or the syncer calls `notify_waiters`
-//! after that, which calls those who wait and runs callbacks with no mutex held; who wrote in order to sync calls it after
-//! the sync.
+//! Lock order: writer, then syncer, then buffer. After releasing the writer or the syncer, a thread calls
+//! `notify_waiters`, which wakes waiting threads and runs callbacks without holding a mutex. A thread that wrote in
+//! order to sync calls it after the sync.
 
 mod append;
 mod buffer;
@@ -47,109 +49,107 @@ use crate::extent::Extent;
 use crate::shard_log::{AppendError, AppendOutcome, Level, LevelCallback, LogFailure, Lsn};
 use waiters::CommitWaiters;
 
-/// A buffer with more room is given back after its frame is written.
+/// A larger frame buffer is freed after its frame is written.
 const IDLE_FRAME_BYTES_MAX: usize = 128 << 10;
 
-/// Entries that wait to be written.
+/// Entries that are not written yet.
 pub(super) struct Buffer {
     next: Lsn,
-    /// Room for a frame's header, then the entries.
+    /// Space for a frame header, then the entries.
     frame: Vec<u8>,
     entries: u32,
-    /// Bytes not promised to entries yet: of the current segment, or of the spare file once an entry needs that.
+    /// Unreserved bytes: of the current segment, or of the spare file once an entry needs it.
     available_bytes: u64,
-    /// Where the next byte of the frame will stand.
+    /// Where the next byte of the frame is going to be.
     extent: Option<Extent>,
     position: u64,
-    /// Bytes of the spare file; 0 without one, and when it is promised.
+    /// Size of the spare file; 0 if there is none or entries reserved it.
     pub(super) spare_bytes: u64,
-    /// The spare file, unless it is promised.
+    /// The spare file, unless entries reserved it.
     pub(super) spare: Option<Extent>,
-    /// Files of the drain reserve that are not promised.
+    /// Files of the drain reserve that entries did not reserve, with their sizes.
     pub(super) reserve: Vec<(Extent, u64)>,
-    /// The file that the entries in the frame begin, when they are the first of a segment.
+    /// The file for the next segment, when the entries in the frame are the first of a segment.
     source: Option<SegmentSource>,
-    /// The segment that entries go to only drains.
+    /// The segment that receives the entries only drains.
     pub(super) drains: bool,
-    /// The last segments only drain, and may be folded into one.
+    /// The last segments only drain and may be folded into one.
     pub(super) may_fold: bool,
-    /// What a sync has to sync, and the last entry in it.
+    /// The file to sync, and the last entry written to it.
     unsynced: Option<(Arc<dyn DiskFile>, Lsn)>,
-    /// Threads that wait.
     waiters: CommitWaiters,
-    /// Who is told without waiting.
+    /// Callbacks of appends that have not reached their level.
     callbacks: Vec<CommitCallback>,
-    /// Callbacks to run, and with what.
+    /// Callbacks that are due, with their outcomes.
     ended: Vec<(LevelCallback, AppendOutcome)>,
-    /// Set once, when the log goes out of service.
     pub(super) failure: Option<LogFailure>,
 }
 
-/// What an append wants to be called when its entry has reached a level.
+/// A callback for the time when an entry reaches a level.
 struct CommitCallback {
     lsn: Lsn,
     level: Level,
     done: LevelCallback,
 }
 
-/// Which file becomes the next segment.
+/// The file that becomes the next segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SegmentSource {
     Spare,
     Reserve,
 }
 
-/// What only the writing thread touches.
+/// State that only the writing thread uses.
 pub(super) struct Writer {
     /// Finished segments, oldest first.
     pub(super) finished: Vec<SegmentFile>,
     pub(super) current: Option<SegmentFile>,
     position: u64,
-    /// Somebody was asked to sync the current segment because it ends soon.
+    /// A background sync was requested because the current segment ends soon.
     is_ending: bool,
-    /// Bytes of the segments that this owner has ended.
+    /// Bytes of the segments that this owner has finished.
     ended_bytes: u64,
     last_crc: u32,
     next_segment: u64,
     next_salt: u32,
     pub(super) spare: Option<Spare>,
-    /// Files of segments that a snapshot replaced, to be spare files.
+    /// Files of replaced segments that may become spare files.
     pub(super) recycled: Vec<Spare>,
-    /// Files of the drain reserve, in the order in which the buffer knows them.
+    /// Files of the drain reserve, in the order of `Buffer::reserve`.
     pub(super) reserve: Vec<Spare>,
-    /// A buffer that is not in use.
+    /// An unused frame buffer.
     empty: Vec<u8>,
 }
 
-/// Where a commit begins: what recovery found.
+/// The state that a log starts from, as recovery found it.
 pub(super) struct CommitStart {
     pub(super) last: Lsn,
     pub(super) last_crc: u32,
     pub(super) epoch: u64,
     pub(super) next_segment: u64,
     pub(super) finished: Vec<SegmentFile>,
-    /// The files of the drain reserve that the owner before left.
+    /// Files of the drain reserve that the previous owner left.
     pub(super) reserve: Vec<Spare>,
 }
 
-/// Appends and their commits.
+/// The write path of one log: appends, writes and syncs.
 pub(super) struct GroupCommit {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
     pub(super) options: FileLogOptions,
     epoch: u64,
-    /// A panic with it ends the log (`buffer`).
+    /// A panic while it is held ends the log (`buffer`).
     buffer: Mutex<Buffer>,
     pub(super) sync_request: SyncRequest,
     pub(super) standby: Standby,
-    /// Changed in a turn, or with the buffer: a panic ends the log.
+    /// Changed only during a disk operation or while the buffer is held: a panic then ends the log.
     writer: Mutex<Writer>,
     syncer: Mutex<()>,
     written: AtomicU64,
     synced: AtomicU64,
-    /// The spare file could not be made: the disk is full.
+    /// The disk is full: the spare file could not be created.
     pub(super) full: AtomicBool,
-    /// A file of the drain reserve gives its room to a snapshot.
+    /// A file of the drain reserve is removed to give a snapshot space.
     pub(super) is_reserve_lent: AtomicBool,
     pub(super) disk_bytes: AtomicU64,
 }
@@ -166,14 +166,14 @@ impl Writer {
         self.next_segment
     }
 
-    /// Bytes of the segments that a snapshot did not replace yet.
+    /// Bytes of the segments that no snapshot has replaced.
     pub(super) fn kept_bytes(&self) -> u64 {
         let finished: u64 = self.finished.iter().map(|segment| segment.bytes).sum();
         finished + self.current.as_ref().map_or(0, |_| self.position)
     }
 
-    /// True once for a segment of which three quarters are used: somebody else begins to sync it, so that its end, which
-    /// waits for a sync, has little left to wait for.
+    /// True once per segment, when three quarters of it are used. A background sync then begins, so that the sync at
+    /// the end of the segment has little left to do.
     fn nears_end(&mut self) -> bool {
         let is_near = |segment: &SegmentFile| self.position > segment.bytes / 4 * 3;
         self.current.as_ref().is_some_and(is_near) && !std::mem::replace(&mut self.is_ending, true)
@@ -184,15 +184,15 @@ impl Writer {
         self.ended_bytes + self.position
     }
 
-    /// True when the current segment is nearly used up: the file of the next one is made then, and no sooner, so that one
-    /// that a snapshot replaces can be it.
+    /// True when the current segment is nearly used up. The next file is created only then, so that a segment that a
+    /// snapshot replaces before can be reused.
     pub(super) fn is_nearly_used(&self) -> bool {
         self.current
             .as_ref()
             .is_some_and(|segment| self.position > segment.bytes / 16 * 15)
     }
 
-    /// A segment was begun: the next one has another number and another salt.
+    /// Assigns the next segment another number and another salt.
     fn count_segment(&mut self) {
         self.next_segment += 1;
         self.next_salt = self.next_salt.wrapping_add(0x9E37_79B9);
@@ -227,7 +227,7 @@ impl GroupCommit {
                 position: 0,
                 spare_bytes: 0,
                 spare: None,
-                reserve: start.reserve.iter().map(Spare::room).collect(),
+                reserve: start.reserve.iter().map(Spare::allocation).collect(),
                 source: None,
                 drains: false,
                 may_fold,
@@ -285,7 +285,7 @@ impl GroupCommit {
         self.disk_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes the log out of service.
+    /// Takes the log out of service and notifies waiting callers.
     pub(super) fn end(&self, failure: LogFailure) {
         self.fail(failure);
         self.notify_waiters();
@@ -299,7 +299,7 @@ impl GroupCommit {
         buffer.ended.extend(callbacks.into_iter().map(unknown));
     }
 
-    /// Notes that entries have reached a level; the callbacks of those who wait for it are due.
+    /// Records that entries up to `to` have reached a level, and makes their callbacks due.
     fn advance(&self, level: Level, to: Lsn, file: Option<&Arc<dyn DiskFile>>) {
         let mut guarded = self.buffer();
         let buffer = &mut *guarded;
@@ -316,7 +316,7 @@ impl GroupCommit {
         buffer.ended.extend(reached.map(|it| (it.done, Ok(it.lsn))));
     }
 
-    /// Writes the buffer as one frame; at the level `Synced` the caller is going to sync it.
+    /// Writes the buffer as one frame. With `Level::Synced` the caller is going to sync it.
     pub(super) fn write_pending(&self, writer: &mut Writer, level: Level) {
         let (mut frame, entries, last, source) = {
             let mut buffer = self.buffer();
@@ -336,7 +336,7 @@ impl GroupCommit {
         let _guard = self.enter_disk();
         let begun = source.map_or(Ok(()), |source| self.begin_segment(writer, first, source));
         let result = begun.and_then(|()| self.write_frame(writer, &mut frame, entries, first, level));
-        // A long frame's buffer is not kept for short ones: there are two per shard.
+        // Do not keep a large buffer for small frames: each shard has two buffers.
         if frame.capacity() <= IDLE_FRAME_BYTES_MAX {
             writer.empty = frame;
         }
@@ -360,10 +360,10 @@ impl GroupCommit {
         first: Lsn,
         level: Level,
     ) -> io::Result<()> {
-        let segment = writer.current.as_mut().expect("a promise begins the first segment");
+        let segment = writer.current.as_mut().expect("the first frame begins a segment");
         assert!(
             writer.position + frame.len() as u64 <= segment.bytes,
-            "the frame has its place"
+            "the frame's space is reserved"
         );
         let synced = self.reached(Level::Synced);
         let crc = frame::seal(frame, entries, first, synced, writer.last_crc, segment.header.salt);
@@ -374,7 +374,7 @@ impl GroupCommit {
             segment.clear_ahead(writer.position, frame.len())?;
         }
         if writer.is_nearly_used() && !self.is_full() {
-            // In time, so that a full disk is known while there is room left. Without it the log goes on for now.
+            // Early, so that a full disk is noticed while there is space left. On an error the log continues for now.
             let _ = self.prepare(writer);
         }
         Ok(())
@@ -383,14 +383,17 @@ impl GroupCommit {
     /// Finishes the current segment and begins the next one, whose first entry is `first`.
     fn begin_segment(&self, writer: &mut Writer, first: Lsn, source: SegmentSource) -> io::Result<()> {
         if let Some(current) = &writer.current {
-            // Who reads a segment with a successor relies on it.
+            // Recovery relies on a segment with a successor being synced.
             let syncing = ignore_poison(self.syncer.lock());
             current.file.sync()?;
             drop(syncing);
             self.advance(Level::Synced, Lsn(first.0 - 1), None);
         }
         let (file, drains) = match source {
-            SegmentSource::Spare => (writer.spare.take().expect("promised to these entries"), false),
+            SegmentSource::Spare => (
+                writer.spare.take().expect("these entries reserved the spare file"),
+                false,
+            ),
             SegmentSource::Reserve => (writer.reserve.remove(0), true),
         };
         let header = FileHeader {

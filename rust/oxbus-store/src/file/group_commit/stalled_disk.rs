@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What callers do while the disk may hang: a standby thread writes and syncs in their place.
+//! Writing and syncing while the disk may hang: a standby thread replaces the callers.
 //!
-//! Usually whoever waits does the work (`commit`). Who is inside the system then comes back when the system lets it. So once a
-//! call of the disk has not come back for a while, a log is **suspect**, and callers hand the work to a standby thread and
-//! wait beside it: that wait ends when they leave (`Wait`). A caller that leaves ends the log, so that its entry is decided
-//! like that of a failed write: nothing of it happens, unless the process ends before the log is begun anew.
+//! Usually a caller that waits does the work (`commit`), but a thread inside a system call cannot be cancelled. Once a
+//! disk call has not returned for a while, the log is **stalled**: callers give the work to a standby thread, and their
+//! own wait ends when it is cancelled or times out (`Wait`). A caller that stops waiting ends the log, so its entry is
+//! treated like one of a failed write: it has no effect, unless the process ends before the log is restarted.
 
 use std::io;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::Wait;
 use crate::file::committers::CommitTarget;
 use crate::shard_log::{AppendError, Level, LogFailure, Lsn};
 
-/// Between two questions whether to leave.
+/// Interval between checks whether the wait is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Somebody is at the disk, until it is dropped.
+/// A running disk operation; it ends on drop.
 pub(in crate::file) struct DiskGuard<'a>(&'a GroupCommit);
 
 impl Drop for DiskGuard<'_> {
     fn drop(&mut self) {
         self.0.standby.end_operation();
         if std::thread::panicking() {
-            // What it had taken to write is lost: nobody may wait for it.
+            // The entries it took for writing are lost, so no caller may wait for them.
             self.0.end(LogFailure::Panicked);
         }
     }
@@ -43,15 +43,15 @@ impl GroupCommit {
         self.standby.is_stalled() || self.disk.may_hang()
     }
 
-    /// Has callers keep away from the disk, or lets them at it again.
+    /// Marks the disk as hanging or as working again.
     pub(in crate::file) fn set_stalled(&self, stalled: bool) {
         if self.standby.set_stalled(stalled) {
-            // Those who wait for somebody at the disk move over.
+            // Callers that wait for another caller switch to the standby.
             self.wake();
         }
     }
 
-    /// Waits until the standby has brought an entry to a level. Who leaves ends the log.
+    /// Waits until the standby has brought an entry to a level. A caller that stops waiting ends the log.
     pub(super) fn commit_on_standby(
         self: &Arc<Self>,
         lsn: Lsn,
@@ -71,13 +71,13 @@ impl GroupCommit {
         }
     }
 
-    /// One step of a wait for room: asks for it and sleeps for a moment.
+    /// One step of a wait for space: requests it and waits for a short time.
     pub(super) fn wait_for_room(self: &Arc<Self>, spare_bytes: u64, wait: &Wait<'_>) -> Result<(), AppendError> {
         if wait.is_over() {
             return Err(AppendError::TimedOut);
         }
         self.request_standby(Some(Level::Written), spare_bytes);
-        // What is in the buffer, or for a spare file a moment.
+        // Wait for the buffered entries; for a spare file, wait until the interval has passed.
         let next = self.next();
         let lsn = if spare_bytes == 0 { Lsn(next.0 - 1) } else { next };
         self.wait(lsn, Level::Written, WakeRole::Follower, Some(CHECK_INTERVAL), || true);
@@ -108,7 +108,7 @@ impl GroupCommit {
                 self.end(LogFailure::of(&error));
             }
             if let Some(level) = level {
-                // Who waits for the entries learns of a failure.
+                // Callers that wait for the entries get the failure.
                 let _ = self.commit_on_this_thread(Lsn(self.next().0 - 1), level);
             }
         }

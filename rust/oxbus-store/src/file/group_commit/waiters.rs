@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads that wait for entries of one log, each called by name.
+//! Threads that wait for entries of one log, woken individually.
 //!
-//! Were everybody woken to look, a sync that ends would have sixty threads fight for one mutex, and all but a few go back to
-//! sleep. So who ends a write or a sync calls those whose entries it brought there, and of the rest the one that waits
-//! max_wait, to go on.
+//! If the end of a sync woke every thread, dozens of threads would contend for one mutex only to sleep again. Instead,
+//! the thread that ends a write or sync wakes those whose entries are done, and of the rest the longest-waiting leader,
+//! which continues the work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use crate::shard_log::{Level, Lsn};
 
-/// Where a thread waits, once.
+/// One wait of one thread.
 #[derive(Debug)]
 pub(super) struct CommitWaiter {
     thread: Thread,
     woken: AtomicBool,
 }
 
-/// What a thread does when it is called although its entry is not there yet.
+/// What a thread does when it is woken before its entry is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeRole {
-    /// It may be the one that goes on.
+    /// It may write or sync for all.
     Leader,
-    /// Somebody else does the work.
+    /// Another thread does the work.
     Follower,
 }
 
@@ -36,12 +36,12 @@ struct QueuedWaiter {
     waiter: Arc<CommitWaiter>,
 }
 
-/// Who waits for a log, the max_wait first. Behind the mutex of the buffer.
+/// The threads that wait for a log, longest first. Guarded by the buffer's mutex.
 #[derive(Debug, Default)]
 pub(super) struct CommitWaiters(Vec<QueuedWaiter>);
 
 impl CommitWaiters {
-    /// Seats this thread; it lets go of the mutex and waits there.
+    /// Registers this thread, which then releases the mutex and waits.
     pub(super) fn add(&mut self, lsn: Lsn, level: Level, role: WakeRole) -> Arc<CommitWaiter> {
         let waiter = Arc::new(CommitWaiter {
             thread: std::thread::current(),
@@ -56,12 +56,12 @@ impl CommitWaiters {
         waiter
     }
 
-    /// Takes a thread away that waits no longer.
+    /// Removes a thread that stopped waiting.
     pub(super) fn remove(&mut self, waiter: &Arc<CommitWaiter>) {
         self.0.retain(|queued| !Arc::ptr_eq(&queued.waiter, waiter));
     }
 
-    /// Takes out whose wait is over, and of those that go on waiting for one of `levels` the first one that leads.
+    /// Removes and returns the waiters whose wait is over, and for each of `levels` the first remaining leader.
     pub(super) fn take_ready(
         &mut self,
         is_over: impl Fn(Level, Lsn) -> bool,
@@ -80,13 +80,13 @@ impl CommitWaiters {
 }
 
 impl CommitWaiter {
-    /// Wakes the thread. The caller holds no mutex that it is going to want.
+    /// Wakes the thread. The caller holds no mutex that the thread needs.
     pub(super) fn wake(&self) {
         self.woken.store(true, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// Waits for the call, for `max_wait` at most, if that is given; it may end sooner. True when the call came.
+    /// Waits until woken, at most for `max_wait`; it may return early. Returns whether the thread was woken.
     pub(super) fn wait(&self, max_wait: Option<Duration>) -> bool {
         let is_woken = || self.woken.load(Ordering::Acquire);
         match max_wait {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The files of a log, each known by its first page.
+//! The files of a log, identified by their headers.
 
 use std::io;
 use std::path::Path;
@@ -10,12 +10,11 @@ use crate::disk::{Disk, DiskFile};
 use crate::file::header::{FileHeader, FileKind, HEADER_BYTES, HeaderError, ShardId};
 use crate::file::{segment, snapshot};
 
-/// A file of the log.
 pub(super) struct LogFile {
     pub(super) kind: FileKind,
-    /// Its number by its name.
+    /// The number in the file name.
     pub(super) number: u64,
-    /// `None` when it cannot be read, or must not.
+    /// `None` when the file is unreadable or excluded.
     pub(super) header: Option<FileHeader>,
     file: Option<Arc<dyn DiskFile>>,
     pub(super) report: SalvagedFile,
@@ -62,7 +61,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Does not read it.
+    /// Excludes the file and reports why.
     pub(super) fn exclude(&mut self, why: &str) {
         self.header = None;
         self.report.problems.push(why.to_owned());
@@ -73,7 +72,7 @@ impl LogFile {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let len = usize::try_from(file.len()?.saturating_sub(position)).map_err(io::Error::other)?;
         let mut content = Vec::new();
-        // A sparse file may claim more than there is memory.
+        // A sparse file may report more bytes than there is memory.
         content.try_reserve_exact(len).map_err(io::Error::other)?;
         content.resize(len, 0);
         let read = file.read_full_at(&mut content, position)?;
@@ -82,8 +81,8 @@ impl LogFile {
     }
 }
 
-/// Reads the first page of each file that has a name of the log's.
-pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
+/// Reads the header of each file whose name belongs to a log.
+pub(super) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
     let mut names = disk.list(dir)?;
     names.sort_unstable();
     let log_file = |name: &String| {
@@ -97,7 +96,7 @@ pub(super) fn all(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<LogFile>> {
     Ok(names.iter().filter_map(log_file).collect())
 }
 
-/// The shard that most headers name; the first of those that are named as often.
+/// The shard id in most headers; the first one of a tie.
 pub(super) fn most_common_id(files: &[LogFile]) -> Option<ShardId> {
     let ids = || files.iter().filter_map(|file| Some(file.header?.id));
     ids().rev().max_by_key(|id| ids().filter(|other| other == id).count())

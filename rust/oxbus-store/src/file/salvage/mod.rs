@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading what is left of a damaged log: each whole frame, also those behind damaged places.
+//! Salvage: reads every valid frame of a damaged log, including frames behind damage.
 //!
-//! An open shows everything or nothing, because a log with a hole must not go on. A salvage is for people who want back
-//! what there is: it reads what it can, says what is missing, and changes nothing. Its caller sees to it that nobody writes
-//! into the directory meanwhile.
+//! An open returns the complete log or fails, because a log with a gap must not be continued. A salvage is for people
+//! who need the remaining data: it reads what it can, reports what is missing, and changes nothing. The caller makes
+//! sure that nobody writes to the directory at the same time.
 //!
 //! Holds always
-//! - entries are shown in the order of their numbers, each at most once, and none that the snapshot covers;
-//! - an entry is shown only from a frame whose CRC, begun at the salt of its segment, is right;
-//! - a frame that a later owner replaced is not shown: no entry of a segment reaches the first one of a later segment;
-//! - files of another store or shard are not read, only named;
-//! - memory is set aside for bytes that are there, never for a length that a file tells.
+//! - entries are visited in the order of their numbers, each at most once, and none that the snapshot covers;
+//! - an entry is visited only from a frame with a valid CRC, which begins at the salt of its segment;
+//! - frames that a later owner replaced are not visited: no entry of a segment reaches the first one of a later
+//!   segment;
+//! - files of another store or shard are reported but not read;
+//! - memory is allocated only for existing bytes, never for a length that a file claims.
 //!
-//! `part` reads the first pages, `walk` the frames behind them.
+//! `log_file` reads the headers, `segment_walk` the frames.
 
 mod log_file;
 mod segment_walk;
@@ -28,49 +29,49 @@ use crate::shard_log::Lsn;
 use log_file::LogFile;
 use segment_walk::SegmentWalk;
 
-/// What a salvage found.
+/// The result of a salvage.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct SalvageResult {
-    /// Whose log it is, as its files say; `None` when none of them can be read.
+    /// The shard that the files name; `None` when no file is readable.
     pub id: Option<ShardId>,
-    /// The last entry that the snapshot covers which was shown; `None` when there is no whole one.
+    /// The last entry that the visited snapshot covers; `None` without a complete snapshot.
     pub snapshot: Option<Lsn>,
-    /// Each snapshot, the newest first, then each segment in the order of their numbers.
+    /// All snapshots, newest first, then all segments in the order of their numbers.
     pub files: Vec<SalvagedFile>,
-    /// Entries that existed and were not shown. What stood behind the last one that is known is not in it.
+    /// Entries that existed but were not visited. Entries after the last known one are not included.
     pub lost: Vec<RangeInclusive<Lsn>>,
-    /// Numbers of segments that are missing between others.
+    /// Numbers of missing segments between existing ones.
     pub missing_segments: Vec<RangeInclusive<u64>>,
 }
 
-/// One file of a log as a salvage found it.
+/// The report on one file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct SalvagedFile {
-    /// Its name in the directory.
+    /// The file name.
     pub name: String,
-    /// Whole frames.
+    /// Valid frames.
     pub frames: u64,
-    /// Entries of them that were shown.
+    /// Entries that were visited.
     pub entries: u64,
-    /// Places, in bytes, that hold something else than frames.
+    /// Byte ranges that do not contain valid frames.
     pub bad: Vec<Range<u64>>,
-    /// What is wrong with it, for people.
+    /// Problems of the file, described for people.
     pub problems: Vec<String>,
 }
 
 impl SalvageResult {
-    /// True when nothing is missing or damaged, as far as can be known.
+    /// True when no damage and no loss is known.
     pub fn is_whole(&self) -> bool {
         let sound = |file: &SalvagedFile| file.bad.is_empty() && file.problems.is_empty();
         self.lost.is_empty() && self.missing_segments.is_empty() && self.files.iter().all(sound)
     }
 }
 
-/// Shows to `visit` what can be read of the log in `dir`. Without `id` the log is that of most of its files.
+/// Passes the readable content of the log in `dir` to `visit`. Without `id` the shard that most files name is used.
 ///
-/// Only a directory that cannot be listed is an error.
+/// Fails only if the directory cannot be listed.
 pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn Replay) -> io::Result<SalvageResult> {
-    let mut files = log_file::all(disk, dir)?;
+    let mut files = log_file::list(disk, dir)?;
     let id = id.or_else(|| log_file::most_common_id(&files));
     for file in &mut files {
         if file.header.is_some_and(|header| Some(header.id) != id) {
@@ -81,7 +82,7 @@ pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn
         files.into_iter().partition(|file| file.kind == FileKind::Snapshot);
     snapshots.sort_by_key(|file| std::cmp::Reverse(file.number));
     let mut walk = SegmentWalk::default();
-    let snapshot = show_snapshot(&mut snapshots, &mut walk, visit);
+    let snapshot = visit_snapshot(&mut snapshots, &mut walk, visit);
     sort_and_exclude(&mut segments);
     let missing_segments = missing(&segments);
     walk.next = snapshot.unwrap_or(Lsn::NONE).next();
@@ -96,14 +97,14 @@ pub fn salvage(disk: &dyn Disk, dir: &Path, id: Option<ShardId>, visit: &mut dyn
     })
 }
 
-/// Shows the newest whole snapshot.
-fn show_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut dyn Replay) -> Option<Lsn> {
+/// Visits the newest complete snapshot.
+fn visit_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut dyn Replay) -> Option<Lsn> {
     for file in snapshots {
         if file.header.is_some_and(|header| header.lsn.0 != file.number) {
-            file.exclude("it has the name of another snapshot");
+            file.exclude("its file name is that of another snapshot");
         }
         if file.number <= NUMBER_MAX {
-            // Whole or not: there were entries up to it.
+            // Complete or not, entries up to its number existed.
             walk.known = walk.known.max(Lsn(file.number));
         }
         let Some(header) = file.header else { continue };
@@ -120,7 +121,7 @@ fn show_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut 
             buffer[..count].copy_from_slice(&rest[..count]);
             Ok(count)
         };
-        // Shown when all of it is known to be whole.
+        // Visited only after all of it is known to be complete.
         let mut content = Vec::new();
         let mut keep = |_, part: &[u8]| content.extend_from_slice(part);
         match snapshot::read_chunks(&mut read, bytes.len() as u64, header.salt, &mut keep) {
@@ -138,7 +139,7 @@ fn show_snapshot(snapshots: &mut [LogFile], walk: &mut SegmentWalk, visit: &mut 
     None
 }
 
-/// Puts segments into the order of their numbers, and refuses copies and those of another history.
+/// Sorts segments by their numbers, and excludes copies and segments of another history.
 fn sort_and_exclude(segments: &mut [LogFile]) {
     let number = |file: &LogFile| file.header.map_or(file.number, |header| header.segment);
     segments.sort_by_key(|file| (number(file), file.number != number(file)));
@@ -146,7 +147,10 @@ fn sort_and_exclude(segments: &mut [LogFile]) {
     for file in segments {
         let Some(header) = file.header else { continue };
         if header.segment != file.number {
-            let problem = format!("it has the name of another segment; it is number {}", header.segment);
+            let problem = format!(
+                "its file name is that of another segment; it is number {}",
+                header.segment
+            );
             file.report.problems.push(problem);
         }
         match before {
@@ -159,7 +163,7 @@ fn sort_and_exclude(segments: &mut [LogFile]) {
     }
 }
 
-/// The numbers between those of `segments`, but for those that a folded one stands for.
+/// The numbers missing between those of `segments`, except those that a folded segment replaced.
 fn missing(segments: &[LogFile]) -> Vec<RangeInclusive<u64>> {
     let mut numbers: Vec<(u64, Option<u64>)> = segments
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The walk through all segments: which frames are whole, which of them count, and what is missing between them.
+//! The walk through all segments: finds the valid frames, decides which of them count, and reports gaps.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -14,21 +14,21 @@ use crate::shard_log::Lsn;
 /// A frame begins at a multiple of this.
 const STEP: usize = 8;
 
-/// What is known after the segments read so far.
+/// The state after the segments read so far.
 #[derive(Debug, Default)]
 pub(super) struct SegmentWalk {
-    /// The next entry that was not seen yet.
+    /// The next entry to visit.
     pub(super) next: Lsn,
-    /// Entries up to here existed.
+    /// Entries up to this one are known to have existed.
     pub(super) known: Lsn,
-    /// The last frame: the number after its entries, and its CRC.
+    /// The number after the last frame's entries, and its CRC.
     last_frame: Option<(Lsn, u32)>,
-    /// Entries that existed and were not shown.
+    /// Entries that existed but were not visited.
     pub(super) lost: Vec<RangeInclusive<Lsn>>,
 }
 
 impl SegmentWalk {
-    /// Shows the entries of all segments that may be read.
+    /// Visits the entries of all segments that are not excluded.
     pub(super) fn segments(&mut self, segments: &mut [LogFile], visit: &mut dyn Replay) {
         let headers: Vec<Option<FileHeader>> = segments.iter().map(|file| file.header).collect();
         for (index, file) in segments.iter_mut().enumerate() {
@@ -36,7 +36,8 @@ impl SegmentWalk {
             self.resume(&header);
             self.known = self.known.max(Lsn(header.lsn.0.saturating_sub(1)));
             let following = headers[index + 1..].iter().flatten().next();
-            // Where the next segment is missing, nobody knows what it replaced, unless this segment's owner wrote it too.
+            // If the next segment is missing, it is unknown what it replaced, unless the same owner wrote the segment
+            // after it.
             let is_end_known = match following {
                 None => index + 1 == headers.len(),
                 Some(following) => following.segment == header.segment + 1 || following.epoch == header.epoch,
@@ -50,7 +51,8 @@ impl SegmentWalk {
         self.mark_lost_before(self.known.next());
     }
 
-    /// A folded segment says what the entries between the one that it continues and its own first one said.
+    /// A folded segment contains the effect of all entries between the segment that it continues and its own first
+    /// entry.
     fn resume(&mut self, header: &FileHeader) {
         if let Some(resumes) = header.resumes {
             self.known = self.known.max(resumes.lsn);
@@ -76,7 +78,7 @@ impl SegmentWalk {
         for (frame, payload) in frames {
             let after = Lsn(frame.first.0 + u64::from(frame.entries));
             if after > until {
-                problems.insert("its end was replaced by the next segment and left out");
+                problems.insert("the next segment replaced its last entries; they were left out");
                 continue;
             }
             if frame.first > expected && !is_end_known && synced.next() < frame.first {
@@ -94,27 +96,27 @@ impl SegmentWalk {
             self.last_frame = Some((after, frame.crc));
             self.mark_lost_before(frame.first);
             report.frames += 1;
-            report.entries += self.show(&frame, payload, visit);
+            report.entries += self.visit_entries(&frame, payload, visit);
         }
         report.problems.extend(problems.into_iter().map(str::to_owned));
     }
 
-    /// Shows the entries of a frame that were not seen; how many.
-    fn show(&mut self, frame: &FrameHeader, payload: &[u8], visit: &mut dyn Replay) -> u64 {
-        let mut shown = 0;
+    /// Visits the entries of a frame that were not visited before; returns their number.
+    fn visit_entries(&mut self, frame: &FrameHeader, payload: &[u8], visit: &mut dyn Replay) -> u64 {
+        let mut visited = 0;
         let mut lsn = frame.first;
-        for entry in frame::entries(payload, frame.entries).expect("looked at") {
+        for entry in frame::entries(payload, frame.entries).expect("parsed before") {
             if lsn >= self.next {
                 visit.entry(lsn, entry, None);
                 self.next = lsn.next();
-                shown += 1;
+                visited += 1;
             }
             lsn = lsn.next();
         }
-        shown
+        visited
     }
 
-    /// Notes that what was not seen before `first` is lost.
+    /// Records entries before `first` that were not visited as lost.
     fn mark_lost_before(&mut self, first: Lsn) {
         if self.next < first {
             self.lost.push(self.next..=Lsn(first.0 - 1));
@@ -123,10 +125,9 @@ impl SegmentWalk {
     }
 }
 
-/// Frames and their payloads.
 type Frames<'a> = Vec<(FrameHeader, &'a [u8])>;
 
-/// The whole frames of a segment in rising order, and the places that hold something else.
+/// The valid frames of a segment in ascending order, and the byte ranges without a valid frame.
 fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<u64>>) {
     let end = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (mut frames, mut bad) = (Vec::new(), Vec::<Range<u64>>::new());
@@ -134,7 +135,7 @@ fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<
     let mut position = 0;
     while position < end {
         let rest = &content[position..];
-        // Zeros are looked at soonest.
+        // Zeros are the fastest to skip.
         if rest.first_chunk::<4>() != Some(&[0; 4])
             && let ParsedFrame::Frame(frame, payload) = frame::parse_if(rest, header.salt, |frame| frame.first >= next)
         {
@@ -155,7 +156,7 @@ fn frames<'a>(content: &'a [u8], header: &FileHeader) -> (Frames<'a>, Vec<Range<
     if header.recycled
         && let Some(last) = bad.pop_if(|last| last.end == (HEADER_BYTES + end) as u64)
     {
-        // The file's earlier life, unless a frame was begun there and never finished.
+        // Bytes of an earlier segment, unless an unfinished frame begins here.
         let rest = &content[last.start as usize - HEADER_BYTES..];
         let begun = frame::unfinished_bytes(rest, next, last_crc) as u64;
         bad.extend((begun > 0).then_some(last.start..last.start + begun));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stage: rows that one task puts aside for several partitions, in a file of its own.
+//! A stage: a file with rows that one task wrote for several partitions and that are published later.
 //!
 //! ```text
 //! header page of 64 bytes, the id
@@ -11,8 +11,8 @@
 //! end:  u64 position of the index, u64 zeros, u32 runs, u32 CRC of the index and these twenty bytes, `oxbusend`
 //! ```
 //!
-//! All CRCs but the first begin at that of the header, so what another file left does not pass. A stage is written under a
-//! temporary name and renamed when it is finished; what its rows say is the caller's business.
+//! Every CRC except the header's begins at the CRC of the header, so remains of another file are not accepted. A stage
+//! is written under a temporary name and renamed when it is finished. The caller defines the content of the rows.
 
 mod reader;
 #[cfg(test)]
@@ -39,51 +39,51 @@ const END_BYTES: usize = 32;
 const SUFFIX: &str = ".stage";
 const TEMPORARY: &str = ".tmp";
 
-/// What a stage says of itself.
+/// The header of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageHeader {
-    /// The namespace that it is part of.
+    /// The id of the namespace.
     pub store: [u8; 16],
-    /// The entity that its rows are for.
+    /// The entity that receives the rows.
     pub entity: u64,
-    /// When it was begun, in milliseconds since 1970.
+    /// The creation time in milliseconds since 1970.
     pub created_at_ms: u64,
-    /// The name of its file: random, so that no two owners of a directory ever have the same.
+    /// The number in the file name: random, so that two owners of a directory never use the same one.
     pub number: u64,
-    /// Its id.
+    /// The id of the stage.
     pub id: String,
 }
 
 /// Consecutive rows of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageRun {
-    /// Where its header stands.
+    /// The position of the run's header.
     pub(super) position: u64,
-    /// Of which partition.
+    /// The partition of the rows.
     pub partition: u16,
-    /// How many.
+    /// The number of rows.
     pub rows: u32,
-    /// Bytes of them.
+    /// The bytes of the rows.
     pub bytes: u32,
 }
 
 /// Why a stage cannot be read.
 #[derive(Debug)]
 pub enum StageError {
-    /// The system refused.
+    /// A file operation failed.
     Io(io::Error),
     /// A newer version wrote it.
     Newer {
-        /// The version that wrote it.
+        /// The format version in the file.
         version: u16,
     },
     /// It belongs to another namespace.
     Misplaced,
-    /// Its bytes fail their checks, or its end is missing.
+    /// Its bytes fail their checksums, or its end is missing.
     Damaged {
-        /// Where.
+        /// The position of the damage, in bytes.
         position: u64,
-        /// What is wrong.
+        /// A description of the damage.
         detail: &'static str,
     },
 }
@@ -114,17 +114,17 @@ impl std::error::Error for StageError {
     }
 }
 
-/// What a directory of stages holds.
+/// The stages in a directory.
 #[derive(Debug, Default)]
 pub struct StageNames {
-    /// Numbers of the finished ones, ascending.
+    /// Numbers of the finished stages, ascending.
     pub finished: Vec<u64>,
-    /// Files that were begun and never finished.
+    /// Paths of unfinished files.
     pub unfinished: Vec<PathBuf>,
 }
 
 impl StageNames {
-    /// Looks into a directory; one that is missing is empty.
+    /// Lists a directory; a missing one is empty.
     pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Self> {
         let names = match disk.list(dir) {
             Ok(names) => names,
@@ -144,7 +144,7 @@ impl StageNames {
     }
 }
 
-/// Where the finished stage of that number is.
+/// The path of the finished stage `number`.
 pub fn stage_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:016x}{SUFFIX}"))
 }
@@ -161,7 +161,7 @@ fn number_of(name: &str) -> Option<u64> {
 }
 
 impl StageHeader {
-    /// The header with the id, and the CRC at which those of the file begin.
+    /// Encodes the header with the id; also returns the CRC at which the file's other CRCs begin.
     fn encode(&self) -> io::Result<(Vec<u8>, u32)> {
         let id_bytes = u16::try_from(self.id.len()).map_err(io::Error::other)?;
         let mut bytes = vec![0; HEADER_BYTES];
@@ -194,7 +194,7 @@ impl StageRun {
         out.extend_from_slice(&self.prefix());
     }
 
-    /// Where the next one begins.
+    /// The position of the next run.
     fn end(&self) -> u64 {
         self.position + RUN_HEADER_BYTES as u64 + u64::from(self.bytes)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading a stage: its head and its index when it is found, its runs when they are published.
+//! Reading a stage: its header and index when it is found, its runs when they are published.
 
 use std::path::{Path, PathBuf};
 
@@ -45,13 +45,13 @@ impl StageFile {
         }
     }
 
-    /// What the stage of that number says of itself, however it ends.
+    /// Reads the header of stage `number`, whether or not its end is valid.
     pub fn read_header(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<StageHeader, StageError> {
         let file = disk.open(&stage_path(dir, number))?;
         Ok(parse_header(&*file, number, store)?.0)
     }
 
-    /// Opens the finished stage of that number. Its runs are not looked at.
+    /// Opens the finished stage `number`. Its runs are not read.
     pub fn open(disk: &dyn Disk, dir: &Path, number: u64, store: [u8; 16]) -> Result<Self, StageError> {
         let path = stage_path(dir, number);
         let file = disk.open(&path)?;
@@ -66,27 +66,27 @@ impl StageFile {
         })
     }
 
-    /// What it says of itself.
+    /// The header of the stage.
     pub fn header(&self) -> &StageHeader {
         &self.header
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its runs, in the order in which they were written.
+    /// The runs, in the order in which they were written.
     pub fn runs(&self) -> &[StageRun] {
         &self.runs
     }
 
-    /// Reads some of its runs; `show` gets each with its payload, checked.
+    /// Reads some of the runs and passes each with its verified payload to `visit`.
     pub fn read<E: From<StageError>>(
         &self,
         disk: &dyn Disk,
         runs: &[StageRun],
-        mut show: impl FnMut(&StageRun, &[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(&StageRun, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         if runs.is_empty() {
             return Ok(());
@@ -104,9 +104,9 @@ impl StageFile {
             let (head, payload) = bytes.split_at(RUN_HEADER_BYTES);
             let crc = crc32c::crc32c_append(crc32c::crc32c_append(self.crc, &head[..12]), payload);
             if head[..12] != run.prefix() || crc != u32_at(head, 12) {
-                return Err(damaged(at, "rows fail their check").into());
+                return Err(damaged(at, "rows fail their checksum").into());
             }
-            show(run, payload)?;
+            visit(run, payload)?;
         }
         Ok(())
     }
@@ -123,9 +123,9 @@ fn parse_header(
         return Err(damaged(read, "the header is cut short"));
     }
     if page[..8] != MAGIC {
-        return Err(damaged(0, "it does not begin as a stage"));
+        return Err(damaged(0, "it is not a stage file"));
     }
-    // Before the check: a newer version may check otherwise.
+    // Before the checksum: a newer version may use another one.
     let version = u16_at(&page, 8);
     if version > VERSION {
         return Err(StageError::Newer { version });
@@ -134,7 +134,7 @@ fn parse_header(
     let read = read_full(file, &mut id, HEADER_BYTES as u64)?;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&page[..HEADER_CRC_AT]), &id[..read]);
     if version == 0 || read < id.len() || crc != u32_at(&page, HEADER_CRC_AT) {
-        return Err(damaged(0, "the header fails its check"));
+        return Err(damaged(0, "the header fails its checksum"));
     }
     if page[16..32] != store || u64_at(&page, 48) != number {
         return Err(StageError::Misplaced);
@@ -144,7 +144,7 @@ fn parse_header(
         entity: u64_at(&page, 32),
         created_at_ms: u64_at(&page, 40),
         number,
-        id: String::from_utf8(id).map_err(|_| damaged(HEADER_BYTES, "the id is no text"))?,
+        id: String::from_utf8(id).map_err(|_| damaged(HEADER_BYTES, "the id is not valid UTF-8"))?,
     };
     Ok((head, crc))
 }
@@ -158,7 +158,7 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
         return Err(cut());
     }
     let count = u32_at(&end, 16) as usize;
-    let wrong = || damaged(end_at, "the index fails its check");
+    let wrong = || damaged(end_at, "the index fails its checksum");
     let index_at = count
         .checked_mul(INDEX_BYTES)
         .and_then(|bytes| end_at.checked_sub(bytes));
@@ -178,7 +178,7 @@ fn read_index(file: &(dyn DiskFile + 'static), first: usize, header_crc: u32) ->
         partition: u16_at(bytes, 16),
     };
     let runs: Vec<StageRun> = index.chunks_exact(INDEX_BYTES).map(run).collect();
-    // The check was right, so these are the numbers of a writer; one that is forged must not lead astray all the same.
+    // The checksum is right, so a writer wrote these numbers; forged ones must be rejected all the same.
     let mut next = first as u64;
     for run in &runs {
         if run.position != next || run.end() > index_at as u64 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stage comes back as it was written, or not at all.
+//! A stage is read back as it was written, or not at all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn all_runs_or_some_runs_can_be_read() {
 fn added_rows_become_runs() {
     let disk = FaultDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
+    let mut writer = StageWriter::create(&shared, dir(), head()).expect("created");
     // Six rows fill a run, and a row of another partition ends one.
     let bytes = |number: u8| std::iter::repeat_n(number, 50_000);
     let row = |number: u8| move |run: &mut Vec<u8>| run.extend(bytes(number));
@@ -92,9 +92,9 @@ fn added_rows_become_runs() {
     assert_eq!(writer.rows(), 44);
     writer.finish(true).expect("finished");
     let found = read(&disk).expect("read");
-    let shown: Vec<(u16, u32)> = found.iter().map(|(partition, rows, _)| (*partition, *rows)).collect();
+    let content: Vec<(u16, u32)> = found.iter().map(|(partition, rows, _)| (*partition, *rows)).collect();
     assert_eq!(
-        shown,
+        content,
         [
             (3, 6),
             (3, 6),
@@ -118,7 +118,7 @@ fn added_rows_become_runs() {
 fn dropping_a_stage_removes_its_file() {
     let disk = FaultDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut writer = StageWriter::create(&shared, dir(), head()).expect("begun");
+    let mut writer = StageWriter::create(&shared, dir(), head()).expect("created");
     writer.push_run(1, 1, &vec![1; 2 << 20]).expect("written");
     assert_eq!(StageNames::list(&disk, dir()).expect("listed").unfinished.len(), 1);
     drop(writer);
@@ -161,7 +161,7 @@ fn a_fault_at_every_call_leaves_a_whole_stage_or_none() {
 fn damaged_rows_are_never_read() {
     let disk = FaultDisk::new();
     let path = write(&disk).expect("written").path().to_owned();
-    let whole = disk.bytes(&path).expect("there");
+    let whole = disk.bytes(&path).expect("it exists");
     for bit in 0..whole.len() * 8 {
         let mut damaged = whole.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -182,7 +182,7 @@ fn a_stage_of_another_namespace_or_version_is_rejected() {
     let path = write(&disk).expect("written").path().to_owned();
     let other = StageFile::open(&disk, dir(), NUMBER, *b"another store id");
     assert!(matches!(other, Err(StageError::Misplaced)), "{other:?}");
-    let mut newer = disk.bytes(&path).expect("there");
+    let mut newer = disk.bytes(&path).expect("it exists");
     newer[8] = 2;
     disk.set_bytes(&path, newer);
     let newer = StageFile::read_header(&disk, dir(), NUMBER, STORE);

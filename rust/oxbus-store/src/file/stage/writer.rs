@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writing a stage: run by run under a temporary name, then its end, then its name.
+//! Writing a stage: runs under a temporary name, then the index and the end, then the rename.
 //!
-//! Rows are encoded into the bytes that are written: those of a run that is not full yet stand at the end of the buffer,
-//! behind room for its header, and are checked there.
+//! Rows are encoded directly into the write buffer: the open run is at the end of the buffer, behind space for its
+//! header.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::{END_MAGIC, INDEX_BYTES, RUN_HEADER_BYTES, StageFile, StageHeader, StageRun, stage_path, temporary_path};
 use crate::disk::{Disk, DiskFile};
 
-/// Bytes that are collected before they are written: more would leave the processor's caches before.
+/// The buffer is written at this size; a larger one would leave the processor's caches.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes of rows that become one run; the last row may make it longer.
+/// A run ends at this size; its last row may exceed it.
 const RUN_BYTES: usize = 256 << 10;
 
-/// A stage that is being written. Dropped unfinished, its file is removed.
+/// A stage that is being written. Dropping it unfinished removes its file.
 #[derive(Debug)]
 pub struct StageWriter {
     disk: Arc<dyn Disk>,
@@ -25,26 +25,26 @@ pub struct StageWriter {
     header: StageHeader,
     crc: u32,
     runs: Vec<StageRun>,
-    /// What is not written yet, and where it belongs.
+    /// Bytes that are not written yet, and their position in the file.
     buffer: Vec<u8>,
     position: u64,
-    /// The run at the end of the buffer.
+    /// The open run at the end of the buffer.
     open_run: Option<OpenRun>,
-    /// It has its name, or nothing is there to be removed.
+    /// The file is renamed, or there is nothing to remove.
     is_done: bool,
 }
 
-/// A run that more rows may be added to.
+/// A run that accepts more rows.
 #[derive(Debug)]
 struct OpenRun {
     partition: u16,
     rows: u32,
-    /// Where in the buffer its header stands.
+    /// The position of its header in the buffer.
     at: usize,
 }
 
 impl StageWriter {
-    /// Begins a stage in a directory that is there.
+    /// Creates a stage in an existing directory.
     pub fn create(disk: &Arc<dyn Disk>, dir: &Path, head: StageHeader) -> io::Result<Self> {
         let (buffer, crc) = head.encode()?;
         let file = disk.create(&temporary_path(dir, head.number))?;
@@ -62,14 +62,14 @@ impl StageWriter {
         })
     }
 
-    /// Adds a row of a partition: `encode` adds its bytes to the end of what it is given. After an error the stage cannot be
+    /// Adds a row of a partition: `encode` appends its bytes to the vector it gets. After an error the stage cannot be
     /// finished.
     pub fn push(&mut self, partition: u16, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         if self.open_run.as_ref().is_some_and(|run| run.partition != partition) {
             self.end_run()?;
         }
         let run = self.open_run.get_or_insert_with(|| {
-            // With what the last row may have beyond, so that few rows make the buffer longer.
+            // Includes the excess of the last row, so that few rows grow the buffer.
             self.buffer.reserve(RUN_BYTES + RUN_BYTES / 4);
             OpenRun::at_end_of(&mut self.buffer, partition)
         });
@@ -81,7 +81,7 @@ impl StageWriter {
         Ok(())
     }
 
-    /// Adds rows of a partition. After an error the stage cannot be finished.
+    /// Adds a complete run of encoded rows. After an error the stage cannot be finished.
     pub fn push_run(&mut self, partition: u16, rows: u32, payload: &[u8]) -> io::Result<()> {
         self.end_run()?;
         let begun = OpenRun::at_end_of(&mut self.buffer, partition);
@@ -90,7 +90,7 @@ impl StageWriter {
         self.end_run()
     }
 
-    /// Ends the run that was begun, if one was: with its header it is whole.
+    /// Ends the open run, if any, and fills in its header.
     fn end_run(&mut self) -> io::Result<()> {
         let Some(OpenRun { partition, rows, at }) = self.open_run.take() else {
             return Ok(());
@@ -113,12 +113,12 @@ impl StageWriter {
         Ok(())
     }
 
-    /// Ends the stage and gives it its name; durable when this returns, if it is to be `synced`.
+    /// Ends and renames the stage. If `synced`, it is durable when this returns.
     pub fn finish(self, synced: bool) -> io::Result<StageFile> {
         self.seal(synced)?.publish()
     }
 
-    /// Ends the stage without giving it its name.
+    /// Ends the stage without renaming it.
     pub fn seal(mut self, synced: bool) -> io::Result<SealedStage> {
         self.end_run()?;
         let index_at = self.end();
@@ -140,12 +140,12 @@ impl StageWriter {
         Ok(SealedStage { writer: self, synced })
     }
 
-    /// Bytes so far.
+    /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.end()
     }
 
-    /// Rows so far.
+    /// Rows added so far.
     pub fn rows(&self) -> u64 {
         let begun = self.open_run.as_ref().map_or(0, |run| u64::from(run.rows));
         self.runs.iter().map(|run| u64::from(run.rows)).sum::<u64>() + begun
@@ -164,7 +164,7 @@ impl StageWriter {
 }
 
 impl OpenRun {
-    /// A run without rows, behind what a buffer holds.
+    /// Begins an empty run at the end of `buffer`.
     fn at_end_of(buffer: &mut Vec<u8>, partition: u16) -> Self {
         let at = buffer.len();
         buffer.resize(at + RUN_HEADER_BYTES, 0);
@@ -172,7 +172,7 @@ impl OpenRun {
     }
 }
 
-/// A stage that is written and has no name yet. Dropped, its file is removed.
+/// A complete stage that is not renamed yet. Dropping it removes its file.
 #[derive(Debug)]
 pub struct SealedStage {
     writer: StageWriter,
@@ -180,7 +180,7 @@ pub struct SealedStage {
 }
 
 impl SealedStage {
-    /// Gives the stage its name; that is durable when this returns, if the stage is synced.
+    /// Renames the stage. If it is synced, the name is durable when this returns.
     pub fn publish(self) -> io::Result<StageFile> {
         let Self { mut writer, synced } = self;
         let path = stage_path(&writer.dir, writer.header.number);
@@ -189,7 +189,7 @@ impl SealedStage {
             .rename(&temporary_path(&writer.dir, writer.header.number), &path)?;
         writer.is_done = true;
         if synced && let Err(error) = writer.disk.sync_dir(&writer.dir) {
-            // Nobody may find what its task was not told of.
+            // The task gets an error, so nobody may find the stage.
             let _ = writer.disk.remove(&path);
             return Err(error);
         }
@@ -205,7 +205,7 @@ impl SealedStage {
 impl Drop for StageWriter {
     fn drop(&mut self) {
         if !self.is_done {
-            // What stays is removed by the next open.
+            // If the removal fails, the next open removes the file.
             let _ = self.disk.remove(&temporary_path(&self.dir, self.header.number));
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a log does while its disk works, and when the disk is full.
+//! The behavior of a log on a working disk and on a full disk.
 
 use crate::Wait;
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use crate::disk::LocalDisk;
 fn entries_survive_a_reopen() {
     let disk = FaultDisk::new();
     for round in 0..4u64 {
-        let (log, shown, replayed) = open(&disk);
-        assert_eq!(log.epoch(), round + 1, "every owner has an epoch of its own");
-        assert_eq!((last_of(&shown), replayed.entries), (round * 20, round * 20));
-        check_entries(&shown, 1);
+        let (log, content, replayed) = open(&disk);
+        assert_eq!(log.epoch(), round + 1, "every owner has a new epoch");
+        assert_eq!((last_of(&content), replayed.entries), (round * 20, round * 20));
+        check_entries(&content, 1);
         for _ in 0..20 {
             append(&log, Level::Synced).expect("appended");
         }
@@ -39,11 +39,11 @@ fn real_files_hold_the_same() {
     let _ = std::fs::remove_dir_all(&dir);
     let mut last = 0;
     for round in 0..3 {
-        let mut shown = ReplayedLog::default();
+        let mut content = ReplayedLog::default();
         let opened =
-            FileLog::open(Arc::new(LocalDisk), &dir, FileLogOptions::new(ID, round), &mut shown).expect("opens");
-        check_entries(&shown, 1);
-        assert_eq!(last_of(&shown), last);
+            FileLog::open(Arc::new(LocalDisk), &dir, FileLogOptions::new(ID, round), &mut content).expect("opens");
+        check_entries(&content, 1);
+        assert_eq!(last_of(&content), last);
         for _ in 0..15 {
             last = append(&opened.log, Level::Synced).expect("appended").0;
         }
@@ -67,7 +67,7 @@ fn callbacks_run_once_and_after_their_level() {
     let (log, ..) = open(&disk);
     let log = Arc::new(log);
     let ended = Arc::new(Mutex::new(Vec::new()));
-    // Short entries: a long one would have those before it written.
+    // Short entries, because a long one causes earlier entries to be written.
     let short = |number: u64| number.to_le_bytes();
     for number in 1..=10u64 {
         let (seen, level) = (
@@ -125,9 +125,9 @@ fn many_senders_share_frames_and_lose_nothing() {
         }
     });
     log.close().expect("closed");
-    let (_, shown, replayed) = open(&disk.after_power_cut(0));
-    check_entries(&shown, 1);
-    assert_eq!(last_of(&shown), threads * each);
+    let (_, content, replayed) = open(&disk.after_power_cut(0));
+    check_entries(&content, 1);
+    assert_eq!(last_of(&content), threads * each);
     assert!(replayed.frames <= replayed.entries);
 }
 
@@ -139,14 +139,14 @@ fn reading_back_begins_anywhere() {
         append(&log, Level::Written).expect("appended");
     }
     for from in [1, 2, 17, 40] {
-        let mut shown = ReplayedLog::default();
+        let mut content = ReplayedLog::default();
         log.read(Lsn(from), &mut |lsn, bytes| {
-            shown.entry(lsn, bytes, None);
+            content.entry(lsn, bytes, None);
             true
         })
         .expect("read");
-        check_entries(&shown, from);
-        assert_eq!(last_of(&shown), 40);
+        check_entries(&content, from);
+        assert_eq!(last_of(&content), 40);
     }
     let mut first = None;
     log.read(Lsn(5), &mut |lsn, _| {
@@ -166,18 +166,19 @@ fn a_snapshot_stands_for_what_came_before() {
     }
     let before = log.disk_bytes();
     let chunks = [b"one ".to_vec(), Vec::new(), b"two".to_vec()];
-    log.put_snapshot(Lsn(50), &mut parts(chunks)).expect("kept");
-    log.truncate_before(Lsn(51)).expect("let go");
+    log.put_snapshot(Lsn(50), &mut parts(chunks))
+        .expect("the snapshot is written");
+    log.truncate_before(Lsn(51)).expect("truncated");
     assert!(log.disk_bytes() < before);
     for _ in 0..5 {
         append(&log, Level::Synced).expect("appended");
     }
     drop(log);
     for _ in 0..2 {
-        let (log, shown, _) = open(&disk.after_power_cut(1));
-        assert_eq!(shown.snapshot, Some((Lsn(50), b"one two".to_vec())));
-        check_entries(&shown, 51);
-        assert_eq!((last_of(&shown), log.next_lsn()), (65, Lsn(66)));
+        let (log, content, _) = open(&disk.after_power_cut(1));
+        assert_eq!(content.snapshot, Some((Lsn(50), b"one two".to_vec())));
+        check_entries(&content, 51);
+        assert_eq!((last_of(&content), log.next_lsn()), (65, Lsn(66)));
     }
 }
 
@@ -196,22 +197,22 @@ fn a_full_disk_rejects_adds_and_accepts_frees() {
             break;
         }
     }
-    assert_eq!(refused, Some(AppendError::Full), "in the end there is no room");
+    assert_eq!(refused, Some(AppendError::Full), "the disk is full at last");
     let last = log.next_lsn();
-    // The drain reserve is left for them.
+    // They use the drain reserve.
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }
-    assert_eq!(log.next_lsn().0, last.0 + 100, "no number is lost by a refusal");
+    assert_eq!(log.next_lsn().0, last.0 + 100, "a rejected append uses no number");
     disk.set_capacity(None);
-    log.prepare().expect("there is room again");
+    log.prepare().expect("there is space again");
     append(&log, Level::Synced).expect("appended");
     drop(log);
-    let (_, shown, _) = open(&disk);
-    assert_eq!(last_of(&shown), last.0 + 100);
+    let (_, content, _) = open(&disk);
+    assert_eq!(last_of(&content), last.0 + 100);
 }
 
 #[test]
@@ -221,11 +222,11 @@ fn one_entry_may_be_longer_than_a_segment() {
     append(&log, Level::Written).expect("appended");
     let long = vec![7; 4 << 20];
     log.append(Lsn(2), &long, SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-        .expect("taken");
+        .expect("appended");
     log.commit(Lsn(2), Level::Synced, &Wait::FOREVER).expect("synced");
     append(&log, Level::Synced).expect("appended");
     drop(log);
-    let (_, shown, _) = open(&disk);
-    assert!(shown.entries[1].1 == long);
-    assert_eq!(shown.entries[2].1, entry(3));
+    let (_, content, _) = open(&disk);
+    assert!(content.entries[1].1 == long);
+    assert_eq!(content.entries[2].1, entry(3));
 }

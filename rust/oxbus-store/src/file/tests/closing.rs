@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a close leaves, and what the next owner makes of it.
+//! The files after a close, and how the next owner uses them.
 
 use super::*;
 use crate::fault::SimulatedFault;
 
-/// Keeps a snapshot of all entries, and lets go of what it covers.
+/// Writes a snapshot of all entries and drops the covered segments.
 fn snapshot_all(log: &FileLog) {
     let last = Lsn(log.next_lsn().0 - 1);
-    log.put_snapshot(last, &mut parts([b"all".to_vec()])).expect("kept");
-    log.truncate_before(last.next()).expect("let go");
+    log.put_snapshot(last, &mut parts([b"all".to_vec()]))
+        .expect("the snapshot is written");
+    log.truncate_before(last.next()).expect("truncated");
 }
 
 #[test]
@@ -16,9 +17,9 @@ fn a_close_removes_a_segment_that_the_snapshot_covers() {
     let disk = FaultDisk::new();
     let mut expected = 0;
     for owner in 1..=3 {
-        let (log, shown, replayed) = open(&disk);
+        let (log, content, replayed) = open(&disk);
         assert_eq!((log.next_lsn(), replayed.entries), (Lsn(expected + 1), 0));
-        assert_eq!(shown.snapshot.map(|(lsn, _)| lsn.0).unwrap_or_default(), expected);
+        assert_eq!(content.snapshot.map(|(lsn, _)| lsn.0).unwrap_or_default(), expected);
         for _ in 0..30 {
             append(&log, Level::Written).expect("appended");
         }
@@ -30,16 +31,16 @@ fn a_close_removes_a_segment_that_the_snapshot_covers() {
         assert_eq!(segment_paths(&disk), Vec::<PathBuf>::new(), "owner {owner}");
         assert!(log.disk_bytes() < before);
     }
-    // An open that adds nothing leaves it so; one that adds leaves its segment.
+    // An open without appends creates no segment; an append does.
     drop(open(&disk));
     assert_eq!(segment_paths(&disk).len(), 0);
     let (log, ..) = open(&disk);
     append(&log, Level::Synced).expect("appended");
     drop(log);
     assert_eq!(segment_paths(&disk).len(), 1);
-    let (log, shown, _) = open(&disk.after_power_cut(1));
-    check_entries(&shown, expected + 1);
-    assert_eq!((last_of(&shown), log.next_lsn()), (expected + 1, Lsn(expected + 2)));
+    let (log, content, _) = open(&disk.after_power_cut(1));
+    check_entries(&content, expected + 1);
+    assert_eq!((last_of(&content), log.next_lsn()), (expected + 1, Lsn(expected + 2)));
 }
 
 #[test]
@@ -62,15 +63,15 @@ fn an_append_during_a_close_is_rejected_or_kept() {
                 std::thread::yield_now();
             }
             begin.store(true, Ordering::Release);
-            // The append comes before, within, or after the close.
+            // The append happens before, during or after the close.
             for _ in 0..round * 2 {
                 std::hint::spin_loop();
             }
             log.close().expect("closed");
             appending.join().expect("no panic")
         });
-        let (next, shown, _) = open(&disk);
-        check_entries(&shown, 2);
+        let (next, content, _) = open(&disk);
+        check_entries(&content, 2);
         assert!(!appended || next.next_lsn() == Lsn(3), "round {round}");
     }
 }
@@ -89,10 +90,10 @@ fn the_epoch_of_an_owner_that_left_a_segment_is_not_reused() {
         let epoch = log.epoch();
         drop(log);
         if segment_paths(&disk).is_empty() {
-            assert!(appended.is_err(), "what was appended is somewhere");
+            assert!(appended.is_err(), "an acknowledged entry is in a segment");
             continue;
         }
-        // The next one adds nothing, so it has nothing to save.
+        // The next owner appends nothing, so it leaves no trace.
         let disk = disk.after_kill();
         open(&disk).0.close().expect("closed");
         assert!(open(&disk).0.epoch() > epoch, "call {call}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many callers that leave their syncs to the committers.
+//! Many callers leave their syncs to the committers.
 //!
-//! Everybody here is of a crowd, and nobody loses max_wait unless the test is about that: so a commit that ends was made by
-//! the committers, or by callers who were told that there are none.
+//! One caller is enough to use the committers here, and the maximum wait is a day unless a test sets it. So every
+//! commit is done by the committers, or by callers that were woken because there are none.
 
 use crate::Wait;
 use std::sync::Barrier;
@@ -30,7 +30,7 @@ fn served(disk: &FaultDisk, committers: &Committers) -> FileLog {
     log
 }
 
-/// Appends the next entry, whoever else does.
+/// Appends the next entry while other threads do the same.
 fn append_among_others(log: &FileLog) {
     loop {
         match append(log, Level::Synced) {
@@ -41,7 +41,7 @@ fn append_among_others(log: &FileLog) {
     }
 }
 
-/// Each thread appends its share, to one log after the other.
+/// Each thread appends its share, alternating between the logs.
 fn append_from_many_threads(logs: &[FileLog]) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -57,9 +57,9 @@ fn append_from_many_threads(logs: &[FileLog]) {
 fn check_all_there(disks: &[FaultDisk]) {
     let mut entries = 0;
     for disk in disks {
-        let (_, shown, _) = open(&disk.after_power_cut(0));
-        check_entries(&shown, 1);
-        entries += last_of(&shown);
+        let (_, content, _) = open(&disk.after_power_cut(0));
+        check_entries(&content, 1);
+        entries += last_of(&content);
     }
     assert_eq!(entries, THREADS * EACH);
 }
@@ -114,9 +114,9 @@ fn callers_get_the_error_of_a_failing_disk() {
             });
         }
     });
-    let (_, shown, _) = open(&disk.after_power_cut(0));
-    check_entries(&shown, 1);
-    assert!(last_of(&shown) >= 1);
+    let (_, content, _) = open(&disk.after_power_cut(0));
+    check_entries(&content, 1);
+    assert!(last_of(&content) >= 1);
 }
 
 #[test]
@@ -138,16 +138,16 @@ fn callers_do_not_wait_for_committers_on_other_hung_disks() {
             log
         })
         .collect();
-    // Unlike a stall nobody is told that the calls will not come back.
+    // Unlike with a stall, the disk does not report that calls hang.
     injection.begin(DiskFault::Latency(A_DAY), 0);
     let disks = [FaultDisk::new()];
     let logs = disks.each_ref().map(|disk| served(disk, &committers));
     std::thread::scope(|scope| {
         for log in &hanging {
-            scope.spawn(|| append(log, Level::Synced).expect("the disk answers in the end"));
+            scope.spawn(|| append(log, Level::Synced).expect("the disk answers after the fault"));
             scope.spawn(|| {
                 log.commit(Lsn(2), Level::Synced, &Wait::FOREVER)
-                    .expect("the disk answers in the end");
+                    .expect("the disk answers after the fault");
             });
         }
         for log in &hanging {

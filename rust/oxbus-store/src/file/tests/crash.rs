@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A script of three owners with a fault at every call: nothing acknowledged is lost, nothing else is found.
+//! A script of three owners with a fault at every disk call: no acknowledged entry is lost, and no other entry appears.
 
 use super::*;
 use crate::Wait;
 use crate::fault::SimulatedFault;
 
-/// What the script was promised.
+/// The progress of the script as acknowledged by the log.
 #[derive(Debug, Default)]
 pub(super) struct ScriptProgress {
     opened: bool,
     written: u64,
     synced: u64,
     attempted: u64,
-    /// The last entry that a snapshot surely covers.
+    /// The last entry that a snapshot certainly covers.
     covered: u64,
 }
 
-/// Three owners, entries of all sizes, three snapshots and truncations, a close that leaves a snapshot alone, segments in
-/// recycled files, until something fails.
+/// Runs three owners with entries of all sizes, three snapshots and truncations, a close that leaves only a snapshot,
+/// and segments in recycled files, until a call fails.
 pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
     let mut progress = ScriptProgress::default();
     for owner in 0..3 {
@@ -42,7 +42,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
                     );
                     assert!(
                         matches!(next, Err(AppendError::Unavailable(_))),
-                        "a failed log takes nothing"
+                        "a failed log accepts no append"
                     );
                     assert!(log.close().is_err());
                     return progress;
@@ -58,7 +58,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
             progress.synced = progress.synced.max(log.reached(Level::Synced).0);
             for step in 0..34 {
                 if step == 9 {
-                    // Of whole segments of this owner: their files are used again.
+                    // Covers complete segments of this owner, whose files are recycled.
                     snapshot(&log, Lsn(progress.written), &mut progress);
                     progress.synced = progress.synced.max(log.reached(Level::Synced).0);
                 }
@@ -71,7 +71,7 @@ pub(super) fn script(disk: &FaultDisk) -> ScriptProgress {
             }
         }
         if owner == 0 {
-            // Of all that there is: the close leaves no segment beside it.
+            // Covers all entries, so the close leaves no segment.
             snapshot(&log, Lsn(progress.written), &mut progress);
         }
     }
@@ -86,18 +86,18 @@ fn snapshot(log: &FileLog, at: Lsn, progress: &mut ScriptProgress) {
     }
 }
 
-/// Opens what is left, twice, and compares it with what was promised.
+/// Opens the remaining disk twice and compares the content with the progress.
 fn check_left(disk: &FaultDisk, progress: &ScriptProgress, at_least: u64, what: &str) {
     let mut known = None;
     for round in 0..2 {
-        let (log, shown, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {progress:?}"));
-        let covered = shown.snapshot.as_ref().map_or(0, |(lsn, _)| lsn.0);
-        if let Some((lsn, bytes)) = &shown.snapshot {
+        let (log, content, _) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error} {progress:?}"));
+        let covered = content.snapshot.as_ref().map_or(0, |(lsn, _)| lsn.0);
+        if let Some((lsn, bytes)) = &content.snapshot {
             assert_eq!(bytes[..], lsn.0.to_le_bytes(), "{what}");
         }
-        assert!(covered >= progress.covered, "{what}: the snapshot is gone");
-        check_entries(&shown, covered + 1);
-        let last = last_of(&shown).max(covered);
+        assert!(covered >= progress.covered, "{what}: the snapshot is lost");
+        check_entries(&content, covered + 1);
+        let last = last_of(&content).max(covered);
         assert!(last >= at_least, "{what}: lost {last} < {at_least} {progress:?}");
         assert!(last <= progress.attempted, "{what}: a ghost {last} {progress:?}");
         assert_eq!(log.next_lsn(), Lsn(last + 1), "{what}");
@@ -110,7 +110,7 @@ fn check_left(disk: &FaultDisk, progress: &ScriptProgress, at_least: u64, what: 
     }
 }
 
-/// Segments in the files of earlier ones.
+/// The number of segments in recycled files.
 fn recycled(disk: &FaultDisk) -> usize {
     let is_recycled = |path: &PathBuf| disk.bytes(path).is_some_and(|bytes| bytes[64] == 1);
     segment_paths(disk).iter().filter(|path| is_recycled(path)).count()
@@ -121,8 +121,8 @@ fn a_crash_at_every_call_loses_nothing_acknowledged() {
     let calls = {
         let disk = FaultDisk::new();
         let progress = script(&disk);
-        assert_eq!(progress.written, 95, "the script runs through");
-        assert!(recycled(&disk) > 0, "a segment stands in the file of an earlier one");
+        assert_eq!(progress.written, 95, "the script completes");
+        assert!(recycled(&disk) > 0, "a segment is in a recycled file");
         disk.calls()
     };
     assert!(calls > 60, "{calls} calls");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes and files that changed behind the log's back: an error or a shorter log, never another entry.
+//! Changed or missing files cause an error or a shorter log, never another entry.
 
 use super::*;
 use crate::Wait;
 
-/// A log whose last segment holds a few synced entries and a few that were only written.
+/// A log whose last segment contains a few synced entries and a few that were only written.
 pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -12,7 +12,7 @@ pub(super) fn with_a_tail() -> (FaultDisk, u64, u64) {
         append(&log, Level::Synced).expect("appended");
     }
     for number in [3u64, 4] {
-        // Short ones, so that every byte can be damaged.
+        // Short entries, so that every byte can be damaged.
         log.append(
             Lsn(number),
             &number.to_le_bytes(),
@@ -55,7 +55,7 @@ pub(super) fn tail_entry(lsn: u64) -> Vec<u8> {
 fn damage_at_every_bit_of_the_tail_is_an_error_or_a_shorter_log() {
     let (disk, ..) = with_a_tail();
     let path = segment_paths(&disk).pop().expect("a segment");
-    let whole = disk.bytes(&path).expect("there");
+    let whole = disk.bytes(&path).expect("it exists");
     let used = whole.iter().rposition(|byte| *byte != 0).expect("not empty") + 1;
     let mut errors = 0;
     for at in (0..64).chain(4096..used) {
@@ -66,15 +66,19 @@ fn damage_at_every_bit_of_the_tail_is_an_error_or_a_shorter_log() {
             disk.set_bytes(&path, damaged);
             match try_open(&disk) {
                 Err(_) => errors += 1,
-                Ok((log, shown, replayed)) => {
-                    for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
+                Ok((log, content, replayed)) => {
+                    for (index, (lsn, bytes)) in content.entries.iter().enumerate() {
                         assert_eq!(lsn.0, index as u64 + 1);
                         assert_eq!(*bytes, tail_entry(lsn.0), "byte {at} bit {bit}");
                     }
-                    // A later frame tells that entry 4 was synced, so only what came after it may go.
-                    assert!(last_of(&shown) >= 4, "byte {at} bit {bit}: lost {}", last_of(&shown));
-                    assert!(last_of(&shown) == 6 || replayed.torn_bytes > 0);
-                    assert_eq!(log.next_lsn().0, last_of(&shown) + 1);
+                    // A later frame proves that entry 4 was synced, so only later entries may be lost.
+                    assert!(
+                        last_of(&content) >= 4,
+                        "byte {at} bit {bit}: lost {}",
+                        last_of(&content)
+                    );
+                    assert!(last_of(&content) == 6 || replayed.torn_bytes > 0);
+                    assert_eq!(log.next_lsn().0, last_of(&content) + 1);
                 }
             }
         }
@@ -86,13 +90,13 @@ fn damage_at_every_bit_of_the_tail_is_an_error_or_a_shorter_log() {
 fn a_log_cut_at_every_byte_is_shorter_or_an_error() {
     let (disk, ..) = with_a_tail();
     let path = segment_paths(&disk).pop().expect("a segment");
-    let whole = disk.bytes(&path).expect("there");
+    let whole = disk.bytes(&path).expect("it exists");
     let used = whole.iter().rposition(|byte| *byte != 0).expect("not empty") + 1;
     for len in (0..used).filter(|len| *len < 64 || *len > 4090) {
         let disk = disk.after_kill();
         disk.set_bytes(&path, whole[..len].to_vec());
-        let Ok((_, shown, _)) = try_open(&disk) else { continue };
-        for (lsn, bytes) in &shown.entries {
+        let Ok((_, content, _)) = try_open(&disk) else { continue };
+        for (lsn, bytes) in &content.entries {
             assert_eq!(*bytes, tail_entry(lsn.0), "cut at {len}");
         }
     }
@@ -109,9 +113,9 @@ fn missing_and_foreign_files_are_refused() {
     let paths = segment_paths(&disk);
     assert!(paths.len() >= 3);
     let swapped = disk.after_kill();
-    swapped.set_bytes(&paths[0], disk.bytes(&paths[1]).expect("there"));
+    swapped.set_bytes(&paths[0], disk.bytes(&paths[1]).expect("it exists"));
     let older = disk.after_kill();
-    older.set_bytes(&paths[2], disk.bytes(&paths[0]).expect("there"));
+    older.set_bytes(&paths[2], disk.bytes(&paths[0]).expect("it exists"));
     let missing = disk.after_kill();
     missing.remove(&paths[1]).expect("removed");
     let first_missing = disk.after_kill();
@@ -161,7 +165,7 @@ fn another_shard_and_a_newer_format_are_refused() {
         })
     ));
     let path = segment_paths(&disk).remove(0);
-    let mut bytes = disk.bytes(&path).expect("there");
+    let mut bytes = disk.bytes(&path).expect("it exists");
     bytes[8] = 9;
     disk.set_bytes(&path, bytes);
     let error = try_open(&disk).expect_err("newer");
@@ -170,33 +174,35 @@ fn another_shard_and_a_newer_format_are_refused() {
 
 #[test]
 fn a_snapshot_with_zeroed_pages_is_damaged() {
-    // Found by the fuzz target `recover`: zeros after the first page read as the end of a snapshot of nothing.
+    // Found by the fuzz target `recover`: zeros after the header were read as an empty snapshot.
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     append(&log, Level::Synced).expect("appended");
-    log.put_snapshot(Lsn(1), &mut parts([vec![7; 900]])).expect("kept");
+    log.put_snapshot(Lsn(1), &mut parts([vec![7; 900]]))
+        .expect("the snapshot is written");
     drop(log);
     let path = Path::new(DIR).join("00000000000000000001.snapshot");
-    let mut bytes = disk.bytes(&path).expect("there");
+    let mut bytes = disk.bytes(&path).expect("it exists");
     bytes[header::HEADER_BYTES..].fill(0);
     disk.set_bytes(&path, bytes);
     let error = try_open(&disk).expect_err("damaged");
-    assert!(error.to_string().contains("lost a part"), "{error}");
+    assert!(error.to_string().contains("is missing"), "{error}");
 }
 
 #[test]
 fn segments_that_end_before_the_snapshot_are_damaged() {
-    // Found by the fuzz target `recover`: such a log opened, took entries in a new segment, and never opened again.
+    // Found by the fuzz target `recover`: such a log opened, accepted entries in a new segment, and never opened again.
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
     for _ in 0..2 {
         append(&log, Level::Synced).expect("appended");
     }
-    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()])).expect("kept");
+    log.put_snapshot(Lsn(2), &mut parts([b"two".to_vec()]))
+        .expect("the snapshot is written");
     // A close would remove the segment.
     let disk = disk.after_kill();
     let path = segment_paths(&disk).remove(0);
-    let mut bytes = disk.bytes(&path).expect("there");
+    let mut bytes = disk.bytes(&path).expect("it exists");
     // The first frame has 56 bytes.
     bytes.truncate(header::HEADER_BYTES + 56 + 10);
     disk.set_bytes(&path, bytes);
@@ -204,6 +210,6 @@ fn segments_that_end_before_the_snapshot_are_damaged() {
     assert!(error.to_string().contains("first lost entry=2"), "{error}");
     // Without any segment nothing contradicts the snapshot.
     disk.remove(&path).expect("removed");
-    let (log, shown, _) = open(&disk);
-    assert_eq!((shown.snapshot.is_some(), log.next_lsn()), (true, Lsn(3)));
+    let (log, content, _) = open(&disk);
+    assert_eq!((content.snapshot.is_some(), log.next_lsn()), (true, Lsn(3)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A full disk is drained, across reopens, with a reserve that does not grow: entries that drain are folded.
+//! A full disk can be drained, also across reopens, with a reserve that does not grow: draining entries are folded.
 
 use crate::Wait;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::fault::SimulatedFault;
 
-/// An entry that drains: numbers from one to another are gone. It may happen twice.
+/// A draining entry: the numbers of a range are gone. Applying it twice is harmless.
 fn gone(from: u64, to: u64) -> Vec<u8> {
     [from.to_le_bytes(), to.to_le_bytes()].concat()
 }
@@ -17,7 +17,7 @@ fn range_of(entry: &[u8]) -> std::ops::RangeInclusive<u64> {
     number(0)..=number(8)
 }
 
-/// What all entries say in one, when they follow each other.
+/// One entry with the effect of adjacent `entries`.
 fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
     let all: BTreeSet<u64> = entries.iter().flat_map(|entry| range_of(entry)).collect();
     let (first, last) = (all.first().expect("some"), all.last().expect("some"));
@@ -25,7 +25,7 @@ fn sum(entries: &[Vec<u8>]) -> Vec<u8> {
     gone(*first, *last)
 }
 
-/// Drains one number; folds when there is no room, as the broker does.
+/// Drains one number; folds when there is no space, as the broker does.
 fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     let entry = gone(number, number);
     let lsn = loop {
@@ -38,16 +38,16 @@ fn drain(log: &FileLog, number: u64) -> Result<(), AppendError> {
     log.commit(lsn, Level::Synced, &Wait::FOREVER)
 }
 
-/// The numbers that are gone in what an open showed, and how many other entries there are.
-fn drained(shown: &ReplayedLog) -> (BTreeSet<u64>, usize) {
-    let (drained, kept): (Vec<_>, Vec<_>) = shown.entries.iter().partition(|(_, entry)| entry.len() == 16);
+/// The drained numbers in a log, and the number of its other entries.
+fn drained(content: &ReplayedLog) -> (BTreeSet<u64>, usize) {
+    let (drained, kept): (Vec<_>, Vec<_>) = content.entries.iter().partition(|(_, entry)| entry.len() == 16);
     (
         drained.iter().flat_map(|(_, entry)| range_of(entry)).collect(),
         kept.len(),
     )
 }
 
-/// A log on a disk that is full, and how many entries it holds.
+/// A log on a full disk, and the number of its entries.
 fn full() -> (FaultDisk, FileLog, usize) {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -65,7 +65,10 @@ fn full() -> (FaultDisk, FileLog, usize) {
 
 fn bytes_of(disk: &FaultDisk) -> usize {
     let paths = disk.paths();
-    paths.iter().map(|path| disk.bytes(path).expect("there").len()).sum()
+    paths
+        .iter()
+        .map(|path| disk.bytes(path).expect("it exists").len())
+        .sum()
 }
 
 #[test]
@@ -77,20 +80,20 @@ fn a_full_disk_is_drained_for_ever_and_takes_no_more_room() {
     }
     assert!(bytes_of(&disk) <= before, "{} > {before}", bytes_of(&disk));
     assert!(matches!(append(&log, Level::Synced), Err(AppendError::Full)));
-    let (_, shown, replayed) = open(&disk.after_kill());
+    let (_, content, replayed) = open(&disk.after_kill());
     assert_eq!(replayed.torn_bytes, 0);
-    assert_eq!(drained(&shown), ((1..=20_000).collect(), kept));
+    assert_eq!(drained(&content), ((1..=20_000).collect(), kept));
     let mut salvaged = ReplayedLog::default();
     let found = salvage(&disk.after_kill(), Path::new(DIR), None, &mut salvaged).expect("listed");
     assert!(found.is_whole(), "{found:?}");
-    assert_eq!(salvaged, shown, "a salvage finds the same");
+    assert_eq!(salvaged, content, "a salvage finds the same");
     disk.set_capacity(None);
     log.prepare().expect("room again");
     append(&log, Level::Synced).expect("appended");
     drain(&log, 20_001).expect("drained");
     drop(log);
-    let (_, shown, _) = open(&disk);
-    assert_eq!(drained(&shown), ((1..=20_001).collect(), kept + 1));
+    let (_, content, _) = open(&disk);
+    assert_eq!(drained(&content), ((1..=20_001).collect(), kept + 1));
 }
 
 #[test]
@@ -101,12 +104,12 @@ fn each_owner_can_drain_a_full_disk() {
         if owner % 2 == 0 {
             drop(log);
         }
-        // Or it is killed; what it leaves is no longer looked after.
+        // In the other rounds the owner is killed; its copy of the disk is no longer used.
         disk = disk.after_kill();
         disk.set_capacity(Some(bytes_of(&disk) as u64));
-        let shown;
-        (log, shown, _) = open(&disk);
-        assert_eq!(drained(&shown), ((1..=number).collect(), kept), "owner {owner}");
+        let content;
+        (log, content, _) = open(&disk);
+        assert_eq!(drained(&content), ((1..=number).collect(), kept), "owner {owner}");
         for _ in 0..=owner * 37 % 500 {
             number += 1;
             drain(&log, number).unwrap_or_else(|error| panic!("owner {owner}, {number}: {error:?}"));
@@ -137,7 +140,7 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
     let end = disk.calls();
     drop(log);
     for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut, SimulatedFault::Errno(5)] {
-        // Every call around a fold, and some of the many alike.
+        // Every call around a fold, and a sample of the others.
         for call in (begin..end).filter(|call| call % 7 == 0 || (call - begin) % 400 < 40) {
             let (disk, log, _) = full();
             disk.fail_at(call, fault);
@@ -153,14 +156,17 @@ fn a_crash_at_every_call_of_a_drain_keeps_what_was_acknowledged() {
                 .skip(usize::from(fault == SimulatedFault::PowerCut))
             {
                 let what = format!("{fault:?} at {call}, {at}");
-                let (_, shown, _) = try_open(left).unwrap_or_else(|error| panic!("{what}: {error}"));
-                let (gone, others) = drained(&shown);
-                let from = if shown.snapshot.is_some() { 601 } else { 1 };
+                let (_, content, _) = try_open(left).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let (gone, others) = drained(&content);
+                let from = if content.snapshot.is_some() { 601 } else { 1 };
                 for number in from..=acknowledged {
                     assert!(gone.contains(&number), "{what}: {number} of {acknowledged} is back");
                 }
                 assert!(gone.last().is_none_or(|last| *last <= acknowledged + 1), "{what}");
-                assert!(shown.snapshot.is_some() || others == kept, "{what}: {others} of {kept}");
+                assert!(
+                    content.snapshot.is_some() || others == kept,
+                    "{what}: {others} of {kept}"
+                );
             }
         }
     }
@@ -176,7 +182,7 @@ fn the_reserve_is_there_before_the_first_entry_and_after_every_end() {
         paths.retain(|path| path.to_string_lossy().contains("/reserve-"));
         paths
             .iter()
-            .map(|path| disk.bytes(path).expect("there").len())
+            .map(|path| disk.bytes(path).expect("it exists").len())
             .collect::<Vec<_>>()
     };
     assert_eq!(reserve(&disk), [16 << 10; 2]);
@@ -196,18 +202,18 @@ fn the_reserve_is_there_before_the_first_entry_and_after_every_end() {
 fn the_next_owner_truncates_unused_space() {
     let mut disk = FaultDisk::new();
     for owner in 0..50u64 {
-        let (log, shown, _) = open(&disk);
-        assert_eq!(last_of(&shown), owner);
+        let (log, content, _) = open(&disk);
+        assert_eq!(last_of(&content), owner);
         let lsn = log.next_lsn();
         log.append(lsn, &entry(1), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         disk = disk.after_kill();
     }
     let (_log, ..) = open(&disk);
     let journals: Vec<usize> = segment_paths(&disk)
         .iter()
-        .map(|path| disk.bytes(path).expect("there").len())
+        .map(|path| disk.bytes(path).expect("it exists").len())
         .collect();
     assert_eq!(journals.len(), 50);
     assert!(journals.iter().all(|bytes| *bytes < 4096 + 128), "{journals:?}");

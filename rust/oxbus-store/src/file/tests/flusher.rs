@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the flusher's threads do for logs that nobody waits for.
+//! The flusher threads sync logs that no caller waits for.
 
 use super::*;
 use crate::Wait;
@@ -13,7 +13,7 @@ fn the_flusher_syncs_entries_without_waiters() {
     let flusher = Flusher::start(2, std::time::Duration::from_millis(1)).expect("started");
     flusher.add(&log);
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let done: LevelCallback = Box::new(move |result| sender.send(result).expect("somebody waits"));
+    let done: LevelCallback = Box::new(move |result| sender.send(result).expect("the test receives"));
     log.append(
         Lsn(1),
         b"one",
@@ -22,14 +22,14 @@ fn the_flusher_syncs_entries_without_waiters() {
         Some(done),
         &Wait::FOREVER,
     )
-    .expect("taken");
+    .expect("appended");
     assert_eq!(
         receiver.recv_timeout(std::time::Duration::from_secs(60)),
         Ok(Ok(Lsn(1)))
     );
     drop(flusher);
-    let (_, shown, _) = open(&disk.after_power_cut(3));
-    assert_eq!(last_of(&shown), 1);
+    let (_, content, _) = open(&disk.after_power_cut(3));
+    assert_eq!(last_of(&content), 1);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_failed_disk_does_not_stop_the_flusher() {
     let (first, ..) = open(&broken);
     let (second, ..) = open(&sound);
     let (first, second) = (Arc::new(first), Arc::new(second));
-    // One thread for both.
+    // One thread serves both logs.
     let flusher = Flusher::start(1, std::time::Duration::from_millis(1)).expect("started");
     flusher.add(&first);
     flusher.add(&second);
@@ -46,8 +46,9 @@ fn a_failed_disk_does_not_stop_the_flusher() {
     let (sender, receiver) = std::sync::mpsc::sync_channel(2);
     for (log, number) in [(&first, 1u8), (&second, 2)] {
         let ended = sender.clone();
-        let done: LevelCallback = Box::new(move |result| ended.send((number, result.is_ok())).expect("somebody waits"));
-        // The flusher may meet the failure first.
+        let done: LevelCallback =
+            Box::new(move |result| ended.send((number, result.is_ok())).expect("the test receives"));
+        // The flusher may hit the failure first.
         if log
             .append(
                 Lsn(1),
@@ -59,7 +60,7 @@ fn a_failed_disk_does_not_stop_the_flusher() {
             )
             .is_err()
         {
-            sender.send((number, false)).expect("somebody waits");
+            sender.send((number, false)).expect("the test receives");
         }
     }
     let mut ended = [(); 2].map(|()| {

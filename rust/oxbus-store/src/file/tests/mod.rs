@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The journal against a disk that fails, loses power and forgets; here what the tests share.
+//! Tests of the journal on disks that fail, lose power or damage files; this module has the shared helpers.
 
 mod behaviour;
 mod closing;
@@ -29,7 +29,7 @@ const ID: ShardId = ShardId {
     shard: 3,
 };
 
-/// What an open showed.
+/// The content that an open or a salvage returned.
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
 struct ReplayedLog {
     snapshot: Option<(Lsn, Vec<u8>)>,
@@ -49,7 +49,7 @@ impl Replay for ReplayedLog {
     }
 }
 
-/// A snapshot of these parts.
+/// The chunks of a snapshot.
 fn parts(parts: impl IntoIterator<Item = Vec<u8>>) -> impl Iterator<Item = std::io::Result<Chunk>> {
     parts.into_iter().map(|part| Ok(part.into()))
 }
@@ -66,16 +66,16 @@ fn options(salt: u32) -> FileLogOptions {
 fn try_open(disk: &FaultDisk) -> Result<(FileLog, ReplayedLog, ReplayResult), OpenError> {
     static SALT: AtomicU64 = AtomicU64::new(1);
     let salt = SALT.fetch_add(0x1234_5677, Ordering::Relaxed) as u32;
-    let mut shown = ReplayedLog::default();
-    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(salt), &mut shown)?;
-    Ok((opened.log, shown, opened.replayed))
+    let mut content = ReplayedLog::default();
+    let opened = FileLog::open(Arc::new(disk.clone()), Path::new(DIR), options(salt), &mut content)?;
+    Ok((opened.log, content, opened.replayed))
 }
 
 fn open(disk: &FaultDisk) -> (FileLog, ReplayedLog, ReplayResult) {
     try_open(disk).expect("the log opens")
 }
 
-/// Entry number `lsn`: bytes that no other entry has, of a length that varies and sometimes fills much of a segment.
+/// The content of entry `lsn`: unique bytes of varying length, sometimes much of a segment.
 fn entry(lsn: u64) -> Vec<u8> {
     let len = match lsn % 7 {
         0 => 0,
@@ -95,15 +95,15 @@ fn append(log: &FileLog, level: Level) -> Result<Lsn, AppendError> {
     Ok(lsn)
 }
 
-fn check_entries(shown: &ReplayedLog, from: u64) {
-    for (index, (lsn, bytes)) in shown.entries.iter().enumerate() {
+fn check_entries(content: &ReplayedLog, from: u64) {
+    for (index, (lsn, bytes)) in content.entries.iter().enumerate() {
         assert_eq!(lsn.0, from + index as u64, "no gap");
-        assert!(*bytes == entry(lsn.0), "entry {} is as it was written", lsn.0);
+        assert!(*bytes == entry(lsn.0), "entry {} is unchanged", lsn.0);
     }
 }
 
-fn last_of(shown: &ReplayedLog) -> u64 {
-    shown.entries.last().map_or(0, |(lsn, _)| lsn.0)
+fn last_of(content: &ReplayedLog) -> u64 {
+    content.entries.last().map_or(0, |(lsn, _)| lsn.0)
 }
 
 fn segment_paths(disk: &FaultDisk) -> Vec<PathBuf> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A call that panics with the buffer ends the log, and nobody waits for what it had begun.
+//! A panic while the buffer is locked ends the log, and waiting callers get an error.
 
 use crate::Wait;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use super::*;
 fn a_panic_with_the_buffer_ends_the_log() {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
-    append(&log, Level::Synced).expect("it works");
+    append(&log, Level::Synced).expect("appended");
     log.append(
         Lsn(2),
         &entry(2),
@@ -19,11 +19,11 @@ fn a_panic_with_the_buffer_ends_the_log() {
         None,
         &Wait::FOREVER,
     )
-    .expect("the buffer takes it");
+    .expect("buffered");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut buffer = log.commits.buffer();
         buffer.reserve.clear();
-        panic!("asked for by the test");
+        panic!("the test panics");
     }));
     assert!(panicked.is_err());
     assert!(log.has_ended());
@@ -34,7 +34,7 @@ fn a_panic_with_the_buffer_ends_the_log() {
     );
     assert_eq!(append(&log, Level::Written), Err(AppendError::Unavailable(failed)));
     drop(log);
-    let (_, shown, _) = open(&disk);
-    check_entries(&shown, 1);
-    assert_eq!(last_of(&shown), 1, "nothing of the buffer was written");
+    let (_, content, _) = open(&disk);
+    check_entries(&content, 1);
+    assert_eq!(last_of(&content), 1, "no buffered entry was written");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that are read back from where the journal wrote them.
+//! Messages are read back from the files that contain them.
 
 use super::*;
 use crate::Wait;
@@ -7,7 +7,7 @@ use crate::extent::{ExtentLocation, checksum_of};
 use crate::fault::SimulatedFault;
 use crate::{CoalescingReader, StoredRecord};
 
-/// An entry with one message at `before` bytes from its start.
+/// An entry with one message after `before` other bytes.
 fn entry_with(message: &[u8], before: usize) -> Vec<u8> {
     let mut entry = vec![7; before];
     entry.extend_from_slice(message);
@@ -28,7 +28,7 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
             None,
             &Wait::FOREVER,
         )
-        .expect("taken")
+        .expect("appended")
         .expect("files can be read back");
     (
         message.clone(),
@@ -36,7 +36,7 @@ fn append_message(log: &FileLog, number: u64) -> (Vec<u8>, StoredRecord) {
     )
 }
 
-/// Each comes back alone, and all together.
+/// Checks that each message can be read alone, and all with one reader.
 fn check_all(messages: &[(Vec<u8>, StoredRecord)]) {
     for (bytes, stored) in messages {
         assert_eq!(stored.len(), bytes.len());
@@ -69,7 +69,7 @@ fn messages_are_read_back_from_every_segment() {
     }
     log.commit(Lsn(200), Level::Synced, &Wait::FOREVER).expect("synced");
     check_all(&messages);
-    log.truncate_before(Lsn(190)).expect("let go");
+    log.truncate_before(Lsn(190)).expect("truncated");
     drop(log);
     check_all(&messages);
 }
@@ -87,10 +87,10 @@ fn a_snapshot_relocates_messages() {
         })
     };
     log.put_snapshot(Lsn(60), &mut messages.iter().map(chunk))
-        .expect("kept");
-    log.truncate_before(Lsn(61)).expect("let go");
+        .expect("the snapshot is written");
+    log.truncate_before(Lsn(61)).expect("truncated");
     check_all(&messages);
-    // What is read now is the snapshot: it is the only file with these bytes that has a name.
+    // Messages are now read from the snapshot, the only named file with these bytes.
     let names = disk.list(Path::new(DIR)).expect("listed");
     let snapshot = names.iter().find(|name| name.ends_with(".snapshot")).expect("one");
     let file = disk.open(&Path::new(DIR).join(snapshot)).expect("opened");
@@ -126,7 +126,7 @@ fn a_snapshot_that_fails_leaves_messages_readable() {
 
 #[test]
 fn an_open_reports_the_location_of_each_entry() {
-    /// Each entry, where its message begins in it, and where the entry stands.
+    /// Each entry, the offset of its message, and the location of the entry.
     struct Places(Vec<(Vec<u8>, usize, ExtentLocation)>);
 
     impl Replay for Places {
@@ -147,7 +147,7 @@ fn an_open_reports_the_location_of_each_entry() {
     }
     let chunk = || Ok(entry_with(b"a part of the snapshot", 0).into());
     log.put_snapshot(Lsn(10), &mut std::iter::repeat_with(chunk).take(3))
-        .expect("kept");
+        .expect("the snapshot is written");
     drop(log);
     let mut found = Places(Vec::new());
     FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut found).expect("opened");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segments in the files of earlier ones: what is left of those is never taken for anything.
+//! Segments in recycled files: the rest of an earlier segment is never read as data.
 
 use super::*;
 use crate::Wait;
 
-/// A log whose last segment stands in a recycled file, with four short entries at its end of which two are synced, and the
-/// number of the last of these two.
+/// A log whose last segment is in a recycled file and ends with four short entries, two of them synced. Returns also
+/// the number of the last synced entry.
 fn with_a_recycled_tail() -> (FaultDisk, u64) {
     let disk = FaultDisk::new();
     let (log, ..) = open(&disk);
@@ -15,15 +15,15 @@ fn with_a_recycled_tail() -> (FaultDisk, u64) {
         if last % 20 == 0 {
             let at = Lsn(last);
             log.put_snapshot(at, &mut parts([at.0.to_le_bytes().to_vec()]))
-                .expect("kept");
-            log.truncate_before(at.next()).expect("let go");
+                .expect("the snapshot is written");
+            log.truncate_before(at.next()).expect("truncated");
         }
-        // Not only a segment just begun, and more of the old one behind it.
+        // The segment has several entries, and bytes of the earlier segment follow them.
         if last > 20 && last % 7 == 4 && is_recycled(&newest(&disk)) {
             break;
         }
     }
-    assert!(is_recycled(&newest(&disk)), "a file was used again");
+    assert!(is_recycled(&newest(&disk)), "a file was recycled");
     for number in last + 1..=last + 4 {
         log.append(
             Lsn(number),
@@ -55,10 +55,10 @@ fn is_recycled(segment: &[u8]) -> bool {
 /// The bytes of the newest segment.
 fn newest(disk: &FaultDisk) -> Vec<u8> {
     let path = segment_paths(disk).pop().expect("a segment");
-    disk.bytes(&path).expect("there")
+    disk.bytes(&path).expect("it exists")
 }
 
-/// Where the last frame begins and ends in a segment: it holds the entry `last`.
+/// The byte range of the last frame of a segment, which contains the entry `last`.
 fn last_frame(segment: &[u8], last: u64) -> std::ops::Range<usize> {
     let bytes = [&1u32.to_le_bytes()[..], &last.to_le_bytes()].concat();
     let found = segment.windows(bytes.len()).rposition(|window| window == bytes);
@@ -70,12 +70,15 @@ fn last_frame(segment: &[u8], last: u64) -> std::ops::Range<usize> {
 fn old_bytes_in_a_recycled_file_are_neither_torn_nor_damaged() {
     let (disk, synced) = with_a_recycled_tail();
     let end = last_frame(&newest(&disk), synced + 2).end;
-    assert!(newest(&disk)[end..].iter().any(|byte| *byte != 0), "something is left");
+    assert!(
+        newest(&disk)[end..].iter().any(|byte| *byte != 0),
+        "old bytes follow the last frame"
+    );
     let salvaged = salvage(&disk, Path::new(DIR), Some(ID), &mut ReplayedLog::default()).expect("listed");
     assert!(salvaged.is_whole(), "{salvaged:?}");
-    let (log, shown, replayed) = open(&disk);
+    let (log, content, replayed) = open(&disk);
     assert_eq!(replayed.torn_bytes, 0);
-    assert_eq!((last_of(&shown), log.next_lsn()), (synced + 2, Lsn(synced + 3)));
+    assert_eq!((last_of(&content), log.next_lsn()), (synced + 2, Lsn(synced + 3)));
 }
 
 #[test]
@@ -91,8 +94,8 @@ fn an_unfinished_frame_is_cut_once() {
     assert_eq!(bad.len(), 1);
     assert_eq!(bad[0], frame.start as u64..frame.end as u64);
     for torn_bytes in [frame.len() as u64, 0] {
-        let (_, shown, replayed) = open(&disk);
-        assert_eq!((last_of(&shown), replayed.torn_bytes), (synced + 1, torn_bytes));
+        let (_, content, replayed) = open(&disk);
+        assert_eq!((last_of(&content), replayed.torn_bytes), (synced + 1, torn_bytes));
     }
 }
 
@@ -109,15 +112,15 @@ fn damage_at_every_bit_of_a_recycled_tail_is_an_error_or_a_shorter_log() {
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << bit;
             disk.set_bytes(&path, damaged);
-            let Ok((log, shown, _)) = try_open(&disk) else {
+            let Ok((log, content, _)) = try_open(&disk) else {
                 errors += 1;
                 continue;
             };
-            for (lsn, bytes) in &shown.entries {
+            for (lsn, bytes) in &content.entries {
                 let written = if lsn.0 > synced - 2 { short(lsn.0) } else { entry(lsn.0) };
                 assert!(*bytes == written, "byte {at} bit {bit}: entry {}", lsn.0);
             }
-            let last = last_of(&shown);
+            let last = last_of(&content);
             assert!(last >= synced, "byte {at} bit {bit}: lost {last}");
             assert!(last == synced + 2 || at < end, "byte {at} bit {bit}: {last}");
             assert_eq!(log.next_lsn().0, last + 1);
@@ -148,15 +151,16 @@ fn a_file_that_a_message_is_read_from_is_not_recycled() {
                 &Wait::FOREVER,
             );
             log.commit(Lsn(lsn), Level::Synced, &Wait::FOREVER).expect("synced");
-            location = location.or(appended.expect("taken"));
+            location = location.or(appended.expect("appended"));
         }
         assert!(location.is_some());
         if !is_read {
             location = None;
         }
         let at = Lsn(10);
-        log.put_snapshot(at, &mut parts([Vec::new()])).expect("kept");
-        log.truncate_before(at.next()).expect("let go");
+        log.put_snapshot(at, &mut parts([Vec::new()]))
+            .expect("the snapshot is written");
+        log.truncate_before(at.next()).expect("truncated");
         assert_eq!(recycled_of(&disk), usize::from(!is_read), "read: {is_read}");
         drop(location);
     }
@@ -169,24 +173,33 @@ fn a_longer_spare_file_leaves_the_short_one_to_be_used() {
     for _ in 0..60 {
         let last = append(&log, Level::Synced).expect("appended");
         if last.0.is_multiple_of(10) {
-            log.put_snapshot(last, &mut parts([Vec::new()])).expect("kept");
-            log.truncate_before(last.next()).expect("let go");
+            log.put_snapshot(last, &mut parts([Vec::new()]))
+                .expect("the snapshot is written");
+            log.truncate_before(last.next()).expect("truncated");
         }
     }
     for long in 0..5u64 {
         let bytes = vec![7; (1 << 20) + long as usize * 100_000];
         let lsn = log.next_lsn();
         log.append(lsn, &bytes, SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
         append(&log, Level::Synced).expect("appended");
     }
     let at = Lsn(log.next_lsn().0 - 1);
-    log.put_snapshot(at, &mut parts([Vec::new()])).expect("kept");
-    log.truncate_before(at.next()).expect("let go");
+    log.put_snapshot(at, &mut parts([Vec::new()]))
+        .expect("the snapshot is written");
+    log.truncate_before(at.next()).expect("truncated");
     let files = disk.paths();
-    let on_disk: usize = files.iter().map(|path| disk.bytes(path).expect("there").len()).sum();
-    assert_eq!(log.disk_bytes(), on_disk as u64, "no file is forgotten: {files:?}");
+    let on_disk: usize = files
+        .iter()
+        .map(|path| disk.bytes(path).expect("it exists").len())
+        .sum();
+    assert_eq!(
+        log.disk_bytes(),
+        on_disk as u64,
+        "the bytes of every file are counted: {files:?}"
+    );
     drop(log);
     let left = disk.paths();
     let temporary = left
@@ -203,8 +216,9 @@ fn on_a_full_disk_recycled_files_are_used_and_given_up() {
     for _ in 0..60 {
         last = append(&log, Level::Synced).expect("appended").0;
     }
-    log.put_snapshot(Lsn(last), &mut parts([Vec::new()])).expect("kept");
-    log.truncate_before(Lsn(last + 1)).expect("let go");
+    log.put_snapshot(Lsn(last), &mut parts([Vec::new()]))
+        .expect("the snapshot is written");
+    log.truncate_before(Lsn(last + 1)).expect("truncated");
     disk.set_capacity(Some(0));
     let mut taken = 0;
     while append(&log, Level::Synced).is_ok() {
@@ -214,7 +228,7 @@ fn on_a_full_disk_recycled_files_are_used_and_given_up() {
     for _ in 0..100 {
         let lsn = log.next_lsn();
         log.append(lsn, b"complete", SpaceClass::Frees, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         log.commit(lsn, Level::Synced, &Wait::FOREVER).expect("synced");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that hangs: who waits beside it can leave, and what was left behind never counts.
+//! A disk that hangs: callers can stop waiting, and an abandoned write never counts.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::Wait;
 use crate::injected::{DiskFault, InjectedDisk, Injection};
 
-/// A log over a disk that hangs on request.
+/// A log on a disk that hangs on request.
 fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
     let below = FaultDisk::new();
     let injection = Arc::new(Injection::default());
@@ -16,7 +16,7 @@ fn hanging() -> (FaultDisk, Arc<Injection>, FileLog) {
     (below, injection, opened.expect("the log opens").log)
 }
 
-/// Leaves at the second question.
+/// Runs `work` with a wait that is over at the second check.
 fn timing_out<R>(work: impl FnOnce(&Wait<'_>) -> R) -> R {
     let asked = Cell::new(false);
     work(&Wait::until(&|| asked.replace(true)))
@@ -37,25 +37,25 @@ fn a_caller_that_times_out_ends_the_log() {
         injection.begin(DiskFault::Stall, after);
         let lsn = log.next_lsn();
         log.append(lsn, &entry(lsn.0), SpaceClass::Adds, level, None, &Wait::FOREVER)
-            .expect("taken");
-        // In the turn of the call that hangs: the write is one, the sync the next.
+            .expect("appended");
+        // Stop waiting during the hanging operation: the write is the first operation, the sync the second.
         let (asked, turn) = (Arc::clone(&log), log.disk_operations().0 + 1 + after);
         let hangs = move || asked.disk_operations() == (turn, turn - 1);
         let left = log.commit(lsn, level, &Wait::until(&hangs));
         assert_eq!(left, Err(AppendError::Unknown(LogFailure::Unresponsive)));
-        assert!(log.is_disk_busy(), "the call has not come back");
+        assert!(log.is_disk_busy(), "the call has not returned");
         let refused = log.append(log.next_lsn(), b"x", SpaceClass::Adds, level, None, &Wait::FOREVER);
         assert_eq!(refused, Err(AppendError::Unavailable(LogFailure::Unresponsive)));
-        // The stall ends, and with it comes the late write: the log that is begun anew does not have it.
+        // After the stall the late write arrives; the restarted log must not contain it.
         injection.end();
         until(|| !log.is_disk_busy());
-        let mut kept = parts([b"what was acknowledged".to_vec()]);
-        let anew = FileLog::restart(&log, options(8), &mut kept).expect("the disk answers");
-        append(&anew, Level::Synced).expect("the disk answers");
-        drop((anew, log));
-        let (_, shown, _) = open(&below);
-        assert_eq!(shown.snapshot, Some((lsn, b"what was acknowledged".to_vec())));
-        assert_eq!(shown.entries, [(lsn.next(), entry(lsn.0 + 1))]);
+        let mut kept = parts([b"the acknowledged state".to_vec()]);
+        let restarted = FileLog::restart(&log, options(8), &mut kept).expect("the disk answers");
+        append(&restarted, Level::Synced).expect("the disk answers");
+        drop((restarted, log));
+        let (_, content, _) = open(&below);
+        assert_eq!(content.snapshot, Some((lsn, b"the acknowledged state".to_vec())));
+        assert_eq!(content.entries, [(lsn.next(), entry(lsn.0 + 1))]);
     }
 }
 
@@ -69,7 +69,7 @@ fn a_caller_without_a_timeout_is_served() {
             .map(|_| scope.spawn(|| log.commit(Lsn(2), Level::Synced, &Wait::FOREVER)))
             .collect();
         log.append(Lsn(2), &entry(2), SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-            .expect("taken");
+            .expect("appended");
         until(|| log.is_disk_busy());
         injection.end();
         for thread in waiting {
@@ -101,16 +101,16 @@ fn a_caller_that_stops_waiting_for_room_has_written_nothing() {
 #[test]
 fn a_stalled_log_still_works() {
     let (below, _, log) = hanging();
-    for suspect in [true, false, true] {
-        log.set_stalled(suspect);
+    for stalled in [true, false, true] {
+        log.set_stalled(stalled);
         for _ in 0..20 {
             append(&log, Level::Synced).expect("the disk answers");
         }
     }
     log.close().expect("synced");
-    let (_, shown, _) = open(&below);
-    check_entries(&shown, 1);
-    assert_eq!(last_of(&shown), 60);
+    let (_, content, _) = open(&below);
+    check_entries(&content, 1);
+    assert_eq!(last_of(&content), 60);
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn an_open_reports_the_epoch_of_each_entry() {
             written.push((log.epoch(), append(&log, Level::Synced).expect("the disk answers")));
         }
     }
-    let mut shown = Epochs::default();
-    FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut shown).expect("the log opens");
-    assert_eq!(shown.0, written);
+    let mut content = Epochs::default();
+    FileLog::open(Arc::new(disk), Path::new(DIR), options(9), &mut content).expect("the log opens");
+    assert_eq!(content.0, written);
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn a_panic_at_the_disk_ends_the_log() {
     let (log, ..) = open(&FaultDisk::new());
     append(&log, Level::Synced).expect("appended");
     log.append(Lsn(2), b"two", SpaceClass::Adds, Level::Synced, None, &Wait::FOREVER)
-        .expect("taken");
-    let panics = || log.commits.with_writer(|_| panic!("a fault of ours"));
+        .expect("appended");
+    let panics = || log.commits.with_writer(|_| panic!("the test panics"));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
     let failure = LogFailure::Panicked;
     assert_eq!(

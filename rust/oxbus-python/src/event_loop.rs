@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How an event loop waits for messages: one socket that turns readable, whoever waits and however many.
+//! Waiting for messages in an event loop: one socket per loop becomes readable when any of its waits is notified.
 //!
-//! A notification notes the number of the waiter and, if nobody has since the last look, writes a byte. It runs in the thread
-//! that notifies, without the interpreter. A step of a wait is the one that all who wait take (`oxbus_broker::client::step`);
-//! the event loop sleeps between two of them.
+//! A notification records the number of the waiter. The first one since the last `drain` also writes a byte to the socket.
+//! Notifications run in the notifying thread and never touch the interpreter. Each step of a wait is the step that
+//! synchronous waits take too (`oxbus_broker::client::step`); the event loop sleeps between steps.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -21,24 +21,24 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::fork::Owned;
+use crate::fork::ProcessLocal;
 use crate::receiver::ServiceBusReceiver;
 use crate::{arrow, convert, waiting};
 
 #[derive(Debug)]
-struct Notified {
-    /// Whole after a panic: a notification is in it or was not heard.
+struct PendingNotifications {
+    /// The waiters notified since the last `drain`. A panic leaves it consistent: each push is one step.
     numbers: Mutex<Vec<u64>>,
-    /// A byte is on its way.
+    /// A byte was written and not yet drained.
     has_byte: AtomicBool,
     writer: UnixStream,
 }
 
-impl Notified {
-    fn note(&self, number: u64) {
+impl PendingNotifications {
+    fn notify(&self, number: u64) {
         ignore_poison(self.numbers.lock()).push(number);
         if !self.has_byte.swap(true, Ordering::SeqCst) {
-            // A socket that is full is readable already.
+            // A full socket is already readable.
             let _ = (&self.writer).write(&[1]);
         }
     }
@@ -46,105 +46,105 @@ impl Notified {
 
 /// The notifications of one event loop.
 #[pyclass(frozen, name = "_WakeUps", module = "oxbus")]
-pub(crate) struct WakeUps {
-    notified: Arc<Notified>,
+pub(crate) struct EventLoopNotifier {
+    pending: Arc<PendingNotifications>,
     reader: UnixStream,
 }
 
 /// One wait of a task.
 #[pyclass(frozen, name = "_Waiter", module = "oxbus")]
-pub(crate) struct Waiter {
+pub(crate) struct TaskWaiter {
     deadline: Deadline,
     callback: NotifyCallback,
-    /// Replaced in one step: whole after a panic.
-    place: Owned<Mutex<Place>>,
+    /// Replaced in one step, so a panic leaves it consistent.
+    state: ProcessLocal<Mutex<WaitState>>,
 }
 
-/// Where a task is between two steps.
-enum Place {
+/// The state of a wait between two steps.
+enum WaitState {
     NotWaiting,
     Waiting(WaitRegistration),
-    /// The task waits no longer, though a step of it may be under way in another thread.
-    Left,
+    /// The task cancelled the wait; one of its steps may still run in another thread.
+    Cancelled,
 }
 
 #[pymethods]
-impl WakeUps {
+impl EventLoopNotifier {
     #[new]
     fn new() -> PyResult<Self> {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
-        let notified = Notified {
+        let pending = PendingNotifications {
             numbers: Mutex::default(),
             has_byte: AtomicBool::new(false),
             writer,
         };
         Ok(Self {
-            notified: Arc::new(notified),
+            pending: Arc::new(pending),
             reader,
         })
     }
 
-    /// What turns readable.
+    /// The file descriptor that becomes readable on a notification.
     fn fileno(&self) -> i32 {
         self.reader.as_raw_fd()
     }
 
-    /// The waiters that were notified since the last call.
+    /// Returns the waiters notified since the last call.
     fn drain(&self) -> Vec<u64> {
         let mut bytes = [0; 64];
         while matches!((&self.reader).read(&mut bytes), Ok(read) if read == bytes.len()) {}
-        // After the bytes, before the numbers: a notification from here on writes another byte.
-        self.notified.has_byte.store(false, Ordering::SeqCst);
-        std::mem::take(&mut *ignore_poison(self.notified.numbers.lock()))
+        // Between reading the bytes and taking the numbers: a notification from here on writes another byte.
+        self.pending.has_byte.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *ignore_poison(self.pending.numbers.lock()))
     }
 
-    /// A wait that is notified under a number, and is over after `max_wait_time` seconds.
-    fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<Waiter> {
-        let notified = Arc::clone(&self.notified);
-        Ok(Waiter {
+    /// Creates a wait that is notified under `number` and ends after `max_wait_time` seconds.
+    fn waiter(&self, number: u64, max_wait_time: Option<f64>) -> PyResult<TaskWaiter> {
+        let pending = Arc::clone(&self.pending);
+        Ok(TaskWaiter {
             deadline: convert::deadline("max_wait_time", max_wait_time)?,
-            callback: Arc::new(move || notified.note(number)),
-            place: Owned::new(Mutex::new(Place::NotWaiting)),
+            callback: Arc::new(move || pending.notify(number)),
+            state: ProcessLocal::new(Mutex::new(WaitState::NotWaiting)),
         })
     }
 }
 
 #[pymethods]
-impl Waiter {
-    /// Ends the wait; a notification that was not taken goes to the next one.
+impl TaskWaiter {
+    /// Ends the wait and passes an unused notification on to the next waiter.
     fn cancel(&self) {
-        if let Some(place) = self.place.if_ours() {
-            let left = std::mem::replace(&mut *ignore_poison(place.lock()), Place::Left);
-            drop(left);
+        if let Some(state) = self.state.if_same_process() {
+            let previous = std::mem::replace(&mut *ignore_poison(state.lock()), WaitState::Cancelled);
+            drop(previous);
         }
     }
 }
 
-impl Waiter {
-    /// Takes one step, outside the interpreter. While there is nothing: for how many seconds to sleep at most.
+impl TaskWaiter {
+    /// Takes one step, detached from the interpreter. `Waiting` holds the longest sleep until the next step, in seconds.
     fn step<T: Send>(
         &self,
         py: Python<'_>,
         source: &(impl WaitSource + Sync),
         look: impl FnMut() -> Result<Option<T>> + Send,
     ) -> PyResult<LookResult<T, f64>> {
-        let place = self.place.get()?;
-        waiting::outside(py, |_| {
+        let state = self.state.get()?;
+        waiting::run_detached(py, |_| {
             let options = WaitOptions {
                 deadline: self.deadline,
                 cancellation: &Wait::FOREVER,
                 poll_interval: None,
             };
             let callback = Some(Arc::clone(&self.callback));
-            let stepped = step(source, take(place), &options, callback, look)?;
+            let stepped = step(source, take_registration(state), &options, callback, look)?;
             Ok(match stepped {
                 LookResult::Found(found) => LookResult::Found(found),
                 LookResult::Over => LookResult::Over,
-                LookResult::Waiting(waiting) => {
-                    let sleep_max = waiting.sleep_max;
-                    wait(place, waiting);
+                LookResult::Waiting(registration) => {
+                    let sleep_max = registration.sleep_max;
+                    store_registration(state, registration);
                     LookResult::Waiting(sleep_max.map_or(f64::INFINITY, |sleep_max| sleep_max.as_secs_f64()))
                 }
             })
@@ -153,34 +153,34 @@ impl Waiter {
     }
 }
 
-/// The place of the step before.
-fn take(place: &Mutex<Place>) -> Option<WaitRegistration> {
-    let mut place = ignore_poison(place.lock());
-    match std::mem::replace(&mut *place, Place::NotWaiting) {
-        Place::Waiting(waiting) => Some(waiting),
-        Place::NotWaiting => None,
-        Place::Left => {
-            *place = Place::Left;
+/// Takes the registration that the previous step left.
+fn take_registration(state: &Mutex<WaitState>) -> Option<WaitRegistration> {
+    let mut state = ignore_poison(state.lock());
+    match std::mem::replace(&mut *state, WaitState::NotWaiting) {
+        WaitState::Waiting(registration) => Some(registration),
+        WaitState::NotWaiting => None,
+        WaitState::Cancelled => {
+            *state = WaitState::Cancelled;
             None
         }
     }
 }
 
-/// Keeps the place until the next step, unless the task has left during this one.
-fn wait(place: &Mutex<Place>, waiting: WaitRegistration) {
-    let mut place = ignore_poison(place.lock());
-    if !matches!(*place, Place::Left) {
-        *place = Place::Waiting(waiting);
+/// Stores the registration for the next step, unless the task cancelled the wait during this one.
+fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) {
+    let mut state = ignore_poison(state.lock());
+    if !matches!(*state, WaitState::Cancelled) {
+        *state = WaitState::Waiting(registration);
     }
 }
 
 #[pymethods]
 impl ServiceBusReceiver {
-    /// A step of a wait for messages: some, none when the wait is over, or for how long to sleep.
+    /// Takes a step of a wait for messages. Returns a list of messages, empty when the wait is over, or the seconds to sleep.
     fn _receive_or_wait<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,
-        waiter: &Waiter,
+        waiter: &TaskWaiter,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (this, py) = (slf.get(), slf.py());
         let max = this.max_count(Some(max_message_count))?;
@@ -191,15 +191,15 @@ impl ServiceBusReceiver {
             LookResult::Over => Deliveries::new(),
             LookResult::Waiting(seconds) => return seconds.into_bound_py_any(py),
         };
-        Self::hand_over_all(slf, shared, &mut found).map(Bound::into_any)
+        Self::to_messages(slf, shared, &mut found).map(Bound::into_any)
     }
 
-    /// The same with a table.
+    /// Like `_receive_or_wait`, with a table in place of the list.
     fn _receive_arrow_or_wait<'py>(
         &self,
         py: Python<'py>,
         max_message_count: i64,
-        waiter: &Waiter,
+        waiter: &TaskWaiter,
     ) -> PyResult<Bound<'py, PyAny>> {
         let max = self.max_count(Some(max_message_count))?;
         let receiver = self.open(py)?.get().receiver()?;
@@ -211,8 +211,9 @@ impl ServiceBusReceiver {
         py.detach(|| arrow::table(receiver, &found))?.into_bound_py_any(py)
     }
 
-    /// A step of the wait for the session: true when it is there, false when the wait is over, or for how long to sleep.
-    fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &Waiter) -> PyResult<Bound<'py, PyAny>> {
+    /// Takes a step of the wait for the session. Returns true once it is accepted, false when the wait is over, or the
+    /// seconds to sleep.
+    fn _open_or_wait<'py>(&self, py: Python<'py>, waiter: &TaskWaiter) -> PyResult<Bound<'py, PyAny>> {
         let Some(acceptor) = self.acceptor()? else {
             return true.into_bound_py_any(py);
         };
@@ -222,7 +223,7 @@ impl ServiceBusReceiver {
         };
         match waiter.step(py, acceptor, accept)? {
             LookResult::Found(receiver) => {
-                self.keep(py, receiver)?;
+                self.set_receiver(py, receiver)?;
                 true.into_bound_py_any(py)
             }
             LookResult::Over => false.into_bound_py_any(py),

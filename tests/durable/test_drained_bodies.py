@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task of a Spark job owns a partition whose messages stay on disk: it hands over what anybody else would receive."""
+"""A Spark task that owns a partition with messages on disk drains the messages that a receiver would get."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 LATER = timedelta(days=3650)
 LENGTHS = (0, 1, 20, 100, 1024, 300_000)
-"""Some are too short to stay on disk, one is longer than what is read in one go."""
+"""Some bodies are too short to stay on disk, one is longer than a single read."""
 
 
 def body(number: int) -> str:
-    """A body that no other message has, of changing lengths."""
+    """A unique body; lengths vary."""
     text = f"<{number:06}>"
     return (text * (LENGTHS[number % len(LENGTHS)] // len(text) + 1))[: LENGTHS[number % len(LENGTHS)]] + text
 
 
 def send(path: Path, numbers: range, key: str = "k") -> None:
-    """Send numbered bodies, which stay in the journal: the namespace ends by a crash."""
+    """Send numbered bodies, which stay in the journal because the namespace ends by a crash."""
     left_behind = path.with_name("left behind")
     with Namespace(path, durability="os") as namespace:
         sender = ServiceBusClient(namespace).get_queue_sender("q")
@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> Path:
 def pages(
     namespace: Namespace, partition: int, sub_queue: str | None = None, size: int = 1 << 16
 ) -> Iterator[pa.Table]:
-    """What waits in a partition, page by page."""
+    """The ready messages of a partition, page by page."""
     drain = _Drain(namespace, "q", sub_queue, partition)
     number: int | None = 0
     while number is not None:
@@ -64,7 +64,7 @@ def pages(
 
 
 def drained(path: Path, sub_queue: str | None = None, size: int = 1 << 16) -> list[str]:
-    """The bodies that the tasks of a drain hand over, partition by partition."""
+    """The bodies that the tasks of a drain return, partition by partition."""
     bodies = []
     for partition in range(PARTITIONS):
         with Namespace._own(path, partition) as namespace:
@@ -90,8 +90,8 @@ def load(path: Path, numbers: range) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1 << 16, 1 << 30])
-def test_all_that_waits_is_handed_over(path: Path, size: int) -> None:
-    """From a snapshot, from journals of several owners, from bulk loads that were taken over and one that was not."""
+def test_all_ready_messages_are_drained(path: Path, size: int) -> None:
+    """From a snapshot, from journals of several owners, and from bulk loads, taken over or not."""
     send(path, range(100))
     Namespace(path).close()
     assert next(shard(path, 0).parent.rglob("*.snapshot"), None)
@@ -105,8 +105,8 @@ def test_all_that_waits_is_handed_over(path: Path, size: int) -> None:
     assert found == received(path)
 
 
-def test_what_does_not_wait_is_left_whole(path: Path) -> None:
-    """Deferred, scheduled and dead-lettered messages keep their bodies, also when they move while they are on disk."""
+def test_messages_that_are_not_ready_stay_complete(path: Path) -> None:
+    """Deferred, scheduled and dead-lettered messages keep their bodies, also when they move while on disk."""
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         with client.get_queue_sender("q") as sender:
             sender.send_messages([ServiceBusMessage(body(number), partition_key="k") for number in range(60)])
@@ -143,7 +143,7 @@ def test_what_does_not_wait_is_left_whole(path: Path) -> None:
 
 
 def test_damage_is_an_error_and_nothing_is_lost(path: Path) -> None:
-    """A body that changed after the partition was opened is not handed out; once it is right again, all are there."""
+    """A body that changed after the open is not delivered; once it is restored, all messages are there."""
     send(path, range(50))
     partition = next(it for it in range(PARTITIONS) if next(shard(path, it).glob("*.journal"), None))
     with Namespace._own(path, partition) as namespace:
@@ -158,7 +158,7 @@ def test_damage_is_an_error_and_nothing_is_lost(path: Path) -> None:
 
 
 def test_a_drain_needs_memory_for_a_page(path: Path, run_python: Callable[..., str]) -> None:
-    """A partition with 96 MiB is handed over by a process that grows by less than half of that."""
+    """Draining a partition with 96 MiB grows the process by less than half of that."""
     size = 96 << 20
     with Namespace(path, durability="os") as namespace, ServiceBusClient(namespace).get_queue_sender("q") as sender:
         for _ in range(size >> 20):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The staging half of `BulkClient`.
+//! The staging methods of `BulkClient`.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use serde_json::json;
 
-use super::calls::{Json, as_python};
 use super::client::BulkClient;
+use super::json::{JsonFields, as_python};
 use crate::error::OrRaise;
 
 #[pymethods]
@@ -31,9 +31,9 @@ impl BulkClient {
         stage_ids: Vec<String>,
     ) -> PyResult<bool> {
         let body = json!({ "sink": sink, "query": query, "batch": batch, "ids": stage_ids });
-        // Not repeated by itself: the answer says whether this call committed the batch.
+        // Not repeatable: the answer says whether this call committed the batch.
         let request = Request::post("stages/commit").with_json(&body);
-        self.ask(py, &request, Duration::ZERO)?.truth("committed").or_raise()
+        self.call(py, &request, Duration::ZERO)?.boolean("committed").or_raise()
     }
 
     fn abort_stages(
@@ -46,17 +46,17 @@ impl BulkClient {
     ) -> PyResult<()> {
         let body = json!({ "sink": sink, "query": query, "batch": batch, "ids": stage_ids });
         let request = Request::post("stages/abort").with_json(&body).repeatable();
-        self.ask(py, &request, Duration::ZERO)?;
+        self.call(py, &request, Duration::ZERO)?;
         Ok(())
     }
 
     fn stages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let answer = self.ask(py, &Request::get("stages"), Duration::ZERO)?;
+        let answer = self.call(py, &Request::get("stages"), Duration::ZERO)?;
         Ok(as_python(py, answer.field("stages").or_raise()?)?.cast_into()?)
     }
 
     fn discard_stage(&self, py: Python<'_>, stage_id: &str) -> PyResult<bool> {
         let request = Request::post("stages/discard").with_json(&json!({ "id": stage_id }));
-        self.ask(py, &request, Duration::ZERO)?.truth("discarded").or_raise()
+        self.call(py, &request, Duration::ZERO)?.boolean("discarded").or_raise()
     }
 }

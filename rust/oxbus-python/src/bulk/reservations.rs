@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reserving half of `BulkClient`.
+//! The reservation methods of `BulkClient`.
 
 use std::time::Duration;
 
@@ -8,16 +8,22 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use serde_json::{Value, json};
 
-use super::calls::{Json, as_python};
 use super::client::{BulkClient, count, ms};
+use super::json::{JsonFields, as_python};
 use crate::arrow::ArrowTable;
 use crate::error::OrRaise;
 
 impl BulkClient {
-    /// Makes a call that does no more than once when it is made twice.
-    fn again<'py>(&self, py: Python<'py>, path: &str, body: &Value, extra: Duration) -> PyResult<Bound<'py, PyAny>> {
+    /// Makes an idempotent call, which the client may repeat.
+    fn call_repeatable<'py>(
+        &self,
+        py: Python<'py>,
+        path: &str,
+        body: &Value,
+        extra: Duration,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let request = Request::post(path).with_json(body).repeatable();
-        as_python(py, &self.ask(py, &request, extra)?)
+        as_python(py, &self.call(py, &request, extra)?)
     }
 }
 
@@ -26,7 +32,7 @@ impl BulkClient {
     #[pyo3(signature = (entity, consumer, start="earliest"))]
     fn acquire<'py>(&self, py: Python<'py>, entity: &str, consumer: &str, start: &str) -> PyResult<Bound<'py, PyAny>> {
         let body = json!({ "entity": entity, "consumer": consumer, "start": start });
-        self.again(py, "reservations/acquire", &body, Duration::ZERO)
+        self.call_repeatable(py, "reservations/acquire", &body, Duration::ZERO)
     }
 
     #[pyo3(signature = (
@@ -58,7 +64,7 @@ impl BulkClient {
             "max_wait_time_ms": wait_ms,
             "upto": upto,
         });
-        self.again(py, "reservations/reserve", &body, Duration::from_millis(wait_ms))
+        self.call_repeatable(py, "reservations/reserve", &body, Duration::from_millis(wait_ms))
     }
 
     #[pyo3(signature = (entity, consumer, epoch, n, *, lock_duration))]
@@ -73,7 +79,7 @@ impl BulkClient {
     ) -> PyResult<Bound<'py, PyAny>> {
         let lock_ms = ms("lock_duration", lock_duration)?;
         let body = json!({ "entity": entity, "consumer": consumer, "epoch": epoch, "n": n, "lock_ms": lock_ms });
-        self.again(py, "reservations/plan", &body, Duration::ZERO)
+        self.call_repeatable(py, "reservations/plan", &body, Duration::ZERO)
     }
 
     #[pyo3(signature = (
@@ -103,14 +109,14 @@ impl BulkClient {
             .with("max_bytes", &count("max_bytes", max_bytes)?.to_string())
             .with("include_body", if include_body { "true" } else { "false" })
             .with("application_properties", application_properties);
-        self.ask_rows(py, &request, Duration::ZERO)
+        self.call_for_rows(py, &request, Duration::ZERO)
     }
 
     #[pyo3(signature = (entity, consumer, epoch, *, lock_duration))]
     fn renew(&self, py: Python<'_>, entity: &str, consumer: &str, epoch: u64, lock_duration: f64) -> PyResult<()> {
         let lock_ms = ms("lock_duration", lock_duration)?;
         let body = json!({ "entity": entity, "consumer": consumer, "epoch": epoch, "lock_ms": lock_ms });
-        self.again(py, "reservations/renew", &body, Duration::ZERO)?;
+        self.call_repeatable(py, "reservations/renew", &body, Duration::ZERO)?;
         Ok(())
     }
 
@@ -123,7 +129,7 @@ impl BulkClient {
         n: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let body = json!({ "entity": entity, "consumer": consumer, "epoch": epoch, "n": n });
-        self.again(py, "reservations/complete", &body, Duration::ZERO)
+        self.call_repeatable(py, "reservations/complete", &body, Duration::ZERO)
     }
 
     #[pyo3(signature = (entity, reservation_id, epoch, sequence_numbers, outcome, *, reason=None, description=None))]
@@ -148,18 +154,18 @@ impl BulkClient {
             "reason": reason,
             "description": description,
         }));
-        self.ask(py, &request, Duration::ZERO)?.number("settled").or_raise()
+        self.call(py, &request, Duration::ZERO)?.number("settled").or_raise()
     }
 
     fn reservations<'py>(&self, py: Python<'py>, entity: &str) -> PyResult<Bound<'py, PyList>> {
         let request = Request::get("reservations").with("entity", entity);
-        let answer = self.ask(py, &request, Duration::ZERO)?;
+        let answer = self.call(py, &request, Duration::ZERO)?;
         Ok(as_python(py, answer.field("reservations").or_raise()?)?.cast_into()?)
     }
 
     fn cancel_reservation(&self, py: Python<'_>, entity: &str, consumer: &str) -> PyResult<u64> {
         let body = json!({ "entity": entity, "consumer": consumer });
         let request = Request::post("reservations/cancel").with_json(&body);
-        self.ask(py, &request, Duration::ZERO)?.number("cancelled").or_raise()
+        self.call(py, &request, Duration::ZERO)?.number("cancelled").or_raise()
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection of a `BulkClient` to its server: one per process, waits that a signal ends, errors as exceptions.
+//! The connection of a `BulkClient` to its server: one client per process, waits that a signal ends, errors as exceptions.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,23 +12,23 @@ use oxbus_wire::{ConnectionString, ServerError, ServerErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 
-use crate::error::{OrRaise, named, named_with, raise, with_cause};
-use crate::fork::Owned;
+use crate::error::{OrRaise, exception, exception_with, raise, with_cause};
+use crate::fork::ProcessLocal;
 use crate::waiting;
 
-/// The client of one process, and of the processes that are forked from it.
-struct Generation {
-    client: Owned<Client>,
-    /// That of a child: its parent's connections are the parent's.
+/// The client of one process, and the clients of processes forked from it.
+struct ProcessClient {
+    client: ProcessLocal<Client>,
+    /// The client of a forked child, which must not use its parent's connections.
     child: OnceLock<Box<Self>>,
 }
 
-/// What it takes to connect, and the connections.
-pub(super) struct Link {
-    place: ConnectionString,
+/// Connection parameters and connections.
+pub(super) struct BulkConnection {
+    connection_string: ConnectionString,
     ca_file: Option<String>,
     pub(super) timeout: Duration,
-    first: Generation,
+    first: ProcessClient,
     closed: AtomicBool,
 }
 
@@ -36,25 +36,25 @@ fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-impl Generation {
-    fn new(place: &ConnectionString, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
+impl ProcessClient {
+    fn new(connection_string: &ConnectionString, ca_file: Option<&str>) -> oxbus_model::Result<Self> {
         Ok(Self {
-            client: Owned::new(Client::new(place.clone(), ca_file, now)?),
+            client: ProcessLocal::new(Client::new(connection_string.clone(), ca_file, now)?),
             child: OnceLock::new(),
         })
     }
 }
 
-impl Link {
+impl BulkConnection {
     pub(super) fn new(
         connection_string: &str,
         ca_file: Option<String>,
         timeout: Duration,
     ) -> oxbus_model::Result<Self> {
-        let place = ConnectionString::parse(connection_string)?;
-        let first = Generation::new(&place, ca_file.as_deref())?;
+        let connection_string = ConnectionString::parse(connection_string)?;
+        let first = ProcessClient::new(&connection_string, ca_file.as_deref())?;
         Ok(Self {
-            place,
+            connection_string,
             ca_file,
             timeout,
             first,
@@ -63,7 +63,7 @@ impl Link {
     }
 
     pub(super) fn endpoint(&self) -> String {
-        self.place.endpoint()
+        self.connection_string.endpoint()
     }
 
     /// The client of this process.
@@ -75,32 +75,32 @@ impl Link {
             ))
             .or_raise();
         }
-        let mut generation = &self.first;
+        let mut current = &self.first;
         loop {
-            if let Some(client) = generation.client.if_ours() {
+            if let Some(client) = current.client.if_same_process() {
                 return Ok(client);
             }
-            generation = if let Some(child) = generation.child.get() {
+            current = if let Some(child) = current.child.get() {
                 child
             } else {
-                let child = Generation::new(&self.place, self.ca_file.as_deref()).or_raise()?;
-                generation.child.get_or_init(|| Box::new(child))
+                let child = ProcessClient::new(&self.connection_string, self.ca_file.as_deref()).or_raise()?;
+                current.child.get_or_init(|| Box::new(child))
             };
         }
     }
 
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut generation = Some(&self.first);
-        while let Some(here) = generation {
-            if let Some(client) = here.client.if_ours() {
+        let mut current = Some(&self.first);
+        while let Some(here) = current {
+            if let Some(client) = here.client.if_same_process() {
                 client.close_idle();
             }
-            generation = here.child.get().map(|child| &**child);
+            current = here.child.get().map(|child| &**child);
         }
     }
 
-    /// Makes a call outside the interpreter. `extra` is what the server is asked to wait beyond the time of a call.
+    /// Makes a call, detached from the interpreter. `extra` is the wait time requested from the server; it extends the timeout.
     pub(super) fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -109,39 +109,39 @@ impl Link {
     ) -> PyResult<T> {
         let client = self.client()?;
         let timeout = self.timeout.saturating_add(extra);
-        let (done, signal) = waiting::in_network(py, |slice, wants_to_leave| {
+        let (done, signal) = waiting::run_network_call(py, |slice, is_cancelled| {
             let wait = NetworkWaitOptions {
                 timeout,
                 poll_interval: slice.min(timeout),
-                is_cancelled: wants_to_leave,
+                is_cancelled,
             };
             work(client, &wait)
         })?;
         if let Some(signal) = signal.filter(|_| matches!(done, Err(ClientError::Cancelled))) {
             return Err(signal);
         }
-        done.map_err(|failure| raise_failure(py, failure))
+        done.map_err(|error| raise_client_error(py, error))
     }
 }
 
-/// The exception of a call that failed.
-fn raise_failure(py: Python<'_>, failure: ClientError) -> PyErr {
-    match failure {
-        ClientError::Server(fault) => raise_fault(py, fault),
+/// The exception of a failed call.
+fn raise_client_error(py: Python<'_>, error: ClientError) -> PyErr {
+    match error {
+        ClientError::Server(error) => raise_server_error(py, error),
         ClientError::Local(error) => raise(&error),
         ClientError::Connection(text, effect, source) => {
-            let exception = named_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
+            let exception = exception_with("ServiceBusConnectionError", &text, effect, &[], |_| Ok(()));
             with_cause(exception, source.as_deref().map(|source| source as _))
         }
-        ClientError::Timeout(text, effect) => named_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
+        ClientError::Timeout(text, effect) => exception_with("OperationTimeoutError", &text, effect, &[], |_| Ok(())),
         ClientError::Cancelled => {
             let text = "the interpreter is exiting";
-            named_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
+            exception_with("OperationTimeoutError", text, Some(Effect::Unknown), &[], |_| Ok(()))
         }
     }
 }
 
-fn raise_fault(py: Python<'_>, fault: ServerError) -> PyErr {
+fn raise_server_error(py: Python<'_>, error: ServerError) -> PyErr {
     let ServerError {
         kind,
         detail,
@@ -149,7 +149,7 @@ fn raise_fault(py: Python<'_>, fault: ServerError) -> PyErr {
         stored,
         effect,
         numbers,
-    } = fault;
+    } = error;
     match kind {
         ServerErrorKind::Broker(kind) => {
             let error = Error::new(kind, detail).with_numbers(numbers);
@@ -158,9 +158,9 @@ fn raise_fault(py: Python<'_>, fault: ServerError) -> PyErr {
                 None => error,
             })
         }
-        ServerErrorKind::Unauthenticated => named("ServiceBusAuthenticationError", &detail, |_| Ok(())),
-        ServerErrorKind::Unauthorized => named("ServiceBusAuthorizationError", &detail, |_| Ok(())),
-        ServerErrorKind::PartialSend => named_with("PartialSendError", &detail, effect, &[], |keywords| {
+        ServerErrorKind::Unauthenticated => exception("ServiceBusAuthenticationError", &detail, |_| Ok(())),
+        ServerErrorKind::Unauthorized => exception("ServiceBusAuthorizationError", &detail, |_| Ok(())),
+        ServerErrorKind::PartialSend => exception_with("PartialSendError", &detail, effect, &[], |keywords| {
             keywords.set_item("rows", rows)?;
             keywords.set_item("partitions", stored.into_py_dict(py)?)
         }),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The options of an entity, from a dict to what the broker is asked for.
+//! Converts entity options from dicts to [`EntityOption`]s.
 
 use oxbus_broker::namespace::{AuthorizationRuleUpdate, EntityOption};
 use oxbus_model::authorization::AccessRight;
@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
 use crate::error::OrRaise;
-use crate::options::not_yet;
+use crate::options::not_supported;
 
-pub(super) fn option<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(super) fn item<'py>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(options.get_item(name)?.filter(|value| !value.is_none()))
 }
 
@@ -57,13 +57,13 @@ fn status(value: &str) -> PyResult<EntityStatus> {
     }
 }
 
-/// The options that a kind of entity has, and its name.
-pub(super) struct Kind {
+/// The option names that an entity kind accepts, with the name of the kind for errors.
+pub(super) struct EntityOptionNames {
     pub(super) name: &'static str,
     pub(super) options: &'static [&'static str],
 }
 
-pub(super) const QUEUE: Kind = Kind {
+pub(super) const QUEUE: EntityOptionNames = EntityOptionNames {
     name: "a queue",
     options: &[
         "lock_duration",
@@ -90,7 +90,7 @@ pub(super) const QUEUE: Kind = Kind {
     ],
 };
 
-pub(super) const TOPIC: Kind = Kind {
+pub(super) const TOPIC: EntityOptionNames = EntityOptionNames {
     name: "a topic",
     options: &[
         "default_message_time_to_live",
@@ -113,7 +113,7 @@ pub(super) const TOPIC: Kind = Kind {
     ],
 };
 
-pub(super) const SUBSCRIPTION: Kind = Kind {
+pub(super) const SUBSCRIPTION: EntityOptionNames = EntityOptionNames {
     name: "a subscription",
     options: &[
         "lock_duration",
@@ -136,7 +136,7 @@ pub(super) const SUBSCRIPTION: Kind = Kind {
 };
 
 fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
-    let Some(given) = option(rule, "rights")? else {
+    let Some(given) = item(rule, "rights")? else {
         return Ok(Vec::new());
     };
     let mut rights = Vec::new();
@@ -144,9 +144,7 @@ fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
         let right = right?;
         let name = text("rights", &right)?;
         let right = AccessRight::from_name(name).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "rights has a name that is none; use Manage, Send or Listen: `{name}`"
-            ))
+            PyValueError::new_err(format!("unknown access right; use Manage, Send or Listen: `{name}`"))
         })?;
         if !rights.contains(&right) {
             rights.push(right);
@@ -155,7 +153,7 @@ fn rights(rule: &Bound<'_, PyDict>) -> PyResult<Vec<AccessRight>> {
     Ok(rights)
 }
 
-/// Authorization rules of a list of dicts.
+/// Reads authorization rules from a list of dicts.
 pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<AuthorizationRuleUpdate>> {
     rules
         .try_iter()?
@@ -163,7 +161,7 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Auth
             let rule = rule?;
             let rule = rule.cast::<PyDict>().map_err(PyErr::from)?;
             let optional = |name: &str| -> PyResult<Option<String>> {
-                option(rule, name)?
+                item(rule, name)?
                     .map(|value| Ok(text(name, &value)?.to_owned()))
                     .transpose()
             };
@@ -177,27 +175,27 @@ pub(crate) fn authorization_rules(rules: &Bound<'_, PyAny>) -> PyResult<Vec<Auth
         .collect()
 }
 
-/// Refuses an option of a later version unless it says "off".
+/// Rejects an unsupported option unless it is off.
 fn refuse(name: &str, is_on: bool) -> PyResult<Option<EntityOption>> {
     if is_on {
-        return Err(not_yet(name, "leave it out")).or_raise();
+        return Err(not_supported(name, "leave it out")).or_raise();
     }
     Ok(None)
 }
 
-/// What one option asks for; `None` for one that is shown and no setting.
-fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
-    let amount = |wish: fn(u64) -> EntityOption| number(name, value).map(wish);
-    let flag = |wish: fn(bool) -> EntityOption| boolean(name, value).map(wish);
-    let words = |wish: fn(String) -> EntityOption| Ok::<_, PyErr>(wish(text(name, value)?.to_owned()));
-    let wish = match name {
-        "lock_duration" => amount(EntityOption::LockDuration),
-        "max_delivery_count" => amount(EntityOption::MaxDeliveryCount),
-        "default_message_time_to_live" => amount(EntityOption::DefaultTimeToLive),
-        "max_size_in_megabytes" => amount(EntityOption::MaxSizeMegabytes),
-        "max_message_size_in_kilobytes" => amount(EntityOption::MaxMessageSizeKilobytes),
-        "duplicate_detection_history_time_window" => amount(EntityOption::DuplicateWindow),
-        "auto_delete_on_idle" => amount(EntityOption::AutoDeleteOnIdle),
+/// Converts one option; `None` for a read-only property.
+fn entity_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> {
+    let integer = |make: fn(u64) -> EntityOption| number(name, value).map(make);
+    let flag = |make: fn(bool) -> EntityOption| boolean(name, value).map(make);
+    let string = |make: fn(String) -> EntityOption| Ok::<_, PyErr>(make(text(name, value)?.to_owned()));
+    let option = match name {
+        "lock_duration" => integer(EntityOption::LockDuration),
+        "max_delivery_count" => integer(EntityOption::MaxDeliveryCount),
+        "default_message_time_to_live" => integer(EntityOption::DefaultTimeToLive),
+        "max_size_in_megabytes" => integer(EntityOption::MaxSizeMegabytes),
+        "max_message_size_in_kilobytes" => integer(EntityOption::MaxMessageSizeKilobytes),
+        "duplicate_detection_history_time_window" => integer(EntityOption::DuplicateWindow),
+        "auto_delete_on_idle" => integer(EntityOption::AutoDeleteOnIdle),
         "enable_partitioning" => flag(EntityOption::EnablePartitioning),
         "dead_lettering_on_message_expiration" => flag(EntityOption::DeadLetterExpired),
         "dead_lettering_on_filter_evaluation_exceptions" => flag(EntityOption::DeadLetterFailed),
@@ -208,19 +206,19 @@ fn wish(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<EntityOption>> 
         "expire_whole_sessions" => flag(EntityOption::ExpireWholeSessions),
         "support_ordering" => flag(EntityOption::SupportOrdering),
         "status" => Ok(EntityOption::Status(status(text(name, value)?)?)),
-        "user_metadata" => words(EntityOption::UserMetadata),
-        "forward_to" => words(EntityOption::ForwardTo),
-        "forward_dead_lettered_messages_to" => words(EntityOption::ForwardDeadLettersTo),
+        "user_metadata" => string(EntityOption::UserMetadata),
+        "forward_to" => string(EntityOption::ForwardTo),
+        "forward_dead_lettered_messages_to" => string(EntityOption::ForwardDeadLettersTo),
         "authorization_rules" => Ok(EntityOption::AuthorizationRules(authorization_rules(value)?)),
         "filtering_messages_before_publishing" => return refuse(name, boolean(name, value)?),
         _ => return Ok(None),
     };
-    wish.map(Some)
+    option.map(Some)
 }
 
-/// What a caller asks for, read before anything is changed.
-pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<EntityOption>> {
-    let mut wishes: Vec<EntityOption> = Vec::new();
+/// Reads and checks all options before anything is changed. Items that are `None` are skipped.
+pub(super) fn read(options: &Bound<'_, PyDict>, kind: &EntityOptionNames) -> PyResult<Vec<EntityOption>> {
+    let mut found: Vec<EntityOption> = Vec::new();
     for (name, _) in options.iter() {
         let name: String = name.extract()?;
         if !kind.options.contains(&name.as_str()) {
@@ -229,8 +227,8 @@ pub(super) fn read(options: &Bound<'_, PyDict>, kind: &Kind) -> PyResult<Vec<Ent
                 kind.name
             )));
         }
-        let Some(value) = option(options, &name)? else { continue };
-        wishes.extend(wish(&name, &value)?);
+        let Some(value) = item(options, &name)? else { continue };
+        found.extend(entity_option(&name, &value)?);
     }
-    Ok(wishes)
+    Ok(found)
 }

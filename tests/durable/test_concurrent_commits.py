@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""While a commit waits for its disk it has its messages and sessions for itself (B-200, B-316, R-09)."""
+"""While a commit waits for its disk, it has exclusive use of its messages and sessions (B-200, B-316, R-09)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from durable_bus import bodies
-from faulty_bus import BAD, KEYS, LIVENESS_SECONDS, mend
+from faulty_bus import BAD, KEYS, LIVENESS_SECONDS, heal_partition
 from oxbus import AutoLockRenewer, ServiceBusMessage
 from oxbus.exceptions import MessageAlreadySettled, MessageLockLostError, SessionLockLostError
 from oxbus.testing import inject_fault
@@ -26,7 +26,7 @@ PAST_THE_LOCK = 61
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another thread does."""
+    """Wait for the result of another thread."""
     end = time.monotonic() + LIVENESS_SECONDS
     while not condition():
         assert time.monotonic() < end
@@ -34,7 +34,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def can_renew(receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage) -> bool:
-    """Whether the receiver has the lock."""
+    """Whether the receiver still holds the lock."""
     try:
         receiver.renew_message_lock(message)
     except MessageLockLostError:
@@ -43,7 +43,7 @@ def can_renew(receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage) 
 
 
 def settled(call: Any) -> bool:
-    """Whether a settlement in the background worked; False when its lock was lost."""
+    """Whether a settlement in the background succeeded; False if its lock was lost."""
     try:
         call.result()
     except (MessageLockLostError, SessionLockLostError):
@@ -56,9 +56,9 @@ def settled(call: Any) -> bool:
 def test_a_message_is_settled_by_its_commit_or_by_another_call(
     wide_bus: Bus, in_background: Callable[..., Any], verb: str, way: str
 ) -> None:
-    """Of a commit and a call beside it that settle one message, one happens (B-316, B-317, R-09).
+    """If a commit and a concurrent call settle the same message, exactly one succeeds (B-316, B-317, R-09).
 
-    The commit kept the lock alive without taking it, so both happened while its disk was busy.
+    The commit kept the lock alive without claiming it, so both succeeded while its disk was busy.
     """
     wide_bus.send("request", partition_key=KEY)
     request = wide_bus.take_one()
@@ -69,7 +69,7 @@ def test_a_message_is_settled_by_its_commit_or_by_another_call(
     inject_fault(wide_bus.namespace, BAD, "stall")
     commit = in_background(txn.commit)
     beside = in_background(getattr(wide_bus.receiver(), f"{verb}_message"), request)
-    mend(wide_bus)
+    heal_partition(wide_bus)
     committed = settled(commit)
     assert settled(beside) != committed
     wide_bus.reopen(way)
@@ -80,14 +80,14 @@ def test_a_message_is_settled_by_its_commit_or_by_another_call(
         assert left == ([] if verb == "complete" else ["request"])
 
 
-@pytest.mark.parametrize("end", ["close", "lapse"])
+@pytest.mark.parametrize("end", ["close", "expire"])
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_session_that_ends_during_a_commit_ends_after_it(
     wide_bus: Bus, clock: ManualClock, in_background: Callable[..., Any], end: str, attempt: int
 ) -> None:
-    """A commit happens whole: what it completed does not come back, and the state that it set is there (B-200, B-213).
+    """A commit is atomic: the message it completed does not return, and the state it set is there (B-200, B-213).
 
-    The session was given back at once, with the message that the commit completed; its state was in the journal only.
+    The session was released at once, with the message that the commit completed; its state was in the journal only.
     """
     wide_bus.admin.create_queue("s", enable_partitioning=True, requires_session=True)
 
@@ -111,10 +111,10 @@ def test_a_session_that_ends_during_a_commit_ends_after_it(
     else:
         clock.advance(PAST_THE_LOCK)
         ended = in_background(wide_bus.runtime, "s")
-    mend(wide_bus)
+    heal_partition(wide_bus)
     committed = settled(commit)
     ended.result()
-    charged = int(end == "lapse")
+    charged = int(end == "expire")
     expected = [("1", 0), ("2", 0)] if committed else [("0", charged), ("1", 0), ("2", 0)]
     state = b"one done" if committed else None
     following = accept()
@@ -131,7 +131,7 @@ def test_a_session_that_ends_during_a_commit_ends_after_it(
 def test_a_lock_that_a_commit_has_is_not_renewed(
     wide_bus: Bus, clock: ManualClock, in_background: Callable[..., Any]
 ) -> None:
-    """A renewer waits for the end of the commit: it has not failed to renew (B-154, B-316)."""
+    """A renewer waits for the end of the commit instead of failing to renew (B-154, B-316)."""
     wide_bus.send("settled", "other", partition_key=KEY)
     failures: list[Any] = []
     with AutoLockRenewer(on_lock_renew_failure=lambda *failure: failures.append(failure)) as renewer:
@@ -146,18 +146,18 @@ def test_a_lock_that_a_commit_has_is_not_renewed(
             renewer.register(receiver, message)
         before = other.locked_until_utc
         clock.advance(55)
-        # Both were looked at when one was renewed.
+        # The renewal of one lock checked both.
         until(lambda: other.locked_until_utc != before)
         until(lambda: renewer._in_pool == 0)
-        mend(wide_bus)
+        heal_partition(wide_bus)
         commit.result()
         assert failures == []
         assert settled_message.auto_renew_error is None
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_list_that_is_refused_leaves_nothing_in_the_transaction(queue: Bus, verb: str) -> None:
-    """One message without its lock keeps the others of its list out (B-316); the first ones stayed in."""
+def test_a_rejected_list_adds_nothing_to_the_transaction(queue: Bus, verb: str) -> None:
+    """One message without its lock keeps the whole list out of the transaction (B-316); the first ones stayed in."""
     queue.send("0", "1", "2", partition_key=KEY)
     messages = queue.take()
     settle = getattr(queue.receiver(), f"{verb}_messages")

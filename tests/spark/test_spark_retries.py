@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls of a Spark job are made again after an error, by what the error says the call did."""
+"""Calls of a Spark job that are retried after an error, depending on the effect in the error."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AWAY = (ServiceBusConnectionError, ServiceBusServerBusyError, PartitionUnavailab
 
 
 class Call:
-    """A call that fails so often, and then works."""
+    """A call that fails with the given errors, and then succeeds."""
 
     def __init__(self, *errors: ServiceBusError) -> None:
         self.errors = list(errors)
         self.made = 0
 
     def __call__(self, answer: str) -> str:
-        """Fail, or answer."""
+        """Fail, or return the answer."""
         self.made += 1
         if self.errors:
             raise self.errors.pop(0)
@@ -38,8 +38,8 @@ class Call:
 
 @pytest.mark.parametrize("error_class", AWAY)
 @pytest.mark.parametrize("effect", [None, "none"])
-def test_call_that_did_nothing_is_made_again(error_class: type[ServiceBusError], effect: Effect | None) -> None:
-    """A send that reached nobody, or was refused, cannot double."""
+def test_call_without_an_effect_is_retried(error_class: type[ServiceBusError], effect: Effect | None) -> None:
+    """A send without a connection, or rejected before it began, cannot cause a duplicate."""
     call = Call(error_class(effect=effect), error_class(effect=effect))
     assert retry_without_effect(call, "stored") == "stored"
     assert call.made == 3
@@ -47,18 +47,16 @@ def test_call_that_did_nothing_is_made_again(error_class: type[ServiceBusError],
 
 @pytest.mark.parametrize("error_class", AWAY)
 @pytest.mark.parametrize("effect", ["partial", "unknown"])
-def test_call_that_may_have_done_something_is_not_made_again(
-    error_class: type[ServiceBusError], effect: Effect
-) -> None:
-    """Sending rows again that may be stored would double them: the task fails, and Spark decides."""
+def test_call_with_a_possible_effect_is_not_retried(error_class: type[ServiceBusError], effect: Effect) -> None:
+    """A retry of rows that may be stored could duplicate them: the task fails, and Spark decides."""
     call = Call(error_class(effect=effect))
     with pytest.raises(error_class):
         retry_without_effect(call, "stored")
     assert call.made == 1
 
 
-def test_error_that_will_not_pass_is_raised_at_once() -> None:
-    """Rows that were stored in part, and a call that took too long, are for the caller."""
+def test_permanent_error_is_raised_at_once() -> None:
+    """The caller must handle a partial send and a timeout."""
     for error in (PartialSendError(), OperationTimeoutError(effect="unknown")):
         call = Call(error)
         with pytest.raises(type(error)):
@@ -67,8 +65,8 @@ def test_error_that_will_not_pass_is_raised_at_once() -> None:
 
 
 @pytest.mark.parametrize("effect", [None, "none", "partial", "unknown"])
-def test_call_that_may_be_made_twice_is_made_again_whatever_it_did(effect: Effect | None) -> None:
-    """Reserving, completing and committing under a number change nothing the second time."""
+def test_idempotent_call_is_retried_with_any_effect(effect: Effect | None) -> None:
+    """Reserving, completing and committing under a number are idempotent."""
     call = Call(ServiceBusConnectionError(effect=effect))
     assert retry_idempotent(call, "done") == "done"
     assert call.made == 2

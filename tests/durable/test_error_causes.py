@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cause of an error is what made it: an error of the system with its number, or what was found instead."""
+"""The cause of an error is its origin: a system error with its number, or the damage that was found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from faulty_bus import BAD, KEYS, mend
+from faulty_bus import BAD, KEYS, heal_partition
 from oxbus import Namespace
 from oxbus.bulk import BulkClient
 from oxbus.exceptions import PartitionUnavailableError, ServiceBusConnectionError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def number_of(error: BaseException) -> int | None:
-    """The system's number in the cause of an error, which must be an error of the system."""
+    """The system's error number in the cause of an error; the cause must be a system error."""
     cause = error.__cause__
     assert isinstance(cause, OSError)
     assert str(cause.strerror) in str(error)
@@ -32,18 +32,18 @@ def number_of(error: BaseException) -> int | None:
 
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync"])
 def test_failed_write_is_the_cause(wide_bus: Bus, fault: str) -> None:
-    """The send whose write or sync failed tells the disk's error, and so do those that are refused because of it."""
+    """The failed send has the disk's error as its cause, and so have the sends rejected after it."""
     inject_fault(wide_bus.namespace, BAD, fault)
     for _ in range(2):
         with pytest.raises(PartitionUnavailableError) as refusal:
             wide_bus.send("refused", partition_key=KEYS[BAD])
         assert number_of(refusal.value) == errno.EIO
-    mend(wide_bus)
+    heal_partition(wide_bus)
     wide_bus.send("accepted", partition_key=KEYS[BAD])
 
 
-def test_catalog_that_cannot_be_written_tells_why(wide_bus: Bus) -> None:
-    """The built-in error of a failed disk has the disk's own as its cause."""
+def test_failed_write_of_the_catalog_is_the_cause(wide_bus: Bus) -> None:
+    """The built-in error of a failed disk has the disk's own error as its cause."""
     inject_fault(wide_bus.namespace, None, "eio-rename")
     with pytest.raises(OSError, match="catalog") as refusal:
         wide_bus.admin.create_queue("another")
@@ -51,7 +51,7 @@ def test_catalog_that_cannot_be_written_tells_why(wide_bus: Bus) -> None:
     assert number_of(refusal.value) == errno.EIO
 
 
-def test_path_that_cannot_be_made_tells_why(tmp_path: Path) -> None:
+def test_failed_creation_of_a_path_is_the_cause(tmp_path: Path) -> None:
     """The name of a directory cannot have so many characters."""
     path = tmp_path / ("n" * 300)
     with pytest.raises(OSError, match=path.name) as refusal:
@@ -60,7 +60,7 @@ def test_path_that_cannot_be_made_tells_why(tmp_path: Path) -> None:
 
 
 def test_damage_is_the_cause(wide_bus: Bus) -> None:
-    """A partition whose file is damaged tells what was found in it."""
+    """The error of a partition with a damaged file has the damage as its cause."""
     first = b"the first message of the bad partition"
     wide_bus.send(first.decode(), "the second", partition_key=KEYS[BAD])
     wide_bus.stop("crash")
@@ -77,7 +77,7 @@ def test_damage_is_the_cause(wide_bus: Bus) -> None:
 
 
 def test_refused_connection_is_the_cause() -> None:
-    """A server that is not there."""
+    """No server listens at the address."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

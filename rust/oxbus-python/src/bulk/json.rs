@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers in JSON, read.
+//! Access to the fields of JSON answers.
 
 use oxbus_model::{Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};
 
-/// Reads what must be in an answer.
-pub(super) trait Json {
-    /// Anything in it.
+/// Reads required fields of an answer.
+pub(super) trait JsonFields {
+    /// A field of any type.
     fn field(&self, name: &str) -> Result<&Value>;
-    /// A number in it.
+    /// A non-negative integer.
     fn number(&self, name: &str) -> Result<u64>;
-    /// A truth value in it.
-    fn truth(&self, name: &str) -> Result<bool>;
-    /// An object in it.
+    /// A boolean.
+    fn boolean(&self, name: &str) -> Result<bool>;
+    /// An object.
     fn object(&self, name: &str) -> Result<&Map<String, Value>>;
-    /// A list of numbers in it.
+    /// A list of non-negative integers.
     fn numbers(&self, name: &str) -> Result<Vec<u64>>;
 }
 
@@ -25,7 +25,7 @@ fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotSupported, detail)
 }
 
-impl Json for Value {
+impl JsonFields for Value {
     fn field(&self, name: &str) -> Result<&Value> {
         self.get(name).ok_or_else(|| missing(name))
     }
@@ -34,7 +34,7 @@ impl Json for Value {
         self.field(name)?.as_u64().ok_or_else(|| missing(name))
     }
 
-    fn truth(&self, name: &str) -> Result<bool> {
+    fn boolean(&self, name: &str) -> Result<bool> {
         self.field(name)?.as_bool().ok_or_else(|| missing(name))
     }
 
@@ -48,7 +48,7 @@ impl Json for Value {
     }
 }
 
-/// An answer as Python's own objects.
+/// Converts an answer to Python objects.
 pub(super) fn as_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
