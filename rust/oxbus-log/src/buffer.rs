@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A bounded queue of log lines, from the threads that emit them to the reader thread that writes them.
 //!
-//! Holds always
+//! Invariants
 //! - the mutex is a leaf: no other lock is taken under it, so emitting cannot deadlock;
 //! - emitting never blocks: lines beyond the limit are dropped, counted and reported.
 

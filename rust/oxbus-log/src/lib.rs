@@ -8,7 +8,7 @@
 //!             └─ reader thread     passes lines to the logging of the program; may block
 //! ```
 //!
-//! Holds always
+//! Invariants
 //! - emitting takes one leaf mutex, so it is allowed under any other lock;
 //! - an event has one name, one target and one level, defined in `events`;
 //! - no field contains a body, a property, a session id, a partition key, a key or a token.

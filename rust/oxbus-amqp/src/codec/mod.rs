@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Encoding and decoding of values (AMQP 1.0, part 1).
 //!
-//! Holds always
+//! Invariants
 //! - decoded binaries and texts share the input buffer;
 //! - decoding recurses at most `AMQP_NESTING_MAX` deep, and creates at most `AMQP_VALUES_MAX` values;
 //! - encoded values contain no empty array, because common clients cannot read one.

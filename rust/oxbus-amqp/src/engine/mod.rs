@@ -4,7 +4,7 @@
 //! Has no socket, no task and no clock. The caller reads into `input`, takes events with `next_event` until there is none,
 //! answers them with commands, then calls `flush` and writes `output`. It passes in monotonic time, in milliseconds.
 //!
-//! Holds always
+//! Invariants
 //! - frames are processed one at a time, in order, and only as fast as the caller takes events (backpressure);
 //! - the application answers attach, detach, end, close, outcomes and drains; the engine does not;
 //! - the server uses the client's channel and handle numbers; a number stays in use until the application answers, and a frame
