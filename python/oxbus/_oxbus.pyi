@@ -288,7 +288,7 @@ class BulkClient:
             MessageSizeExceededError: A row is larger than the entity accepts, or all rows are larger than one call may
                 be.
             PartitionUnavailableError: No row was stored: the partitions are out of service.
-            ServiceBusQuotaExceededError: No row was stored: the partitions or the memory limit are full.
+            ServiceBusQuotaExceededError: No row was stored: the partitions are full, or the memory limit is reached.
             InvalidOperationError: A row lacks the session id that the entity requires, or the entity is a subscription.
             ValueError: A column or a value is wrong; nothing was stored.
         """
@@ -341,7 +341,7 @@ class BulkClient:
 
         Raises:
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` says whether they may be. The others were settled.
             MessagingEntityNotFoundError: The entity does not exist.
             InvalidOperationError: A message of a dead-letter queue is to be dead-lettered.
             ValueError: The outcome is unknown, a token is malformed, or a reason is given with another outcome.
@@ -1289,8 +1289,8 @@ class ServiceBusSender:
         Args:
             message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
                 key.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. Without a key the
-                message goes to another partition after 5 s, so give more than 15 s, or leave it out.
+            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. A message without a
+                key goes to another partition after 5 s; for that the timeout must be more than 15 s.
             durability: ``"os"`` or ``"fsync"`` for this call. None: the level of the namespace.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
@@ -1306,7 +1306,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether that is known.
+                minutes. The message is stored at most once; `effect` says whether it may be stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -1334,8 +1334,8 @@ class ServiceBusSender:
                 one.
 
         Returns:
-            Their sequence numbers, for `cancel_scheduled_messages`. The messages get new numbers at their time. In a
-            transaction the list is filled by the commit.
+            Their sequence numbers, for `cancel_scheduled_messages`. A message gets a new number when it becomes
+            available. In a transaction the commit fills the list.
 
         Raises:
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
@@ -1348,7 +1348,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether that is known.
+                minutes. The message is stored at most once; `effect` says whether it may be stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -1371,8 +1371,8 @@ class ServiceBusSender:
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
             MessagingEntityDisabledError: The status of the entity forbids sending.
             InvalidOperationError: The numbers are from several partitions, or the call is inside `Transaction.scope`.
-            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether they
-                may be deleted.
+            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether the
+                messages may have been deleted.
             OperationTimeoutError: The store did not answer in time; either all are deleted, or none is.
             ServiceBusQuotaExceededError: The disk of the partition is full.
             ForkedProcessError: The sender was created before the process forked.
@@ -1401,11 +1401,11 @@ class ServiceBusSender:
     def send_arrow(self, data: _ArrowStream | _ArrowArray) -> dict[int, int]:
         """Store each row of a table as a message.
 
-        Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are spread.
-        Columns are message properties: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
-        `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties` (map of string
-        to string, or strings with a JSON object each, whose members keep their types), `scheduled_enqueue_time_utc`
-        (timestamp), `time_to_live` (duration).
+        Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are distributed
+        over the partitions. Columns are message properties: `body` (binary or string), `message_id`, `session_id`,
+        `partition_key`, `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings),
+        `application_properties` (map of string to string, or a JSON object as a string, whose members keep their
+        types), `scheduled_enqueue_time_utc` (timestamp), `time_to_live` (duration).
 
         Args:
             data: Anything with the Arrow C stream or array interface: pyarrow, polars, pandas.
@@ -1424,7 +1424,7 @@ class ServiceBusSender:
             PartitionUnavailableError: No row was stored: the partitions are out of service.
             ServiceBusServerBusyError: No row was stored: too many sends wait for the store.
             OperationTimeoutError: No row is known to be stored: the store did not answer in time.
-            ServiceBusQuotaExceededError: No row was stored: the partitions or the memory limit are full.
+            ServiceBusQuotaExceededError: No row was stored: the partitions are full, or the memory limit is reached.
             ForkedProcessError: The sender was created before the process forked.
             TypeError: `data` has no Arrow interface.
             ValueError: A column is unknown or has the wrong type (the text names it), or the sender is closed.
@@ -1537,7 +1537,7 @@ class ServiceBusReceiver:
 
         MessagingEntityNotFoundError: The entity does not exist.
         SessionCannotBeLockedError: Another receiver holds the session.
-        OperationTimeoutError: No session became available within `max_wait_time`, or within a minute without one.
+        OperationTimeoutError: No session became available within `max_wait_time`, or within a minute if that is None.
         InvalidOperationError: The entity is a topic, forwards its messages, or does not require sessions.
         ValueError: The entity has no partition of that id, or `session_id` is too long.
 
@@ -1574,7 +1574,7 @@ class ServiceBusReceiver:
         """
 
     def close(self) -> None:
-        """Close the receiver. Prefetched messages return to the queue without charging a delivery.
+        """Close the receiver. Prefetched messages return to the queue; their delivery counts stay the same.
 
         Messages that the receiver returned stay locked until another receiver settles them or their locks end. The lock
         of its session ends. Closing twice is harmless. Raises nothing.
@@ -1599,7 +1599,7 @@ class ServiceBusReceiver:
     ) -> list[ServiceBusReceivedMessage]:
         """Receive up to `max_message_count` messages, and lock each one in peek-lock mode.
 
-        Returns as soon as a message is ready, possibly with fewer messages than there are.
+        Returns as soon as a message is ready, and may leave ready messages for the next call.
 
         Args:
             max_message_count: Upper bound, at least 1. None: the prefetch count, or 1.
@@ -1615,12 +1615,12 @@ class ServiceBusReceiver:
             InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
                 has none.
             SessionLockLostError: The lock on the receiver's session expired.
-            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
-                stay; free disk space.
-            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
-                removal could not be written and no other partition had messages, or this happened in the previous
-                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
-                partition is healed, unless the process ends first.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery of the ready messages. They stay
+                in the queue. Free disk space, then receive again.
+            PartitionUnavailableError: The partition of the session is out of service. Receive-and-delete mode also
+                raises it when a removal could not be written; if other partitions had messages, the next receive raises
+                it. `sequence_numbers` names the messages. If `effect` is ``"unknown"``, they return when the partition
+                is healed, unless the process ends first.
             OperationTimeoutError: A store did not answer in time, and no other partition had messages.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
             ForkedProcessError: The receiver was created before the process forked.
@@ -1651,7 +1651,7 @@ class ServiceBusReceiver:
             MessagingEntityDisabledError: The status of the entity forbids receiving.
             SessionLockLostError: The lock on the receiver's session expired.
             PartitionUnavailableError: The partition is out of service, or the delivery could not be written; `effect`
-                says whether it may still count after the end of the process.
+                says whether a restart may still count the delivery.
             OperationTimeoutError: The store did not answer in time; nothing was delivered.
             ServiceBusQuotaExceededError: The disk has no space to record the delivery.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
@@ -1674,7 +1674,7 @@ class ServiceBusReceiver:
             timeout: Seconds, more than 0, or None. Peeking never waits for a store, so it has no effect.
 
         Returns:
-            Messages without locks: active, locked, deferred and scheduled ones.
+            Active, locked, deferred and scheduled messages. Their `lock_token` is None.
 
         Raises:
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
@@ -1704,12 +1704,12 @@ class ServiceBusReceiver:
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
             PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
             TypeError: `message` is not a received message, or `transaction` is not a transaction.
-            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode.
+            ValueError: The message has no lock, or the receiver is closed or in receive-and-delete mode.
 
         Source: docs/behaviour.md B-162, B-173.
         """
@@ -1739,7 +1739,7 @@ class ServiceBusReceiver:
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
             PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
@@ -1776,7 +1776,7 @@ class ServiceBusReceiver:
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
             PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
@@ -1815,7 +1815,7 @@ class ServiceBusReceiver:
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
             PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
@@ -1864,7 +1864,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` says whether they may be. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -1875,7 +1875,7 @@ class ServiceBusReceiver:
             ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
             ForkedProcessError: The receiver was created before the process forked.
             TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
-            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode.
+            ValueError: A message has no lock, or the receiver is closed or in receive-and-delete mode.
 
         Source: docs/behaviour.md B-095, B-162, B-173.
         """
@@ -1898,7 +1898,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` says whether they may be. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -1934,7 +1934,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` says whether they may be. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -1972,7 +1972,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` says whether they may be. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -2008,12 +2008,12 @@ class ServiceBusReceiver:
             InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
                 has none.
             SessionLockLostError: The lock on the receiver's session expired.
-            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
-                stay; free disk space.
-            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
-                removal could not be written and no other partition had messages, or this happened in the previous
-                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
-                partition is healed, unless the process ends first.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery of the ready messages. They stay
+                in the queue. Free disk space, then receive again.
+            PartitionUnavailableError: The partition of the session is out of service. Receive-and-delete mode also
+                raises it when a removal could not be written; if other partitions had messages, the next receive raises
+                it. `sequence_numbers` names the messages. If `effect` is ``"unknown"``, they return when the partition
+                is healed, unless the process ends first.
             OperationTimeoutError: A store did not answer in time, and no other partition had messages.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
             ForkedProcessError: The receiver was created before the process forked.
@@ -2033,7 +2033,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` says whether they may be. The others were settled.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
             InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the

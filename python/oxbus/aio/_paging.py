@@ -52,7 +52,7 @@ class AsyncItemPaged(Generic[T]):
 
         Raises:
             ValueError: `continuation_token` is not such a number.
-            ServiceBusError: The list could not be fetched, as the call that returned it documents.
+            ServiceBusError: The list cannot be fetched; see the call that returned it.
 
         Source: docs/behaviour.md B-457; `azure.core.async_paging.AsyncItemPaged.by_page`.
         """
