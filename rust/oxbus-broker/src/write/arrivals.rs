@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Arriving messages: their numbers, their events, and their publication in the stores.
 //!
-//! Holds always
+//! Invariants
 //! - operations take numbers in their order, here and in the journal, so both agree without a list of numbers;
 //! - nobody can receive a message before it is published.
 

@@ -5,7 +5,7 @@
 //! bytes is faster than syncing the first write to allocated space, so a writer that syncs clears a part ahead of
 //! itself.
 //!
-//! Holds always
+//! Invariants
 //! - a file with a segment name has a synced header, and all its space while its owner writes it: it is allocated and
 //!   synced before the rename. The next owner truncates the space behind the last frame;
 //! - a file with a temporary name contains no data and may be overwritten or removed;
