@@ -142,7 +142,7 @@ def test_missing_rows_of_an_uncertain_batch_are_sent(
     notes = noted(1)
     sent = exchange.send(client, QUEUE, batches, notes)
     assert stored_ids(client) == all_ids(batches)
-    assert (sent.found, sent.missing, sent.rows) == (in_doubt, 0, FLIGHTS - BATCH - in_doubt)
+    assert (sent.found_in_queue, sent.missing, sent.rows) == (in_doubt, 0, FLIGHTS - BATCH - in_doubt)
     assert notes.acknowledged_batches == len(batches)
     assert all(check.passed for check in checks.check_kept(sent))
 
