@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Lines between the threads that emit them and the one that writes them.
 //!
-//! Holds always
+//! Invariants:
 //! - the mutex is a leaf: nothing is called with it, so emitting cannot meet another lock;
 //! - lines beyond the bound are counted and said, never waited for.
 

@@ -8,7 +8,7 @@
 //!             └─ a reader          one thread that may wait: it hands lines to the logging of the program
 //! ```
 //!
-//! Holds always
+//! Invariants:
 //! - emitting takes one mutex for one step and calls nothing, so it may be done under any other lock;
 //! - an event has one name, one target and one level, and they stand in `events`;
 //! - no field holds a body, a property, a session id, a partition key, a key or a token.

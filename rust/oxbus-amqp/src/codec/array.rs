@@ -8,7 +8,7 @@ use super::{AmqpValue, DecodeError, Field, Reader, code};
 
 /// Items of one type, which is written once.
 ///
-/// Holds always: `code_of` gives the same for all items, and their descriptors are equal.
+/// Invariant: `code_of` gives the same for all items, and their descriptors are equal.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Array(Vec<AmqpValue>);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values to bytes and back (AMQP 1.0, part 1).
 //!
-//! Holds always
+//! Invariants:
 //! - what is decoded shares the bytes it came in: binaries and texts are not copied;
 //! - no input makes a decode recurse deeper than `AMQP_NESTING_MAX`, or hold more than `AMQP_VALUES_MAX` values;
 //! - what is encoded never has an empty array: clients in use cannot read one.

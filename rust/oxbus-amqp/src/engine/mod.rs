@@ -5,7 +5,7 @@
 //! none, answers them with commands, then calls `flush` and writes `output`. Time is passed in, in milliseconds that never
 //! go back.
 //!
-//! Holds always
+//! Invariants:
 //! - frames are worked on one at a time, in their order, only as fast as events are taken: what a client sends faster
 //!   stays in its socket;
 //! - nothing that the application has to decide is answered here: attach, detach, end, close, outcomes, drains;

@@ -5,7 +5,7 @@
 //! finds no message may return them to their cells. Under the faithful policy they are *locked* until their locks
 //! expire, or, in receive-and-delete mode, already removed from the queue (B-126, B-144).
 //!
-//! Holds always: per partition, numbers ascend from front to back, except for messages that returned to their cell while
+//! Invariant: per partition, numbers ascend from front to back, except for messages that returned to their cell while
 //! later ones were cached.
 
 use oxbus_store::Wait;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! LIKE: `%` matches any sequence of characters, `_` matches one (B-369).
 //!
-//! Holds always: a match takes at most (characters of the pattern) × (characters of the text) steps. Only the last `%` is
+//! Invariant: a match takes at most (characters of the pattern) × (characters of the text) steps. Only the last `%` is
 //! ever retried: the part before it matched at its first possible position, and a later position could not help.
 
 use oxbus_model::caps::LIKE_PATTERN_CHARS_MAX;

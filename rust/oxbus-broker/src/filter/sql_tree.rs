@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The syntax trees of filters and actions, and their text.
 //!
-//! Holds always: only parentheses, signs, functions and NOT deepen a tree; chains of operators are flat. So
+//! Invariant: only parentheses, signs, functions and NOT deepen a tree; chains of operators are flat. So
 //! [`EXPRESSION_DEPTH_MAX`](oxbus_model::caps::EXPRESSION_DEPTH_MAX) bounds the stack of every walk, its drop included.
 
 use std::fmt;

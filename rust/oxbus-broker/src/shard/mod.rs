@@ -6,7 +6,7 @@
 //! This module is the state of a shard and of its cells. In a durable namespace `crate::write` changes it, together with the
 //! journal; `snapshot` writes all of it down from time to time.
 //!
-//! Holds always
+//! Invariants:
 //! - a call that panics while it holds a lock of the shard takes the shard out of service until the next open (`guarded`);
 //! - the mutex is never held across a notification, a wait for a commit, or a call other than into the stores and the append
 //!   to the journal;
@@ -224,7 +224,7 @@ impl Shard {
 
     /// The last appended entry; `None` without a journal.
     pub(crate) fn last_pending(&self) -> Option<PendingEntry> {
-        Some(self.journal.as_ref()?.last())
+        Some(self.journal.as_ref()?.last_entry())
     }
 
     /// Blocks snapshots while a write is journaled and has not taken effect.

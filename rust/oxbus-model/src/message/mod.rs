@@ -15,7 +15,7 @@
 //! rest   body: bytes · nothing · AMQP sections
 //! ```
 //!
-//! Holds always: `decode(encode(fields)) == fields`.
+//! Invariant: `decode(encode(fields)) == fields`.
 
 mod id;
 pub mod properties;

@@ -6,7 +6,7 @@
 //! `transactions` and `timeouts`. `jobs` runs the calls of the broker. `message` converts between the AMQP and the
 //! stored form of a message.
 //!
-//! Holds always
+//! Invariants:
 //! - a client's message is accepted only after it is as durable as its entity requires;
 //! - a link never holds locks on more messages than its client gave credit for;
 //! - detaching a link settles and unlocks nothing that was sent; unsent messages are released.
