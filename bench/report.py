@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
-NOT_MEASURED = ["No run that reads every body has measured this yet: `make bench` and its kin do."]
+NOT_MEASURED = ["No run that reads every body has measured this yet; run `make bench`."]
 PLACE = re.compile(r"(<!-- report: (?P<name>\S+) -->\n).*?(<!-- end of report -->)", re.DOTALL)
 CAPTIONS = {
     "threads": "Rates by threads",

@@ -255,7 +255,7 @@ SPARK_TARGETS = (
     over(SPARK_EXPRESSION, "spark_partition_id/18B/10m", "Spark, partition_id of 10 M keys / its own expression", 0.95),
     Target(
         case=SPARK_BATCH,
-        text="Spark, ms that a batch of one row takes longer than with nothing behind",
+        text="Spark, extra ms of a batch of one row over the baseline",
         wanted=50,
         peer=NOTHING,
         difference=True,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of 1 KiB through Spark on two cores, by each path, beside the same job with nothing behind it.
 
-A row is a body and a key. The job with nothing behind is the same job: a load makes the same rows and hands them to the
+A row is a body and a key. The baseline is the same job without oxbus: a load makes the same rows and hands them to the
 same kind of Python task, which drops them; for a drain as many tasks make them; what goes through a broker is made and
 dropped by a source and a sink in Python (`spark_nothing`), in as many tasks. So the ratio is what the queue costs
 beside Spark. Its Java machine runs as Spark starts it by itself, and both sides under the settings that the guide

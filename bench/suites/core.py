@@ -159,7 +159,7 @@ SWEEPS: dict[str, Callable[[Plan], list[Case]]] = {
 }
 SUITE = Suite(
     name="core",
-    text="what lives in memory, beside the ceiling and what one writes by hand",
+    text="cases in memory, compared with the ceiling and a hand-written queue",
     rounds=5,
     parts={
         **{name: partial(by_id, name, cases) for name, cases in CASES.items()},

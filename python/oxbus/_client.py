@@ -41,8 +41,8 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
 
         Args:
             namespace: The namespace to work on.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
-                this process: there is no connection to lose.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
+                there is no connection to lose.
             retry_backoff_factor: Seconds before the first retry.
             retry_backoff_max: Upper bound for the seconds between two retries.
             retry_mode: ``"exponential"`` or ``"fixed"``.
@@ -78,11 +78,11 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
         """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
-                ``Endpoint=file:///absolute/dir`` for the namespace in a directory. With ``;EntityPath=…`` the client is
-                for that entity only.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
-                this process: there is no connection to lose.
+            conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
+                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory. ``;EntityPath=…``
+                limits the client to that entity.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
+                there is no connection to lose.
             retry_backoff_factor: Seconds before the first retry.
             retry_backoff_max: Upper bound for the seconds between two retries.
             retry_mode: ``"exponential"`` or ``"fixed"``.
@@ -126,7 +126,8 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
             queue_name: The queue. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -150,7 +151,8 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
             topic_name: The topic. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -169,8 +171,8 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
         """Return a transaction; it begins with its first operation.
 
         Args:
-            cross_entity: Allow sends to several entities, as long as all operations are in one partition: partitioned
-                entities need the same key. It settles messages of one entity only.
+            cross_entity: Allow sends to several entities. All operations must be in one partition, so partitioned
+                entities need the same key. All settled messages must be from one entity.
 
         Raises:
             ValueError: The client is closed.
@@ -184,8 +186,8 @@ class ServiceBusClient(ReceiverFactory, SessionListing):
     def close(self) -> None:
         """Close every sender and receiver of this client; the namespace stays open.
 
-        Prefetched messages return to their queues without charging a delivery. Closing twice is harmless. Raises
-        nothing.
+        Prefetched messages return to their queues; their delivery counts stay the same. Closing twice is harmless.
+        Raises nothing.
         """
         self._closed = True
         for key, handle in list(self._handles.items()):

@@ -40,15 +40,16 @@ class ReceiverFactory(ClientHandles):
             queue_name: The queue. The first call of the receiver looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
-            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
-                accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
+            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. Entering
+                the receiver or its first call accepts it and waits up to `max_wait_time`, or a minute if that is None.
             sub_queue: The dead-letter queue or the transfer dead-letter queue of the queue.
             receive_mode: Lock each message until it is settled, or remove it on delivery.
             max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
                 wait.
             auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
-            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            prefetch_count: How many messages to fetch in advance for later calls; 0: none.
             lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
                 ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
                 the namespace.
@@ -99,15 +100,17 @@ class ReceiverFactory(ClientHandles):
             subscription_name: Its subscription. The first call of the receiver looks it up and raises
                 MessagingEntityNotFoundError if it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
-            session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It
-                is accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
+            session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`.
+                Entering the receiver or its first call accepts it and waits up to `max_wait_time`, or a minute if that
+                is None.
             sub_queue: The dead-letter queue or the transfer dead-letter queue of the subscription.
             receive_mode: Lock each message until it is settled, or remove it on delivery.
             max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
                 wait.
             auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
-            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            prefetch_count: How many messages to fetch in advance for later calls; 0: none.
             lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
                 ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
                 the namespace.

@@ -55,7 +55,7 @@ class SessionListing(ClientHandles):
             queue_name: A queue that requires sessions.
             state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
                 UTC.
-            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            timeout: Seconds, more than 0, or None. It is checked and has no effect.
             details: Return a `ServiceBusSessionInfo` for each session instead of its id.
 
         Returns:
@@ -114,7 +114,7 @@ class SessionListing(ClientHandles):
             subscription_name: Its subscription, one that requires sessions.
             state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
                 UTC.
-            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            timeout: Seconds, more than 0, or None. It is checked and has no effect.
             details: Return a `ServiceBusSessionInfo` for each session instead of its id.
 
         Returns:

@@ -2,7 +2,7 @@
 """Connection strings, and the namespaces that they name.
 
 ``Endpoint=memory://name``
-    The in-memory namespace of that name in this process; created at its first use, kept until the process ends.
+    This process's in-memory namespace of that name; created at its first use, kept until the process ends.
 ``Endpoint=file:///absolute/dir``
     The namespace in that directory; all clients of one process share it, and it closes with the last of them.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules shared by both lock renewers: which locks can be renewed, when, and with which errors renewal ends."""
+"""Rules shared by both lock renewers: which locks can be renewed, when, and the errors that end renewal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHECK_INTERVAL_SECONDS = 0.25
 
 
 def next_renewal(locked_until: datetime, now: datetime) -> datetime:
-    """Return when to renew a lock: halfway to its end, so that a late check still finds it."""
+    """Return when to renew a lock: halfway to its end, so that the lock still holds when the renewal is late."""
     return now + (locked_until - now) / 2
 
 
@@ -46,18 +46,18 @@ def is_settled(renewable: object) -> bool:
 
 
 def is_committing(renewable: object) -> bool:
-    """Return whether a commit that settles the message holds its lock, which cannot be renewed then."""
+    """Return whether a running commit settles the message. Its lock cannot be renewed until the commit ends."""
     return isinstance(renewable, ServiceBusReceivedMessage) and renewable._committing
 
 
 def renewal_timed_out(seconds: float) -> AutoLockRenewTimeout:
-    """Return the error of a lock that was renewed for as long as allowed."""
+    """Return the error for a lock that was renewed for the longest allowed time."""
     return AutoLockRenewTimeout(
-        f"the {seconds} seconds allowed for renewing the lock are over: "
+        f"the lock was renewed for the allowed {seconds} seconds: "
         "use a longer max_lock_renewal_duration, or settle the message sooner"
     )
 
 
 def renewal_failed(error: Exception) -> AutoLockRenewFailed:
-    """Return the error of a lock that could not be renewed."""
+    """Return the error for a lock that could not be renewed."""
     return AutoLockRenewFailed(f"the lock could not be renewed: {error}. Receive the message again.", error=error)

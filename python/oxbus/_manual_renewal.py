@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lock renewal under clocks that are moved by hand.
 
-The thread that moves such a clock renews due locks before `ManualClock.advance` returns, so no caller has to wait.
-No user code runs in that thread: the renewer runs failure callbacks in a thread or task of its own. A callback may
+The thread that moves the clock renews due locks before `ManualClock.advance` returns, so no caller has to wait.
+No user code runs in that thread: the renewer runs failure callbacks in a separate thread or task. A callback may
 therefore move the clock, close the renewer, or wait for a lock that the moving thread holds.
 """
 
@@ -31,6 +31,7 @@ class LockRenewal(Protocol):
     deadline: datetime
     """When to stop renewing."""
     duration: float
+    """Seconds from the registration to the deadline."""
 
 
 R = TypeVar("R", bound=LockRenewal)
@@ -49,7 +50,7 @@ class ManualRenewals(Generic[R]):
         self._report_lost = report_lost
         self._renewals: list[R] = []
         self._clocks: list[ManualClock] = []
-        # Reentrant: a finalizer that the garbage collector runs in between may move a clock, too.
+        # Reentrant: the garbage collector may run a finalizer that moves a clock while this thread holds the lock.
         self._lock = threading.RLock()
         self._process = os.getpid()
 
@@ -58,7 +59,7 @@ class ManualRenewals(Generic[R]):
         return bool(self._renewals)
 
     def add(self, renewal: R, clock: ManualClock) -> None:
-        """Renew a lock from now on whenever its clock says so."""
+        """Start to renew a lock when its clock passes `due`."""
         with self._lock:
             self._renewals.append(renewal)
             if not any(known is clock for known in self._clocks):
@@ -66,14 +67,14 @@ class ManualRenewals(Generic[R]):
                 clock._follow(self)
 
     def clear(self) -> None:
-        """Renew no lock from now on."""
+        """Stop renewing all locks."""
         with self._lock:
             self._renewals.clear()
 
     def renew_due(self) -> None:
-        """Renew due locks, and drop those whose message is settled, receiver closed or lock lost."""
+        """Renew due locks. Drop each lock that is lost, or whose message is settled or receiver is closed."""
         if os.getpid() != self._process:
-            return  # The locks belong to the parent process.
+            return  # After a fork the locks belong to the parent process.
         lost: list[tuple[R, Exception | None]] = []
         with self._lock:
             ended = {id(renewal) for renewal in tuple(self._renewals) if not self._renew_if_due(renewal, lost)}
@@ -102,7 +103,7 @@ class ManualRenewals(Generic[R]):
         renewable = renewal.renewable
         try:
             renewal.due = next_renewal(self._renew(renewal), now)
-        except Exception as error:  # noqa: BLE001 (the message must report any error)
+        except Exception as error:  # noqa: BLE001 (any error becomes `auto_renew_error`)
             # The message may have been settled, or its receiver closed, during the renewal.
             if is_committing(renewable):
                 return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of calls with wrong arguments: they name the public class and suggest the nearest option."""
+"""Errors for calls with wrong arguments. They name the public class and suggest the nearest option."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Choice:
         values = [member.value for member in choices]
         allowed = ", ".join(repr(value) for value in values)
         near = _nearest(value, values) if isinstance(value, str) else None
-        meant = "" if near is None else f"; did you mean {near!r}?"
-        raise ValueError(f"{value!r} is not a valid {cls.__name__}: use one of {allowed}{meant}")
+        suggestion = "" if near is None else f"; did you mean {near!r}?"
+        raise ValueError(f"{value!r} is not a valid {cls.__name__}: use one of {allowed}{suggestion}")
 
 
 def unknown_option(call: str, name: str, known: Iterable[str]) -> TypeError:
-    """Return the error of a call with an option that it does not take.
+    """Return the error for a call with an unknown option.
 
     Args:
         call: The call as written, such as ``ServiceBusClient.get_queue_receiver``.
@@ -51,22 +51,22 @@ def unknown_option_of(owner: type, method: str, name: str) -> TypeError:
 
 
 def explains_options(owner: type[T]) -> type[T]:
-    """Decorate a class so that its public calls, inherited ones included, explain unknown options."""
+    """Decorate a class: errors of its public and inherited methods explain unknown options."""
     for name in dir(owner):
         if name.startswith("_") and name != "__init__":
             continue
         found = inspect.getattr_static(owner, name)
-        is_of_class = isinstance(found, classmethod)
-        function = found.__func__ if is_of_class else found
+        is_classmethod = isinstance(found, classmethod)
+        function = found.__func__ if is_classmethod else found
         if not inspect.isfunction(function) or not _takes_options(function):
             continue
         explained = _explained(function, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}")
-        setattr(owner, name, classmethod(explained) if is_of_class else explained)
+        setattr(owner, name, classmethod(explained) if is_classmethod else explained)
     return owner
 
 
 def explains(function: F) -> F:
-    """Decorate one function in the same way."""
+    """Decorate a function: its errors explain unknown options."""
     explained: Any = _explained(function, function.__name__)
     return cast("F", explained)
 
@@ -81,19 +81,19 @@ def _explained(function: Callable[..., Any], call: str) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def explained_later(*values: object, **options: object) -> Any:
+        async def explained_coroutine(*args: object, **options: object) -> Any:
             try:
-                called = function(*values, **options)
+                called = function(*args, **options)
             except TypeError as error:
                 raise _argument_error(error, function, call, options) from None
             return await called
 
-        return explained_later
+        return explained_coroutine
 
     @wraps(function)
-    def explained(*values: object, **options: object) -> Any:
+    def explained(*args: object, **options: object) -> Any:
         try:
-            return function(*values, **options)
+            return function(*args, **options)
         except TypeError as error:
             # The function did not start: the arguments do not fit its signature.
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:

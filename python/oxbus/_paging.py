@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ITEMS_PER_PAGE = 100
-"""Items of one page. Source: docs/behaviour.md B-457."""
+"""Items per page. Source: docs/behaviour.md B-457."""
 
 T = TypeVar("T")
 
@@ -48,8 +48,8 @@ class ItemPaged(Generic[T]):
             continuation_token: The number of items to skip, as text. None: 0.
 
         Raises:
-            ValueError: `continuation_token` is not such a number.
-            ServiceBusError: The list could not be fetched, as the call that returned it documents.
+            ValueError: `continuation_token` is not a number, or is negative.
+            ServiceBusError: The list cannot be fetched; see the call that returned it.
 
         Source: docs/behaviour.md B-457; `azure.core.paging.ItemPaged.by_page`.
         """

@@ -10,6 +10,7 @@ import pytest
 from durable_bus import WAYS, Bus, body_of
 from oxbus import ServiceBusMessage
 from oxbus.exceptions import PartitionUnavailableError, ServiceBusQuotaExceededError
+from oxbus.management import SqlRuleFilter
 from stored_files import flip_bit, places_of, shard
 
 if TYPE_CHECKING:
@@ -147,6 +148,29 @@ def test_damage_is_an_error_and_never_a_wrong_body(full: Bus, key_of: Callable[.
     flip_bit(file, position + 500)
     full.reopen("close")
     assert text(2) in texts(full.take())
+
+
+@pytest.mark.parametrize("call", ["purge_messages", "resubmit_dead_letters"])
+def test_bulk_call_that_fails_after_a_part_reports_it(full: Bus, key_of: Callable[..., str], call: str) -> None:
+    """A damaged message of the third partition ends the call; its error says that the first two are done (R-25)."""
+    full.admin.create_queue("q", enable_partitioning=True)
+    for partition_id in range(4):
+        full.send(text(partition_id), partition_key=key_of(partition_id))
+    sub_queue = None
+    if call == "resubmit_dead_letters":
+        sub_queue = "deadletter"
+        full.receiver().dead_letter_messages(full.take())
+        full.reopen("close")
+    places = places_of(shard(full.path, 2), text(2).encode())
+    for file, position in places:
+        flip_bit(file, position + 500)
+    with pytest.raises(PartitionUnavailableError, match="read back") as refusal:
+        getattr(full.admin, call)("q", where=SqlRuleFilter("1 = 1"))
+    assert refusal.value.effect == "partial"
+    for file, position in places:
+        flip_bit(file, position + 500)
+    full.reopen("close")
+    assert texts(full.peek(sub_queue=sub_queue)) == [text(number) for number in (2, 3)]
 
 
 def test_slots_alone_fill_the_memory(make_bus: Callable[..., Bus]) -> None:

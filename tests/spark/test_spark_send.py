@@ -101,9 +101,9 @@ def test_properties_as_json_keep_their_types(broker: Broker, delivery: str) -> N
         ("[1]", "must be the text of a JSON object"),
         ("{", "must be the text of a JSON object"),
         ("", "must be the text of a JSON object"),
-        ('{"a": [1]}', "make a list or an object text: `a`"),
-        ('{"a": {"b": 1}}', "make a list or an object text: `a`"),
-        ('{"a": 18446744073709551615}', "more than 64 bits; make it text: `a`"),
+        ('{"a": [1]}', "convert lists and objects to text: `a`"),
+        ('{"a": {"b": 1}}', "convert lists and objects to text: `a`"),
+        ('{"a": 18446744073709551615}', "more than 64 bits; convert it to text: `a`"),
     ],
 )
 def test_properties_that_are_no_json_object_send_nothing(broker: Broker, properties: str, text: str) -> None:

@@ -21,7 +21,7 @@ class Section:
 
     Args:
         value: The value in the file.
-        path: Its place, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
+        path: Its path in the file, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
         keys: The keys that it may have.
 
     Raises:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FIXED: Final = ("enable_partitioning", "requires_duplicate_detection", "requires_session")
 """Options that no update can change."""
 _FORWARDS: Final = ("forward_dead_lettered_messages_to", "forward_to")
-"""Set last, because they may name an entity that the file declares later."""
+"""Options that are set last, because their values may name an entity that the file declares later."""
 
 
 class Setup:
@@ -55,7 +55,7 @@ class Setup:
             if current is not None and name in entity.options and entity.options[name] != current[name]:
                 raise InvalidOperationError(
                     f"config: {entity.place}: the {entity.kind} {entity.name} exists with {name}={current[name]}, "
-                    f"fixed at creation, and the file says {entity.options[name]}; change the file, or delete the "
+                    f"fixed at creation, but the file has {entity.options[name]}; change the file, or delete the "
                     f"{entity.kind} first"
                 )
 

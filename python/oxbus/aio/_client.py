@@ -47,8 +47,8 @@ class ServiceBusClient:
 
         Args:
             namespace: The namespace to work on.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
-                this process: there is no connection to lose.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
+                there is no connection to lose.
             retry_backoff_factor: Seconds before the first retry.
             retry_backoff_max: Upper bound for the seconds between two retries.
             retry_mode: ``"exponential"`` or ``"fixed"``.
@@ -80,11 +80,11 @@ class ServiceBusClient:
         """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
-                ``Endpoint=file:///absolute/dir`` for the namespace in a directory. With ``;EntityPath=…`` the client is
-                for that entity only.
-            retry_total: Retries after a transient connection error. The retry options are checked and have no effect in
-                this process: there is no connection to lose.
+            conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
+                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory. ``;EntityPath=…``
+                limits the client to that entity.
+            retry_total: Retries after a transient connection error. The retry options are checked and have no effect:
+                there is no connection to lose.
             retry_backoff_factor: Seconds before the first retry.
             retry_backoff_max: Upper bound for the seconds between two retries.
             retry_mode: ``"exponential"`` or ``"fixed"``.
@@ -128,7 +128,8 @@ class ServiceBusClient:
             queue_name: The queue. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -164,15 +165,16 @@ class ServiceBusClient:
             queue_name: The queue. The first call of the receiver looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
-            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It is
-                accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
+            session_id: On a queue with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. Entering
+                the receiver or its first call accepts it and waits up to `max_wait_time`, or a minute if that is None.
             sub_queue: The dead-letter queue or the transfer dead-letter queue of the queue.
             receive_mode: Lock each message until it is settled, or remove it on delivery.
             max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
                 wait.
             auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
-            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            prefetch_count: How many messages to fetch in advance for later calls; 0: none.
             lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
                 ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
                 the namespace.
@@ -209,7 +211,8 @@ class ServiceBusClient:
             topic_name: The topic. The first call of the sender looks it up and raises MessagingEntityNotFoundError if
                 it does not exist.
             client_identifier: A name for this sender in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
 
         Raises:
             ForkedProcessError: The namespace was opened before the process forked.
@@ -247,15 +250,17 @@ class ServiceBusClient:
             subscription_name: Its subscription. The first call of the receiver looks it up and raises
                 MessagingEntityNotFoundError if it does not exist.
             client_identifier: A name for this receiver in error texts; generated when missing.
-            socket_timeout: Seconds to wait on a socket, more than 0; has no effect in this process.
-            session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`. It
-                is accepted when the receiver is entered or first used, waiting up to `max_wait_time`, or a minute.
+            socket_timeout: Seconds to wait on a socket, more than 0. It is checked and has no effect: there is no
+                socket.
+            session_id: On a subscription with sessions, the session to accept: an id, or `NEXT_AVAILABLE_SESSION`.
+                Entering the receiver or its first call accepts it and waits up to `max_wait_time`, or a minute if that
+                is None.
             sub_queue: The dead-letter queue or the transfer dead-letter queue of the subscription.
             receive_mode: Lock each message until it is settled, or remove it on delivery.
             max_wait_time: Seconds that iteration waits for the next message before it ends. None: no limit; 0 does not
                 wait.
             auto_lock_renewer: Renews the lock of every message received in peek-lock mode, or of the session.
-            prefetch_count: Messages to hold ready beyond those requested; 0 holds none.
+            prefetch_count: How many messages to fetch in advance for later calls; 0: none.
             lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
                 ``"faithful"``: it starts when the message leaves its partition, as in Service Bus. None: the policy of
                 the namespace.
@@ -318,7 +323,7 @@ class ServiceBusClient:
             queue_name: A queue that requires sessions.
             state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
                 UTC.
-            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            timeout: Seconds, more than 0, or None. It is checked and has no effect.
             details: Return a `ServiceBusSessionInfo` for each session instead of its id.
 
         Returns:
@@ -378,7 +383,7 @@ class ServiceBusClient:
             subscription_name: Its subscription, one that requires sessions.
             state_updated_after: Only sessions whose state was set after this time; a time without a time zone counts as
                 UTC.
-            timeout: Seconds, more than 0, or None. Checked, and without effect.
+            timeout: Seconds, more than 0, or None. It is checked and has no effect.
             details: Return a `ServiceBusSessionInfo` for each session instead of its id.
 
         Returns:
@@ -406,8 +411,8 @@ class ServiceBusClient:
         """Return a transaction; it begins with its first operation.
 
         Args:
-            cross_entity: Allow sends to several entities, as long as all operations are in one partition: partitioned
-                entities need the same key. It settles messages of one entity only.
+            cross_entity: Allow sends to several entities. All operations must be in one partition, so partitioned
+                entities need the same key. All settled messages must be from one entity.
 
         Raises:
             ValueError: The client is closed.
@@ -421,8 +426,8 @@ class ServiceBusClient:
     async def close(self) -> None:
         """Close every sender and receiver of this client; the namespace stays open.
 
-        Prefetched messages return to their queues without charging a delivery. Closing twice is harmless. Raises
-        nothing.
+        Prefetched messages return to their queues; their delivery counts stay the same. Closing twice is harmless.
+        Raises nothing.
         """
         receivers, self._receivers = self._receivers, []
         for receiver in receivers:

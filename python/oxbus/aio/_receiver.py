@@ -46,7 +46,7 @@ class ServiceBusReceiver:
 
         MessagingEntityNotFoundError: The entity does not exist.
         SessionCannotBeLockedError: Another receiver holds the session.
-        OperationTimeoutError: No session became available within `max_wait_time`, or within a minute without one.
+        OperationTimeoutError: No session became available within `max_wait_time`, or within a minute if that is None.
         InvalidOperationError: The entity is a topic, forwards its messages, or does not require sessions.
         ValueError: The entity has no partition of that id, or `session_id` is too long.
 
@@ -64,13 +64,13 @@ class ServiceBusReceiver:
         locks: bool,
         auto_lock_renewer: AutoLockRenewer | None,
     ) -> None:
-        """Wrap a native receiver, whose own calls do not wait here.
+        """Wrap a native receiver. Its calls return at once; waiting is done here.
 
         Args:
             receiver: The native receiver.
             calls: Runs its calls.
             max_wait_time: Seconds that iteration and receives wait by default; None: no limit.
-            max_message_count: How many messages a receive without a count returns at most.
+            max_message_count: Upper bound for a receive that gives no count.
             locks: Whether messages are locked (peek-lock mode).
             auto_lock_renewer: Renews the locks of received messages, or of the session.
 
@@ -117,9 +117,9 @@ class ServiceBusReceiver:
     ) -> list[ServiceBusReceivedMessage]:
         """Receive up to `max_message_count` messages, and lock each one in peek-lock mode.
 
-        Returns as soon as a message is ready, possibly with fewer messages than there are.
-        A cancelled call loses no message: in peek-lock mode they return to the queue, in receive-and-delete mode the
-        next call returns them.
+        Returns as soon as a message is ready, and may leave ready messages for the next call. A cancelled call loses no
+        message. In peek-lock mode its messages return to the queue; in receive-and-delete mode the next call returns
+        them.
 
         Args:
             max_message_count: Upper bound, at least 1. None: the prefetch count, or 1.
@@ -135,12 +135,12 @@ class ServiceBusReceiver:
             InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
                 has none.
             SessionLockLostError: The lock on the receiver's session expired.
-            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
-                stay; free disk space.
-            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
-                removal could not be written and no other partition had messages, or this happened in the previous
-                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
-                partition is healed, unless the process ends first.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery of the ready messages. They stay
+                in the queue. Free disk space, then receive again.
+            PartitionUnavailableError: The partition of the session is out of service. Receive-and-delete mode also
+                raises it when a removal could not be written; if other partitions had messages, the next receive raises
+                it. `sequence_numbers` names the messages. If `effect` is ``"unknown"``, they return when the partition
+                is healed, unless the process ends first.
             OperationTimeoutError: A store did not answer in time, and no other partition had messages.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
             ForkedProcessError: The receiver was created before the process forked.
@@ -153,7 +153,7 @@ class ServiceBusReceiver:
         return await self._receive(count, self._max_wait_time if max_wait_time is None else max_wait_time)
 
     async def _accept(self) -> None:
-        """Accept the session unless that is done. Waits as long as the receiver does, or a minute."""
+        """Accept the session unless it is accepted. Wait up to `max_wait_time`, or a minute if that is None."""
         if self._is_open:
             return
         async with self._accepting:
@@ -187,7 +187,7 @@ class ServiceBusReceiver:
     async def _wait_until_found(
         self, look: Callable[[_Waiter | None], Awaitable[Found | float]], seconds: float | None
     ) -> Found:
-        """Return what is ready, or wait for it; an empty result when the wait ends."""
+        """Return what `look` finds, at once or after a wait. Return an empty result when the wait ends."""
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
         found = await look(None)
@@ -213,7 +213,7 @@ class ServiceBusReceiver:
         return await self._calls.call_or_keep(self._requeue, self._receiver._receive_or_wait, count, waiter)
 
     async def _take_table(self, count: int, waiter: _Waiter | None) -> ArrowTable | float:
-        """Do the same as `_take`, as an Arrow table."""
+        """Receive what is ready like `_take`, but as an Arrow table."""
         if self._undelivered_tables and not self._receiver.closed:
             return self._undelivered_tables.pop(0)
         keep = self._requeue_table
@@ -222,7 +222,7 @@ class ServiceBusReceiver:
         return await self._calls.call_or_keep(keep, self._receiver._receive_arrow_or_wait, count, waiter)
 
     def _requeue(self, messages: list[ServiceBusReceivedMessage] | float) -> None:
-        """Release the messages of a cancelled call; keep those already removed for the next call."""
+        """Release the messages of a cancelled call. In receive-and-delete mode, keep them for the next call."""
         if isinstance(messages, float):
             return
         if not self._locks:
@@ -247,7 +247,7 @@ class ServiceBusReceiver:
         Args:
             sequence_numbers: One number or several; on a partitioned entity all from one partition. At most 250 in
                 receive-and-delete mode.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The messages, in the order of their numbers.
@@ -260,7 +260,7 @@ class ServiceBusReceiver:
             MessagingEntityDisabledError: The status of the entity forbids receiving.
             SessionLockLostError: The lock on the receiver's session expired.
             PartitionUnavailableError: The partition is out of service, or the delivery could not be written; `effect`
-                says whether it may still count after the end of the process.
+                shows whether a restart may still count the delivery.
             OperationTimeoutError: The store did not answer in time; nothing was delivered.
             ServiceBusQuotaExceededError: The disk has no space to record the delivery.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
@@ -295,7 +295,7 @@ class ServiceBusReceiver:
             timeout: Seconds, more than 0, or None. Peeking never waits for a store, so it has no effect.
 
         Returns:
-            Messages without locks: active, locked, deferred and scheduled ones.
+            Active, locked, deferred and scheduled messages. Their `lock_token` is None.
 
         Raises:
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
@@ -327,13 +327,13 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
             TypeError: `message` is not a received message, or `transaction` is not a transaction.
-            ValueError: The message has no lock, the receiver is closed or in receive-and-delete mode.
+            ValueError: The message has no lock, or the receiver is closed or in receive-and-delete mode.
 
         Source: docs/behaviour.md B-162, B-173.
         """
@@ -363,8 +363,8 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
@@ -406,8 +406,8 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
@@ -451,8 +451,8 @@ class ServiceBusReceiver:
                 has none; or the transaction is over or covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
-                message may be settled.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
+                message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
             ForkedProcessError: The receiver was created before the process forked.
@@ -479,7 +479,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -490,7 +490,7 @@ class ServiceBusReceiver:
             ServiceBusQuotaExceededError: The disk of a partition is full; `sequence_numbers` names its messages.
             ForkedProcessError: The receiver was created before the process forked.
             TypeError: `messages` holds something that is not a received message, or `transaction` is not a transaction.
-            ValueError: A message has no lock, the receiver is closed or in receive-and-delete mode.
+            ValueError: A message has no lock, or the receiver is closed or in receive-and-delete mode.
 
         Source: docs/behaviour.md B-095, B-162, B-173.
         """
@@ -514,7 +514,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -556,7 +556,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -600,7 +600,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -634,7 +634,7 @@ class ServiceBusReceiver:
 
         Args:
             message: A message that `receive_messages` returned.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The new end of the lock, in UTC; also the message's `locked_until_utc`.
@@ -676,12 +676,12 @@ class ServiceBusReceiver:
             InvalidOperationError: The entity is a topic, forwards its messages, or requires sessions and the receiver
                 has none.
             SessionLockLostError: The lock on the receiver's session expired.
-            ServiceBusQuotaExceededError: Messages are ready, but the disk has no space to record their delivery. They
-                stay; free disk space.
-            PartitionUnavailableError: The partition of the session is out of service. In receive-and-delete mode: a
-                removal could not be written and no other partition had messages, or this happened in the previous
-                receive; `sequence_numbers` names the messages. With the effect ``"unknown"`` they are back once the
-                partition is healed, unless the process ends first.
+            ServiceBusQuotaExceededError: The disk has no space to record the delivery of the ready messages. They stay
+                in the queue. Free disk space, then receive again.
+            PartitionUnavailableError: The partition of the session is out of service. Receive-and-delete mode also
+                raises it when a removal could not be written; if other partitions had messages, the next receive raises
+                it. `sequence_numbers` names the messages. If `effect` is ``"unknown"``, they return when the partition
+                is healed, unless the process ends first.
             OperationTimeoutError: A store did not answer in time, and no other partition had messages.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
             ForkedProcessError: The receiver was created before the process forked.
@@ -704,7 +704,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that were not settled, or may not have been; `effect` says which. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
             InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the
@@ -721,7 +721,7 @@ class ServiceBusReceiver:
         await self._call(self._receiver.settle_arrow, batch, outcome)
 
     async def close(self) -> None:
-        """Close the receiver. Prefetched messages return to the queue without charging a delivery.
+        """Close the receiver. Prefetched messages return to the queue; their delivery counts stay the same.
 
         Messages that the receiver returned stay locked until another receiver settles them or their locks end. The lock
         of its session ends. Closing twice is harmless. Raises nothing.

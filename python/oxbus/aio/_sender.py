@@ -64,13 +64,13 @@ class ServiceBusSender:
 
         The key of a message (session id, else partition key) selects its partition. A message or batch without a key
         goes to the next available partition in turn.
-        A send that is cancelled while it waits for a disk may or may not be stored.
+        If a send is cancelled while it waits for a disk, its messages may have been stored.
 
         Args:
             message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
                 key.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. Without a key the
-                message goes to another partition after 5 s, so give more than 15 s, or leave it out.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit. A message without a
+                key goes to another partition after 5 s; for that the timeout must be more than 15 s.
             durability: ``"os"`` or ``"fsync"`` for this call. None: the level of the namespace.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
@@ -86,7 +86,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether that is known.
+                minutes. The message is stored at most once; `effect` shows whether it may have been stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -116,13 +116,13 @@ class ServiceBusSender:
         Args:
             messages: One message or several.
             schedule_time_utc: The earliest time to receive them; a time without a time zone counts as UTC.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
         Returns:
-            Their sequence numbers, for `cancel_scheduled_messages`. The messages get new numbers at their time. In a
-            transaction the list is filled by the commit.
+            Their sequence numbers, for `cancel_scheduled_messages`. A message gets a new number when it becomes
+            available. In a transaction the commit fills the list.
 
         Raises:
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
@@ -135,7 +135,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether that is known.
+                minutes. The message is stored at most once; `effect` shows whether it may have been stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -163,15 +163,15 @@ class ServiceBusSender:
 
         Args:
             sequence_numbers: Numbers that `schedule_messages` returned, all from one partition.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Raises:
             MessageNotFoundError: A message does not exist or is active already; the text names it, and none is deleted.
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
             MessagingEntityDisabledError: The status of the entity forbids sending.
             InvalidOperationError: The numbers are from several partitions, or the call is inside `Transaction.scope`.
-            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether they
-                may be deleted.
+            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` shows whether the
+                messages may have been deleted.
             OperationTimeoutError: The store did not answer in time; either all are deleted, or none is.
             ServiceBusQuotaExceededError: The disk of the partition is full.
             ForkedProcessError: The sender was created before the process forked.
@@ -202,11 +202,11 @@ class ServiceBusSender:
     async def send_arrow(self, data: Any) -> dict[int, int]:
         """Store each row of a table as a message.
 
-        Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are spread.
-        Columns are message properties: `body` (binary or string), `message_id`, `session_id`, `partition_key`,
-        `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings), `application_properties` (map of string
-        to string, or strings with a JSON object each, whose members keep their types), `scheduled_enqueue_time_utc`
-        (timestamp), `time_to_live` (duration).
+        Rows are grouped by partition; each group is stored whole and in row order. Rows without a key are distributed
+        over the partitions. Columns are message properties: `body` (binary or string), `message_id`, `session_id`,
+        `partition_key`, `subject`, `correlation_id`, `content_type`, `to`, `reply_to` (strings),
+        `application_properties` (map of string to string, or a JSON object as a string, whose members keep their
+        types), `scheduled_enqueue_time_utc` (timestamp), `time_to_live` (duration).
 
         Args:
             data: Anything with the Arrow C stream or array interface: pyarrow, polars, pandas.
@@ -225,7 +225,7 @@ class ServiceBusSender:
             PartitionUnavailableError: No row was stored: the partitions are out of service.
             ServiceBusServerBusyError: No row was stored: too many sends wait for the store.
             OperationTimeoutError: No row is known to be stored: the store did not answer in time.
-            ServiceBusQuotaExceededError: No row was stored: the partitions or the memory limit are full.
+            ServiceBusQuotaExceededError: No row was stored: the partitions are full, or the memory limit is reached.
             ForkedProcessError: The sender was created before the process forked.
             TypeError: `data` has no Arrow interface.
             ValueError: A column is unknown or has the wrong type (the text names it), or the sender is closed.

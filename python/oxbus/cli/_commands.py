@@ -31,7 +31,10 @@ _EPILOG: Final = (
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; its result has `run`, or `explain` when a command is missing."""
+    """Return the parser of the whole command line.
+
+    Its result has `run`, the function of the command. `run` is None without a command; then `explain` prints the help.
+    """
     parser = CommandParser(
         prog="oxbus",
         description="Service Bus queues and topics in a local directory.",
@@ -66,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Look up the version only on request: that takes as long as everything else."""
+    """Print the version. The lookup is slow, so only `--version` does it."""
 
     def __call__(
         self,
@@ -98,7 +101,7 @@ def _add(commands: Any, name: str, explanation: str) -> argparse.ArgumentParser:
 
 
 def _group(commands: Any, name: str, explanation: str) -> Callable[..., argparse.ArgumentParser]:
-    """Add a command with subcommands; return a function that adds one by name, help and `run`."""
+    """Add a command with subcommands. Return a function that adds a subcommand by its name, its help and its `run`."""
     group = _add(commands, name, explanation)
     group.set_defaults(explain=group.print_help)
     inner = group.add_subparsers(dest="verb", metavar="COMMAND")

@@ -12,7 +12,7 @@ from oxbus.cli._exit_codes import USAGE
 if TYPE_CHECKING:
     from argparse import Namespace as Options
 
-_USUAL: Final = Path(".oxbus-demo")
+_DEFAULT_DIRECTORY: Final = Path(".oxbus-demo")
 
 
 def add_demo(commands: Any) -> None:
@@ -21,21 +21,24 @@ def add_demo(commands: Any) -> None:
         "demo",
         help="send a year of flights through queues and a topic, and check each one",
         description=(
-            "Sends the 336,776 flights that left New York City in 2013 through a queue of 16 partitions, placed and "
-            "encoded by Spark, then a part of them through sessions and a topic, and checks each received message. "
+            "Sends the 336,776 flights that left New York City in 2013 through a queue of 16 partitions, then "
+            "a part of them through sessions and a topic, and checks each received message. Spark encodes the messages "
+            "and assigns them to partitions. "
             'Needs the extra "demo" and Java 17 or newer.'
         ),
     )
     demo.set_defaults(run=_demo)
-    place = demo.add_mutually_exclusive_group()
-    place.add_argument(
+    storage = demo.add_mutually_exclusive_group()
+    storage.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
-        help="where messages and progress are stored until the demo ends; after a kill the same command continues "
-        f"(default: {_USUAL} in the current directory)",
+        help="where to store messages and progress until the demo ends; the same command resumes a killed demo "
+        f"(default: {_DEFAULT_DIRECTORY} in the current directory)",
     )
-    place.add_argument("--memory", action="store_true", help="keep everything in memory; a killed demo cannot continue")
+    storage.add_argument(
+        "--memory", action="store_true", help="keep everything in memory; a killed demo cannot continue"
+    )
     demo.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
@@ -47,4 +50,4 @@ def _demo(options: Options) -> int:
             raise
         print(f'The demo needs the package {error.name}: pip install "oxbus[demo]"', file=sys.stderr)
         return USAGE
-    return main(None if options.memory else options.data or _USUAL, as_json=options.json)
+    return main(None if options.memory else options.data or _DEFAULT_DIRECTORY, as_json=options.json)

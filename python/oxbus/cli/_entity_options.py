@@ -31,7 +31,7 @@ _OPTIONS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     ),
     "dead_lettering_on_message_expiration": (_FLAG, "move expired messages to the dead-letter queue"),
     "dead_lettering_on_filter_evaluation_exceptions": (_FLAG, "dead-letter messages on which a rule fails"),
-    "expire_whole_sessions": (_FLAG, "when a message of a session expires, expire its ready messages"),
+    "expire_whole_sessions": (_FLAG, "when a message of a session expires, expire all ready messages of that session"),
     "auto_delete_on_idle": (_DURATION, "delete it after this much time without use"),
     "forward_to": (_ENTITY, 'forward its messages to that entity; "" ends forwarding'),
     "forward_dead_lettered_messages_to": (_ENTITY, 'forward its dead letters to that entity; "" ends forwarding'),
@@ -74,15 +74,15 @@ _NAMES: Final = {
 def add_entity_options(parser: ArgumentParser, kind: str) -> None:
     """Add the options of a kind of entity."""
     group = parser.add_argument_group(f"options of a {kind}")
-    for name, (how, help_text) in _OPTIONS.items():
+    for name, (settings, help_text) in _OPTIONS.items():
         if name in _NAMES[kind]:
             flags = ["--" + name.replace("_", "-")]
             if name == "enable_partitioning":
                 flags.insert(0, "--partitioned")
-            group.add_argument(*flags, dest=name, default=None, help=help_text, **how)
+            group.add_argument(*flags, dest=name, default=None, help=help_text, **settings)
 
 
 def entity_options(options: Options, kind: str) -> dict[str, Any]:
-    """Return the given options."""
+    """Return the options of a kind of entity that the command line sets."""
     given = {name: getattr(options, name) for name in _OPTIONS if name in _NAMES[kind]}
     return {name: value for name, value in given.items() if value is not None}

@@ -12,7 +12,7 @@ USAGE: Final = 2
 """Wrong usage, or a package is missing."""
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-"""The reader of the output closed the pipe, as ``| head`` does; a shell reports the same for SIGPIPE."""
+"""The reader of the output closed the pipe, as ``| head`` does. Shells report SIGPIPE by this code."""
 
 
 class UsageError(Exception):
@@ -20,4 +20,4 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """The command cannot do what was requested; the text says what to do."""
+    """The command failed; the text explains what the user can do."""

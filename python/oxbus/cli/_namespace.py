@@ -104,7 +104,7 @@ def open_namespace(options: Options, **how: Any) -> OpenNamespace:
         CommandError: The directory is not a namespace.
     """
     place = directory(options.data)
-    # A namespace without its catalog is opened, so that the error says what to do.
+    # Opening a namespace without its catalog raises an error that explains what to do.
     if not (place / CATALOG).exists() and not has_messages(place):
         raise CommandError(
             f"there is no namespace in `{place}`: specify another directory, or create one with `oxbus init`"

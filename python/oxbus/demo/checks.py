@@ -60,7 +60,7 @@ def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
 
 
 def check_kept(sent: SendResult) -> list[Check]:
-    """Check that a run killed while sending lost no acknowledged message; empty without such a run."""
+    """Check that a run killed while sending lost no acknowledged message; empty if no run was killed."""
     if sent.acknowledged_before == 0:
         return []
     return [

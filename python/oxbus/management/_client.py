@@ -39,7 +39,7 @@ class ServiceBusAdministrationClient(
 
         Args:
             namespace: The namespace to manage.
-            api_version: Checked, and without effect: all versions behave the same here.
+            api_version: It is checked and has no effect: all versions behave the same.
 
         Raises:
             TypeError: `namespace` is not a `Namespace`.
@@ -59,9 +59,9 @@ class ServiceBusAdministrationClient(
         """Create a client for the namespace that a connection string names.
 
         Args:
-            conn_str: ``Endpoint=memory://name`` for the in-memory namespace of that name, one per name and process; or
-                ``Endpoint=file:///absolute/dir`` for the namespace in a directory.
-            api_version: Checked, and without effect.
+            conn_str: ``Endpoint=memory://name`` for an in-memory namespace, which all clients of this process share by
+                its name; or ``Endpoint=file:///absolute/dir`` for the namespace in a directory.
+            api_version: It is checked and has no effect.
 
         Raises:
             InvalidOperationError: The connection string names a server; the remote client does not exist yet.

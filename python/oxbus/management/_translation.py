@@ -85,7 +85,7 @@ def required_text(what: str, value: object) -> str:
     """Return a name that must be a str.
 
     Raises:
-        TypeError: It is not; for a properties object the text says to pass its name.
+        TypeError: The value is not a str. For a properties object the text asks for its name.
     """
     if isinstance(value, str):
         return value

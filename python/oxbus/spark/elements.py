@@ -30,11 +30,11 @@ class LoadedRows:
     rows: int
     """Rows of the task for that partition."""
     attached: bool
-    """Whether this attempt stored them; otherwise an earlier one did."""
+    """True if this attempt stored the rows, False if an earlier attempt did."""
 
 
 def reader_of(first: Any) -> tuple[Any, Any]:
-    """Return a function that reads such elements as tables, and one that converts results to the same form."""
+    """Return a function that reads elements of this type as tables, and one that converts results to this type."""
     import pyarrow as pa  # noqa: PLC0415
 
     if isinstance(first, pa.RecordBatch):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Staged sends on a disk that fails at every call with every fault. After a fault between any two steps of a commit the
-//! batch is published completely or not at all. After a retry each row is there once.
+//! Staged sends on a faulty disk: for each disk call and each fault, a run fails at that call.
+//! After a fault, each batch is published completely or not at all. After a retry, each row exists exactly once.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +24,8 @@ const BATCHES: [&[(&str, u64)]; 3] = [
     &[("plain", 2)],
     &[("home", 3)],
 ];
-/// The paths where the rows of an entity arrive.
-const PLACES: [(&str, &str); 5] = [
+/// Each entity and a path where its rows arrive.
+const DESTINATIONS: [(&str, &str); 5] = [
     ("plain", "plain"),
     ("once", "once"),
     ("home", "home"),
@@ -87,7 +87,7 @@ fn create(namespace: &Namespace) -> Result<()> {
         .map_or(Ok(()), Err)
 }
 
-/// Stages rows for one entity. The body of a row names its place; some rows have keys.
+/// Stages rows for one entity. The body of a row names its batch, entity and position. Every second row has a key.
 fn stage(namespace: &Namespace, id: &str, batch: usize, entity: &str, rows: u64) -> Result<()> {
     let mut staging = namespace.stages().begin(entity, id)?;
     for row in 0..rows {
@@ -104,8 +104,8 @@ fn stage(namespace: &Namespace, id: &str, batch: usize, entity: &str, rows: u64)
     Ok(())
 }
 
-/// One attempt at a batch, with its own stages.
-fn attempt(namespace: &Namespace, batch: usize, attempt: &str) -> Result<bool> {
+/// Stages and commits a batch. The attempt's name makes the ids of its stages unique. Returns whether the batch is new.
+fn try_batch(namespace: &Namespace, batch: usize, attempt: &str) -> Result<bool> {
     let mut ids = Vec::new();
     for (entity, rows) in BATCHES[batch] {
         let id = format!("{batch}/{entity}/{attempt}");
@@ -117,19 +117,23 @@ fn attempt(namespace: &Namespace, batch: usize, attempt: &str) -> Result<bool> {
         .commit(SINK, "query", batch as u64, &ids, &Wait::FOREVER)
 }
 
+/// A run of all batches, and what happened to them.
 #[derive(Default)]
 struct Script {
+    /// Batches whose commit returned.
     acknowledged: BTreeSet<usize>,
+    /// Batches that were attempted.
     tried: BTreeSet<usize>,
 }
 
 impl Script {
+    /// Commits all batches, then aborts one with an orphan. `None` when a call fails.
     fn run(&mut self, namespace: &Namespace) -> Option<()> {
         create(namespace).ok()?;
         stage(namespace, "orphan", 9, "plain", 1).ok()?;
         for batch in 0..BATCHES.len() {
             self.tried.insert(batch);
-            assert!(attempt(namespace, batch, "first").ok()?, "it is new");
+            assert!(try_batch(namespace, batch, "first").ok()?, "batch {batch} is new");
             self.acknowledged.insert(batch);
             if batch == 0 {
                 namespace.checkpoint().ok()?;
@@ -141,61 +145,62 @@ impl Script {
             .ok()
     }
 
-    /// Checks that each batch is there completely or not at all. Returns the batches that are there.
+    /// Checks that each batch is published completely or not at all. Returns the published batches.
     fn check(&self, namespace: &Namespace, context: &str) -> BTreeSet<usize> {
         let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-        for (_, path) in PLACES {
+        for (_, path) in DESTINATIONS {
             let Ok(receiver) = namespace.receiver(path, ReceiverOptions::default()) else {
                 continue;
             };
             for browsed in receiver
                 .browse(1000, None, &Wait::FOREVER)
-                .expect("nothing fails any more")
+                .expect("the faults have ended")
             {
-                let fields = Fields::decode(browsed.message.record.in_memory().expect("shown")).expect("whole");
-                let body = String::from_utf8(fields.body.bytes().to_vec()).expect("text");
+                let fields = Fields::decode(browsed.message.record.in_memory().expect("the body is in memory"))
+                    .expect("the record is valid");
+                let body = String::from_utf8(fields.body.bytes().to_vec()).expect("the body is UTF-8");
                 let is_new = found.entry(body.clone()).or_default().insert(path);
-                assert!(is_new, "{context}: {body} is twice in {path}");
+                assert!(is_new, "{context}: {path} holds {body} twice");
             }
         }
-        let mut whole = BTreeSet::new();
+        let mut published = BTreeSet::new();
         for (batch, entities) in BATCHES.iter().enumerate() {
-            let mut there = Vec::new();
+            let mut present = Vec::new();
             for (entity, rows) in *entities {
-                for (_, path) in PLACES.iter().filter(|(of, _)| of == entity) {
-                    let is_there = |row| {
-                        let places = found.get(&format!("{batch}/{entity}/{row}"));
-                        places.is_some_and(|places| places.contains(path))
+                for (_, path) in DESTINATIONS.iter().filter(|(of, _)| of == entity) {
+                    let is_row_present = |row| {
+                        let paths = found.get(&format!("{batch}/{entity}/{row}"));
+                        paths.is_some_and(|paths| paths.contains(path))
                     };
-                    there.extend((0..*rows).map(is_there));
+                    present.extend((0..*rows).map(is_row_present));
                 }
             }
             assert!(
-                there.iter().all(|it| *it == there[0]),
-                "{context}: batch {batch} is there in part"
+                present.iter().all(|it| *it == present[0]),
+                "{context}: batch {batch} is published in part"
             );
             assert!(
-                there[0] || !self.acknowledged.contains(&batch),
+                present[0] || !self.acknowledged.contains(&batch),
                 "{context}: batch {batch} is lost"
             );
             assert!(
-                !there[0] || self.tried.contains(&batch),
-                "{context}: batch {batch} came from nowhere"
+                !present[0] || self.tried.contains(&batch),
+                "{context}: batch {batch} is published but was never tried"
             );
-            if there[0] {
-                whole.insert(batch);
+            if present[0] {
+                published.insert(batch);
             }
         }
-        whole
+        published
     }
 
-    /// Retries every batch, as a restarted query does. Each row must be there once.
+    /// Retries every batch, as a restarted query does. Each row must exist exactly once.
     fn retry_all(&mut self, namespace: &Namespace, context: &str, name: &str) {
         create(namespace).unwrap_or_else(|error| panic!("{context}: {error}"));
-        let there = self.check(namespace, context);
+        let published = self.check(namespace, context);
         for batch in 0..BATCHES.len() {
-            let is_new = attempt(namespace, batch, name).unwrap_or_else(|error| panic!("{context}: {error}"));
-            assert_eq!(is_new, !there.contains(&batch), "{context}: batch {batch}");
+            let is_new = try_batch(namespace, batch, name).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!(is_new, !published.contains(&batch), "{context}: batch {batch}");
             self.tried.insert(batch);
             self.acknowledged.insert(batch);
         }
@@ -206,7 +211,7 @@ impl Script {
                 namespace
                     .stages()
                     .discard(&stage.id, &Wait::FOREVER)
-                    .expect("discarded"),
+                    .expect("the faults have ended"),
                 "{context}"
             );
         }
@@ -224,8 +229,8 @@ fn run_on(disk: &FaultDisk, durability: Durability) -> (Script, Option<Namespace
     (script, namespace)
 }
 
-/// Opens the remaining disk and retries all batches, twice.
-fn check_next(script: &Script, disk: &FaultDisk, durability: Durability, context: &str) {
+/// Opens the disk that the fault left and retries all batches. Does so twice.
+fn check_after_reopen(script: &Script, disk: &FaultDisk, durability: Durability, context: &str) {
     let mut script = Script {
         acknowledged: script.acknowledged.clone(),
         tried: script.tried.clone(),
@@ -243,46 +248,47 @@ fn check_next(script: &Script, disk: &FaultDisk, durability: Durability, context
     }
 }
 
-fn calls(durability: Durability) -> u64 {
+/// Runs the script without a fault. Returns how many disk calls it makes.
+fn count_disk_calls(durability: Durability) -> u64 {
     let disk = FaultDisk::new();
     let (script, namespace) = run_on(&disk, durability);
-    let namespace = namespace.expect("opened");
+    let namespace = namespace.expect("the namespace opens without a fault");
     assert_eq!(script.acknowledged.len(), BATCHES.len(), "the script ran to its end");
     script.check(&namespace, "without a fault");
     let calls = disk.calls();
     drop(namespace);
-    check_next(&script, &disk, durability, "without a fault");
+    check_after_reopen(&script, &disk, durability, "without a fault");
     calls
 }
 
 #[test]
 fn a_kill_at_every_call_publishes_all_or_nothing_once() {
-    for call in 0..calls(Durability::Fsync) {
+    for call in 0..count_disk_calls(Durability::Fsync) {
         for fault in [SimulatedFault::Kill, SimulatedFault::PowerCut] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (script, namespace) = run_on(&disk, Durability::Fsync);
-            let left: Vec<FaultDisk> = match fault {
+            let disks: Vec<FaultDisk> = match fault {
                 SimulatedFault::Kill => vec![disk.after_kill()],
                 _ => (0..3).map(|seed| disk.after_power_cut(seed)).collect(),
             };
             drop(namespace);
-            for (index, left) in left.iter().enumerate() {
+            for (index, remaining) in disks.iter().enumerate() {
                 let context = format!("{fault:?} at call {call}, disk {index}");
-                check_next(&script, left, Durability::Fsync, &context);
+                check_after_reopen(&script, remaining, Durability::Fsync, &context);
             }
         }
     }
 }
 
 #[test]
-fn a_kill_does_no_harm_without_syncs() {
-    for call in 0..calls(Durability::Os) {
+fn a_kill_at_every_call_without_syncs_publishes_all_or_nothing_once() {
+    for call in 0..count_disk_calls(Durability::Os) {
         let disk = FaultDisk::new();
         disk.fail_at(call, SimulatedFault::Kill);
         let (script, namespace) = run_on(&disk, Durability::Os);
         drop(namespace);
-        check_next(
+        check_after_reopen(
             &script,
             &disk.after_kill(),
             Durability::Os,
@@ -293,14 +299,14 @@ fn a_kill_does_no_harm_without_syncs() {
 
 #[test]
 fn an_error_at_every_call_publishes_all_or_nothing_once() {
-    for call in 0..calls(Durability::Fsync) {
+    for call in 0..count_disk_calls(Durability::Fsync) {
         for fault in [SimulatedFault::Errno(5), SimulatedFault::ShortWrite] {
             let disk = FaultDisk::new();
             disk.fail_at(call, fault);
             let (mut script, namespace) = run_on(&disk, Durability::Fsync);
             let context = format!("{fault:?} at call {call}");
             if let Some(namespace) = namespace {
-                check_next(
+                check_after_reopen(
                     &script,
                     &disk.after_kill(),
                     Durability::Fsync,
@@ -311,7 +317,7 @@ fn an_error_at_every_call_publishes_all_or_nothing_once() {
                     healed.unwrap_or_else(|error| panic!("{context}: {error}"));
                 }
                 script.retry_all(&namespace, &format!("{context}, healed"), "healed");
-                check_next(
+                check_after_reopen(
                     &script,
                     &disk.after_kill(),
                     Durability::Fsync,
@@ -319,7 +325,7 @@ fn an_error_at_every_call_publishes_all_or_nothing_once() {
                 );
                 namespace.close();
             }
-            check_next(&script, &disk, Durability::Fsync, &format!("{context}, closed"));
+            check_after_reopen(&script, &disk, Durability::Fsync, &format!("{context}, closed"));
         }
     }
 }

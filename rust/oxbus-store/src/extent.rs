@@ -8,7 +8,7 @@
 //!
 //! A message is written as its bytes followed by their CRC-32C. Every read verifies the checksum.
 //!
-//! Invariants:
+//! Invariants
 //! - a number is in use while its reference count is above zero, and it names one file all that time;
 //! - the file of a number is set before the number is visible to other threads.
 //!

@@ -5,7 +5,7 @@
 //! Methods do what the methods of the same name of [`MessageStore`](crate::MessageStore) do. The caller assigns the
 //! numbers, so [`insert`](OrderedStore::insert) replaces append.
 //!
-//! Invariants:
+//! Invariants
 //! - `ready` contains exactly the counters of the ready messages;
 //! - `deadlines` contains exactly (deadline, counter) of the locked messages;
 //! - so every call except `counts` takes logarithmic time per message.

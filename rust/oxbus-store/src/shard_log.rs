@@ -5,7 +5,7 @@
 //! at all. Callers must not assume that an append is fast or local: it completes later, by a callback, and its outcome
 //! is final. The owner of a log writes under an epoch; an owner with a newer epoch fences the older one.
 //!
-//! Invariants:
+//! Invariants
 //! - an entry is in the log completely or not at all;
 //! - entries are in the log in the order of their numbers, without gaps;
 //! - the next open decides an append that completed as [`AppendError::Unknown`], once.

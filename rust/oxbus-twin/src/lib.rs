@@ -4,7 +4,7 @@
 //! It is simple and fast on one thread, so that the comparison with the lock-free store is fair: slots in blocks of 64, one
 //! word of ready bits per block, one lock of the mutex per call.
 //!
-//! Invariants:
+//! Invariants
 //! - bit *i* of a block's `ready` is set exactly while slot *i* is in phase ready;
 //! - no ready bit is below `ready_from`;
 //! - no lock in a block ends before its `earliest`, and no lock in the log before the log's `earliest`;

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OxbusDataSource(DataSource):
-    """Queues, topics and subscriptions of a server for bulk clients; see docs/guide/spark.md."""
+    """Reads and writes queues, topics and subscriptions of a server; see docs/guide/spark.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -30,7 +30,7 @@ class OxbusDataSource(DataSource):
         return "oxbus"
 
     def schema(self) -> StructType:
-        """Return the columns of a read.
+        """Return the columns that a read yields.
 
         Raises:
             ValueError: An option is wrong; Spark shows the text on the driver.
@@ -49,7 +49,7 @@ class OxbusDataSource(DataSource):
         settings = source_settings(self.options, "batch read")
         if settings.push_filters and not PUSHES_FILTERS:
             raise ValueError(
-                "option pushFilters needs PySpark 4.1 or newer; leave it out, or narrow the read by options"
+                "option pushFilters needs PySpark 4.1 or newer; leave it out, or select messages by other options"
             )
         return (FilteringBatchReader if settings.push_filters else BatchReader)(settings, schema)
 

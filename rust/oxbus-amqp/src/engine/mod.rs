@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server's half of a connection: bytes in, events out, commands in, bytes out.
+//! The server side of a connection as a state machine: bytes in, events out, commands in, bytes out.
 //!
-//! Has no socket, no task and no clock: whoever drives it reads into `input`, takes events with `next_event` until there is
-//! none, answers them with commands, then calls `flush` and writes `output`. Time is passed in, in milliseconds that never
-//! go back.
+//! Has no socket, no task and no clock. The caller reads into `input`, takes events with `next_event` until there is none,
+//! answers them with commands, then calls `flush` and writes `output`. It passes in monotonic time, in milliseconds.
 //!
-//! Invariants:
-//! - frames are worked on one at a time, in their order, only as fast as events are taken: what a client sends faster
-//!   stays in its socket;
-//! - nothing that the application has to decide is answered here: attach, detach, end, close, outcomes, drains;
-//! - local numbers of sessions and links are the client's own; one that still waits for the application's answer keeps its
-//!   number, and a frame that uses the number anew waits with it;
-//! - ids of sessions, links and deliveries are never used again, and commands with one that is gone do nothing;
-//! - what a client can make the engine keep is limited by the names `AMQP_…` in `oxbus_model::caps`.
+//! Invariants
+//! - frames are processed one at a time, in order, and only as fast as the caller takes events (backpressure);
+//! - the application answers attach, detach, end, close, outcomes and drains; the engine does not;
+//! - the server uses the client's channel and handle numbers; a number stays in use until the application answers, and a frame
+//!   that reuses it is blocked until then;
+//! - ids of sessions, links and deliveries are never reused, and commands with an old id do nothing;
+//! - the limits `AMQP_…` in `oxbus_model::caps` bound what a client can make the engine store.
 //!
 //! Source: AMQP 1.0, parts 2 and 5; docs/behaviour.md, section 21.
 
@@ -45,7 +43,7 @@ use connection::EngineState;
 use session::Session;
 use settlement::DispositionRange;
 
-/// A server's half of a connection.
+/// The server side of a connection.
 #[derive(Debug)]
 pub struct Engine {
     settings: EngineSettings,
@@ -56,16 +54,16 @@ pub struct Engine {
     input: BytesMut,
     output: BytesMut,
     events: VecDeque<EngineEvent>,
-    /// A range of deliveries whose settlement is being told event by event.
+    /// A disposition of several deliveries, emitted one event at a time.
     disposition_range: Option<DispositionRange>,
-    /// A frame that waits until the application has answered one before it.
+    /// A frame that waits until the application answers an earlier one.
     blocked_frame: Option<(u16, Frame)>,
-    /// By channel.
+    /// Indexed by channel.
     sessions: Vec<Option<Box<Session>>>,
     generation: u32,
 }
 
-/// When something last happened, in the caller's milliseconds.
+/// Times of the last activities, in the caller's milliseconds.
 #[derive(Debug)]
 struct ActivityTimes {
     started: u64,
@@ -74,7 +72,7 @@ struct ActivityTimes {
     closing: u64,
 }
 
-/// What the client said of itself.
+/// Limits that the client announced.
 #[derive(Debug)]
 struct PeerLimits {
     max_frame_size: usize,
@@ -82,7 +80,7 @@ struct PeerLimits {
     idle_ms: Option<u32>,
 }
 
-/// What the client makes the engine keep.
+/// What the client makes the engine store.
 #[derive(Debug, Default)]
 struct ResourceUsage {
     links: usize,
@@ -91,7 +89,7 @@ struct ResourceUsage {
     early_bytes: usize,
 }
 
-/// What is wrong with a frame, and what it ends.
+/// An error that ends the session or the connection.
 #[derive(Debug)]
 enum ProtocolError {
     Session(AmqpError),
@@ -99,7 +97,7 @@ enum ProtocolError {
 }
 
 impl Engine {
-    /// A connection that was accepted at `now`.
+    /// A connection accepted at `now`.
     pub fn new(settings: EngineSettings, now: u64) -> Self {
         Self {
             settings,
@@ -126,13 +124,13 @@ impl Engine {
         }
     }
 
-    /// Where bytes of the client go, behind those that are there.
+    /// The input buffer: append what the client sent.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
-    /// Whether more bytes would be worked on now. If not, write `output` or answer what was pending_attach first, and leave what the
-    /// client sends in its socket.
+    /// Whether the engine can process more input now. If not, write `output` or answer pending events first, without reading
+    /// from the socket.
     pub fn wants_input(&self) -> bool {
         let is_deciding = matches!(
             self.state,
@@ -141,7 +139,7 @@ impl Engine {
         !is_deciding && self.blocked_frame.is_none() && !self.is_paused()
     }
 
-    /// The next thing that happened; nothing means: flush, write, read.
+    /// The next event; `None` means: flush, write, read.
     pub fn next_event(&mut self, now: u64) -> Option<EngineEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -151,13 +149,13 @@ impl Engine {
                 return Some(event);
             }
             if self.is_paused() || !self.process_next(now) {
-                // What the last frame made happen, if it did.
+                // The last frame may have caused events.
                 return self.events.pop_front();
             }
         }
     }
 
-    /// Writes what was kept back to go together. Call it before `output` is written.
+    /// Writes collected dispositions. Call it before writing `output`.
     pub fn flush(&mut self, now: u64) {
         for session in self.sessions.iter_mut().flatten() {
             session.flush(&mut self.output);
@@ -167,17 +165,17 @@ impl Engine {
         }
     }
 
-    /// What is to be written to the client; take away what was written.
+    /// The output buffer: write it to the client, and remove what was written.
     pub fn output(&mut self) -> &mut BytesMut {
         &mut self.output
     }
 
-    /// Whether the client reads too slowly: nothing more is sent or worked on until `output` is shorter.
+    /// True if the client reads too slowly. Then the engine neither sends nor processes input until `output` is shorter.
     pub fn is_backed_up(&self) -> bool {
         self.output.len() >= AMQP_OUTPUT_BYTES_MAX
     }
 
-    /// Whether all is said: write `output`, then shut the socket.
+    /// True if the connection has ended: write `output`, then close the socket.
     pub fn is_finished(&self) -> bool {
         self.state == EngineState::Finished && self.events.is_empty()
     }

@@ -55,8 +55,10 @@ impl Sender {
                 if entity.is_partitioned() {
                     let own = entity.key_of(&fields)?.unwrap_or_default();
                     if shared_key.get_or_insert_with(|| own.to_owned()) != own {
-                        // The service's words, both spaces included (B-068, B-082).
-                        let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported                                       for an entity with partitioning and duplicate detection enabled. Send one batch per key, or use                                       send_arrow.";
+                        // The service's text, with its two spaces (B-068, B-082).
+                        let detail = "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported \
+                                      for an entity with partitioning and duplicate detection enabled. Send one batch per key, or use \
+                                      send_arrow.";
                         return Err(Error::new(ErrorKind::InvalidOperation, detail));
                     }
                 }
@@ -110,5 +112,41 @@ impl Sender {
         self.entity.touch(now);
         let fresh = Some(admission.fresh().to_vec());
         Ok(SendReceipt { index, first, fresh })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Namespace, NamespaceOptions};
+    use oxbus_model::message::MessageId;
+    use oxbus_model::options::QueueSettings;
+
+    #[test]
+    fn batch_of_several_keys_fails_with_the_text_of_the_service_b068_b082() {
+        let namespace = Namespace::open(NamespaceOptions::default()).expect("a namespace in memory");
+        let settings = QueueSettings {
+            enable_partitioning: true,
+            requires_duplicate_detection: true,
+            ..QueueSettings::default()
+        };
+        namespace
+            .create_queue("q", settings, &Wait::FOREVER)
+            .expect("the queue is new");
+        let mut batch = Batch::new(1 << 20);
+        for message_id in ["1", "2"] {
+            let fields = Fields {
+                message_id: Some(MessageId::Given(message_id)),
+                ..Fields::default()
+            };
+            batch.push(&fields).expect("the message fits");
+        }
+        let sender = namespace.sender("q").expect("the queue exists");
+        let error = sender.send_batch(batch, None, &Wait::FOREVER);
+        assert_eq!(
+            error.expect_err("the ids are different keys").detail(),
+            "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId  is not supported for an entity with \
+             partitioning and duplicate detection enabled. Send one batch per key, or use send_arrow."
+        );
     }
 }

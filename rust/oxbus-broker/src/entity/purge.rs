@@ -75,7 +75,8 @@ impl Entity {
                 left,
                 |message| selector.matches(cell, message, index, false),
                 wait,
-            )?;
+            );
+            let locked = locked.map_err(|error| error.after_partial(removed > 0))?;
             let keys: Vec<LockKey> = locked.iter().map(|claimed| claimed.key).collect();
             let removal = Removal::Completed(&keys);
             let operation = WriteOperation::Remove {
@@ -107,7 +108,8 @@ impl Entity {
                 left,
                 |message| selector.matches(cell, message, index, self.requires_session()),
                 wait,
-            )?;
+            );
+            let locked = locked.map_err(|error| error.after_partial(sent > 0))?;
             if !locked.is_empty() {
                 let done = self.resubmit_all(index, cell, &locked, wait);
                 done.map_err(|error| error.after_partial(sent > 0))?;
@@ -338,7 +340,7 @@ fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut remaining = PropertiesBuilder::default();
     for (name, value) in properties.entries() {
         if name != DEAD_LETTER_REASON && name != DEAD_LETTER_DESCRIPTION {
-            remaining.push_raw(name, value);
+            remaining.push_stored(name, value);
         }
     }
     fields.application_properties = Some(remaining.properties());

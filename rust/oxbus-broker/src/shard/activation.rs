@@ -5,7 +5,7 @@
 //! Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a sender waits,
 //! so that its message gets a number after those of the messages that were due.
 //!
-//! Invariants:
+//! Invariants
 //! - `next_due` is not in the future until all due messages have numbers, so a sender that finds nothing due gets a later
 //!   number;
 //! - the holder notifies no receiver and forwards nothing: a forward may send to this cell.

@@ -5,7 +5,7 @@
 //! `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in `reserved`,
 //! and origins in `origins`.
 //!
-//! Invariants:
+//! Invariants
 //! - `next_due` is never later than the earliest scheduled message;
 //! - a message is in the main store or in the dead-letter queue, never in both; while it moves, it belongs to the thread that
 //!   won its settlement.

@@ -4,7 +4,7 @@
 //! A new mark is appended long before the numbers below the current one run out, so it is usually synced in time and nobody
 //! waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
 //!
-//! Invariants:
+//! Invariants
 //! - `recorded` is in the journal, in the entry `recorded_at`;
 //! - numbers below `covered` may become visible once the entry `covered_at` is synced; `covered <= recorded`;
 //! - all fields change under the append guard, so they rise with the entries.

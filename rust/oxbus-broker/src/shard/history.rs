@@ -4,7 +4,7 @@
 //! The identity of a message is *pending* until the message is stored. A copy that arrives in that time waits for the result:
 //! if the first message fails, the copy takes its place.
 //!
-//! Invariants:
+//! Invariants
 //! - an identity is in `by_age` once for each time it is remembered, and pending for one admission at most;
 //! - a call that holds pending identities waits for no other call's, so there is no deadlock.
 

@@ -6,7 +6,7 @@
 //! This module is the state of a shard and of its cells. In a durable namespace `crate::write` changes it, together with the
 //! journal; `snapshot` writes all of it down from time to time.
 //!
-//! Invariants:
+//! Invariants
 //! - a call that panics while it holds a lock of the shard takes the shard out of service until the next open (`guarded`);
 //! - the mutex is never held across a notification, a wait for a commit, or a call other than into the stores and the append
 //!   to the journal;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All stages of a namespace by id, in memory or in a directory beside its shards.
 //!
-//! Invariants:
+//! Invariants
 //! - only the commit that names a stage removes it;
 //! - one commit of a sink runs at a time: it holds the lock of that sink;
 //! - the guard of the table is not held across a disk call.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Arriving messages: their numbers, their events, and their publication in the stores.
 //!
-//! Invariants:
+//! Invariants
 //! - operations take numbers in the order of the list, for their events and for publication, so both agree;
 //! - nobody can receive a message before it is published.
 

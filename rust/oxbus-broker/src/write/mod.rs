@@ -25,7 +25,7 @@
 //! Arriving messages take effect after the wait: nobody may receive a message that can still be lost. The store decides the
 //! end of a lock before the journal has it: otherwise a snapshot could cover a removal whose message is still stored.
 //!
-//! Invariants:
+//! Invariants
 //! - during an append only these locks are held: those of dead letters, session states, a consumer's state, the intake of
 //!   sessions and a receive cache; during a wait for an entry only the snapshot barrier and exclusive guards of callers;
 //! - lock order: the intake and the index of sessions, the snapshot barrier, the shard's mutex, the append guard;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The AMQP 1.0 front end: maps the links of unmodified clients to senders and receivers of the broker.
 //!
-//! `connection` drives the engine of `oxbus-amqp` and passes its events to one file each: `attach`, `send` (with
+//! `connection` drives the engine of `oxbus-amqp`. Each kind of event has a module: `attach`, `send` (with
 //! `send_groups` and `transfer`), `receive`, `sessions`, `settle`, `requests` (with `cbs` and `management`),
 //! `transactions` and `timeouts`. `jobs` runs the calls of the broker. `message` converts between the AMQP and the
 //! stored form of a message.
 //!
-//! Invariants:
+//! Invariants
 //! - a client's message is accepted only after it is as durable as its entity requires;
 //! - a link never holds locks on more messages than its client gave credit for;
-//! - detaching a link settles and unlocks nothing that was sent; unsent messages are released.
+//! - detaching a link neither settles nor unlocks messages sent to its client, and releases unsent messages.
 //!
-//! Source: docs/behaviour.md, section 21 and 0.4.
+//! Source: docs/behaviour.md, sections 0.4 and 21.
 
 mod attach;
 mod cbs;

@@ -68,8 +68,8 @@ pub(super) async fn peek(
             0
         };
         let mut builder = TableBuilder::new(found.len(), bytes).with_properties(parameters.application_properties);
-        for browsed in &found {
-            builder.push_browsed(receiver.entity(), browsed, parameters.include_body)?;
+        for item in &found {
+            builder.push_browsed(receiver.entity(), item, parameters.include_body)?;
         }
         page(&builder.finish()?, next.map(|next| next.0))
     });
@@ -78,8 +78,8 @@ pub(super) async fn peek(
 
 /// Browses the messages of a page; returns them and the number of the next message.
 fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<BrowseItem>, Option<SequenceNumber>)> {
-    let index = usize::from(parameters.partition);
-    let first = Entity::sequence_number(index, Counter::FIRST);
+    let cell_index = usize::from(parameters.partition);
+    let first = Entity::sequence_number(cell_index, Counter::FIRST);
     let last = parameters.to.unwrap_or(u64::MAX);
     let mut from = SequenceNumber(parameters.from.max(first.0));
     let mut found: Vec<BrowseItem> = Vec::new();
@@ -88,22 +88,22 @@ fn browse_page(receiver: &Receiver, parameters: &PeekParameters) -> Result<(Vec<
         if from.partition().0 != parameters.partition {
             return Ok((found, None));
         }
-        let browsed = receiver.browse(PEEK_MESSAGES_MAX, Some(from), &Wait::FOREVER)?;
-        if browsed.is_empty() {
+        let items = receiver.browse(PEEK_MESSAGES_MAX, Some(from), &Wait::FOREVER)?;
+        if items.is_empty() {
             return Ok((found, None));
         }
-        for browsed in browsed {
-            let number = Entity::sequence_number(browsed.index, browsed.message.counter);
-            if number.0 > last || browsed.index != index {
+        for item in items {
+            let number = Entity::sequence_number(item.index, item.message.counter);
+            if number.0 > last || item.index != cell_index {
                 return Ok((found, None));
             }
-            let size = browsed.message.record.len();
+            let size = item.message.record.len();
             if !found.is_empty() && bytes + size > parameters.max_bytes as usize {
                 return Ok((found, Some(number)));
             }
             bytes += size;
             from = SequenceNumber(number.0 + 1);
-            found.push(browsed);
+            found.push(item);
         }
     }
 }

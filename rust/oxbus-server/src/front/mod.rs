@@ -27,4 +27,4 @@ pub use options::{BusOptions, BusTls, Ports};
 pub(crate) use peer::PeerInfo;
 pub use server::BusServer;
 pub use tls::TlsFiles;
-pub(crate) use websocket::{is_websocket, switch};
+pub(crate) use websocket::{accept_upgrade, is_websocket};

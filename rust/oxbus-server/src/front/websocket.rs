@@ -25,10 +25,10 @@ use crate::amqp::serve_amqp;
 const PATH: &str = "/$servicebus/websocket";
 /// The accepted subprotocols; the response repeats the chosen one.
 const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
-/// The buffer between a WebSocket and AMQP.
+/// The largest chunk relayed at once; also the buffer for each direction.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// True for an upgrade request.
+/// True for a request to upgrade to a WebSocket.
 pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
     request.uri().path().eq_ignore_ascii_case(PATH)
         && request
@@ -39,7 +39,7 @@ pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
 
 /// The response to an upgrade request, and the task that continues with AMQP. `None` when the client offers no
 /// supported protocol.
-pub(crate) fn switch(
+pub(crate) fn accept_upgrade(
     mut request: Request<Incoming>,
     context: &Context,
     peer: PeerInfo,
@@ -76,20 +76,20 @@ pub(super) async fn relay(stream: impl Stream, context: Context, peer: PeerInfo)
         .max_frame_size(Some(WEBSOCKET_BYTES_MAX))
         .max_write_buffer_size(2 * WEBSOCKET_BYTES_MAX);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
-    let (local, remote) = tokio::io::duplex(CHUNK_BYTES);
-    let amqp = serve_amqp(remote, context, peer);
-    tokio::join!(amqp, pump(socket, local));
+    let (relay_end, amqp_end) = tokio::io::duplex(CHUNK_BYTES);
+    let amqp = serve_amqp(amqp_end, context, peer);
+    tokio::join!(amqp, pump(socket, relay_end));
 }
 
-async fn pump(socket: WebSocketStream<impl Stream>, local: DuplexStream) {
+async fn pump(socket: WebSocketStream<impl Stream>, relay_end: DuplexStream) {
     let (mut sink, mut source) = socket.split();
-    let (mut from_amqp, mut to_amqp) = tokio::io::split(local);
+    let (mut from_amqp, mut to_amqp) = tokio::io::split(relay_end);
     let incoming = async {
         let mut written = Ok(());
         while let Some(Ok(message)) = source.next().await {
             match message {
                 Message::Binary(bytes) => written = to_amqp.write_all(&bytes).await,
-                // AMQP never comes in text messages.
+                // AMQP uses binary messages only.
                 Message::Close(_) | Message::Text(_) => break,
                 // The library answers pings.
                 _ => {}

@@ -25,7 +25,7 @@ use super::messages::ConnectionContext;
 use super::route::HttpRoute;
 use super::{HttpResponse, access, atom, body, health, messages, metrics};
 use crate::accept::until_stopped;
-use crate::front::{Context, PeerInfo, is_websocket, switch};
+use crate::front::{Context, PeerInfo, accept_upgrade, is_websocket};
 
 /// An HTTP connection.
 struct HttpConnection {
@@ -90,7 +90,7 @@ impl HttpConnection {
 
     async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
         let response = if is_websocket(&request) {
-            let websocket = switch(request, &self.context.server, self.context.peer);
+            let websocket = accept_upgrade(request, &self.context.server, self.context.peer);
             let response = websocket.map(|(response, task)| {
                 *ignore_poison(self.websocket.lock()) = Some(task);
                 response

@@ -123,7 +123,7 @@ impl World {
         let now = self.now;
         let target = &mut self.entities[entity];
         let late = target.arrivals.iter().filter(|it| it.expires_at <= now);
-        target.unseen += late.count() as i64;
+        target.unseen_numbers += late.count() as i64;
         let known =
             |number: &u64| target.main.messages.contains_key(number) || target.dead.messages.contains_key(number);
         let shown = main
@@ -157,7 +157,7 @@ impl World {
                 recognize(&lost, (*number, sight, *is_dead), now, &target.settings, &self.dropped).is_some()
             });
             if is_shown {
-                target.unseen -= 1;
+                target.unseen_numbers -= 1;
                 target.arrivals.push(lost);
                 continue;
             }
@@ -166,13 +166,13 @@ impl World {
                 lost.content.reason = Some(EXPIRED.to_owned());
                 lost.dead = true;
                 lost.expires_at = NEVER;
-                target.unseen -= 1;
+                target.unseen_numbers -= 1;
                 target.arrivals.push(lost);
             }
         }
         self.forward_all();
         let target = &self.entities[entity];
-        let (name, unseen) = (&target.name, target.unseen);
+        let (name, unseen) = (&target.name, target.unseen_numbers);
         assert!(
             unseen >= 0 || !target.arrivals.is_empty(),
             "{name}: {unseen} numbers were not seen"
@@ -217,7 +217,7 @@ impl World {
             ));
         };
         let arrival = target.arrivals.remove(position);
-        target.unseen -= i64::from(arrival.expires_at <= now);
+        target.unseen_numbers -= i64::from(arrival.expires_at <= now);
         target.take_number(number);
         let message = Message {
             content,
@@ -227,7 +227,7 @@ impl World {
             expires_at: arrival.expires_at,
             lock: None,
             born,
-            returned: false,
+            may_come_late: false,
         };
         let stream = if is_dead { &mut target.dead } else { &mut target.main };
         stream.messages.insert(number, message);

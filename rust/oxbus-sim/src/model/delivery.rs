@@ -102,7 +102,7 @@ impl World {
                 .is_some_and(|highest| highest > number);
             let came = delivered.iter().any(|each| each.number == *number);
             assert!(
-                came || !overtaken || waits.returned || waits.born <= stream.mixed_until,
+                came || !overtaken || waits.may_come_late || waits.born <= stream.unordered_until,
                 "{name}: {number} was overtaken by {highest:?} (B-120)"
             );
         }
@@ -197,7 +197,7 @@ impl World {
         let messages = &mut self.entities[entity].stream_mut(sub_queue).messages;
         let message = messages.get_mut(&number).expect("held");
         message.lock = None;
-        message.returned = true;
+        message.may_come_late = true;
         if message.phase == MessagePhase::Ready && charged {
             message.count += 1;
         }
@@ -217,7 +217,7 @@ impl World {
         message.lock = None;
         message.born = born;
         // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
-        message.returned = true;
+        message.may_come_late = true;
         it.dead.messages.insert(number, message);
     }
 

@@ -39,7 +39,7 @@ pub struct Stream {
     /// The messages.
     pub messages: BTreeMap<u64, Message>,
     /// Messages with a serial up to this one may be delivered in any order: several receivers had them, or had them cached.
-    pub mixed_until: u64,
+    pub unordered_until: u64,
 }
 
 /// A queue, a topic or a subscription.
@@ -69,8 +69,8 @@ pub struct Entity {
     pub arrivals: Vec<Arrival>,
     /// Last known counter, by partition.
     pub last: BTreeMap<u64, u64>,
-    /// Numbers of messages that were never seen. Negative while a message is leaving.
-    pub unseen: i64,
+    /// How many numbers belong to messages that no browse showed. Negative while a message is leaving.
+    pub unseen_numbers: i64,
     /// Something passed through it without a visible trace, so the broker must process it at the same time.
     pub has_unseen_change: bool,
 }
@@ -93,7 +93,7 @@ impl Entity {
             rules: Vec::new(),
             arrivals: Vec::new(),
             last: BTreeMap::new(),
-            unseen: 0,
+            unseen_numbers: 0,
             has_unseen_change: false,
         }
     }
@@ -129,11 +129,11 @@ impl Entity {
         assert!(counter > *last, "{}: number {number} comes after {last}", self.name);
         let skipped = (counter - *last - 1) as i64;
         assert!(
-            skipped <= self.unseen,
+            skipped <= self.unseen_numbers,
             "{}: number {number} leaves a gap of {skipped} after {last}",
             self.name
         );
-        self.unseen -= skipped;
+        self.unseen_numbers -= skipped;
         *last = counter;
     }
 

@@ -14,11 +14,11 @@ enum ForwardResult {
     DeadLettered(&'static str),
 }
 
-/// Hops a message may take (B-334).
+/// How many hops a message may take (B-334).
 const HOPS_MAX: u8 = 4;
 
 impl World {
-    /// Forwards messages until none moves.
+    /// Forwards the messages of all entities until no message can move.
     pub(super) fn forward_all(&mut self) {
         let mut moved = true;
         while moved {
@@ -30,6 +30,7 @@ impl World {
         }
     }
 
+    /// Forwards the messages of one sub-queue. Returns whether any moved or was dead-lettered.
     fn forward_from(&mut self, entity: usize, sub_queue: SubQueue) -> bool {
         let settings = &self.entities[entity].settings;
         let path = match sub_queue {
@@ -58,10 +59,9 @@ impl World {
                     };
                     let dead = &mut self.entities[entity].dead.messages;
                     // Dead letters are appended in the order of dead-lettering, and received by number (B-265).
-                    let returned = true;
                     let dead_lettered = Message {
                         content,
-                        returned,
+                        may_come_late: true,
                         ..message
                     };
                     dead.insert(number, dead_lettered);
@@ -75,15 +75,15 @@ impl World {
         }
         let is_dead = sub_queue == SubQueue::DeadLetter;
         for mut arrival in std::mem::take(&mut self.entities[entity].arrivals) {
-            let goes = arrival.dead == is_dead && (is_dead || arrival.expires_at > self.now);
+            let can_forward = arrival.dead == is_dead && (is_dead || arrival.expires_at > self.now);
             match self.forward_result(&path, &arrival.content) {
-                ForwardResult::Moved(to) if goes => {
-                    self.entities[entity].unseen += 1;
+                ForwardResult::Moved(to) if can_forward => {
+                    self.entities[entity].unseen_numbers += 1;
                     self.forward_to_entity((entity, to), arrival.content, None);
                     moved = true;
                     continue;
                 }
-                ForwardResult::DeadLettered(reason) if goes && !is_dead => {
+                ForwardResult::DeadLettered(reason) if can_forward && !is_dead => {
                     arrival.dead = true;
                     arrival.content.reason = Some(reason.to_owned());
                     moved = true;
@@ -95,6 +95,7 @@ impl World {
         moved
     }
 
+    /// Where forwarding to `path` takes a message.
     fn forward_result(&self, path: &str, content: &Content) -> ForwardResult {
         let Some(to) = self.find(path) else {
             return ForwardResult::DeadLettered("MessagingEntityNotFoundException");
@@ -116,9 +117,9 @@ impl World {
         ForwardResult::Moved(to)
     }
 
-    /// The key by the rules of the destination, else by those of the source (B-086). A subscription uses those of its
-    /// topic.
-    fn key_at(&self, (from, to): (usize, usize), content: &Content) -> Option<String> {
+    /// The key that chooses the partition at the destination, by the rules of the destination, else of the source
+    /// (B-086). The rules of a subscription are those of its topic.
+    fn forward_key(&self, (from, to): (usize, usize), content: &Content) -> Option<String> {
         let from = match self.entities[from].kind {
             Kind::Subscription(topic) => topic,
             _ => from,
@@ -130,7 +131,7 @@ impl World {
     fn forward_to_entity(&mut self, (from, to): (usize, usize), content: Content, number: Option<u64>) {
         let first_number = match (content.first_number, number) {
             (FirstNumber::None, None) => FirstNumber::Unseen,
-            (FirstNumber::None, Some(number)) => FirstNumber::Is(number),
+            (FirstNumber::None, Some(number)) => FirstNumber::Known(number),
             (known, _) => known,
         };
         let content = Content {
@@ -138,18 +139,18 @@ impl World {
             first_number,
             ..content
         };
-        if !self.is_new(to, &content) {
+        if !self.remember_if_new(to, &content) {
             self.entities[to].has_unseen_change = true;
-            // Within a step any of the duplicates may come first.
+            // The broker may receive the duplicates of one step in any order, so it may keep this one instead.
             if let Some(first) = self.first_seen(to, &content).filter(|first| first.step == self.step) {
                 self.dropped.entry(first.body).or_default().push(content);
             }
             return;
         }
-        let partition = match self.key_at((from, to), &content) {
+        let partition = match self.forward_key((from, to), &content) {
             _ if !self.entities[to].settings.enable_partitioning => Some(0),
             Some(key) => Some(self.partition_of(to, &key)),
-            // Any partition is allowed.
+            // The broker may choose any partition.
             None => None,
         };
         self.arrive(to, content, partition, self.now);

@@ -141,7 +141,7 @@ impl World {
         assert_eq!(gone.len(), count, "the removed messages match the count");
         let born = self.serial();
         let stream = self.entities[entity].stream_mut(sub_queue);
-        stream.mixed_until = born;
+        stream.unordered_until = born;
         gone.iter()
             .map(|number| (*number, stream.messages.remove(number).expect("just listed")))
             .collect()
@@ -168,7 +168,7 @@ impl World {
             if is_queue {
                 content.first_number = FirstNumber::None;
             }
-            self.is_new(entity, &content);
+            self.remember_if_new(entity, &content);
             let partition = Some(Entity::partition_of_number(number));
             self.arrive(entity, content, partition, self.now);
         }

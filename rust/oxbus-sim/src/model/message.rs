@@ -47,8 +47,8 @@ pub enum FirstNumber {
     /// It was not forwarded or copied.
     #[default]
     None,
-    /// This number.
-    Is(u64),
+    /// This known number.
+    Known(u64),
     /// A number that was never seen.
     Unseen,
 }
@@ -95,8 +95,8 @@ pub struct Message {
     pub lock: Option<MessageLock>,
     /// Its serial number; rises with each message that the model learns.
     pub born: u64,
-    /// It was returned once, so it may be delivered after later messages (B-145).
-    pub returned: bool,
+    /// It may be delivered after later messages, because it was returned or dead-lettered (B-145, B-265).
+    pub may_come_late: bool,
 }
 
 /// Later than every moment.

@@ -50,8 +50,8 @@ impl World {
         refusals
     }
 
-    /// True when a message is not a duplicate; its id is remembered then (B-219, B-220, B-229).
-    pub fn is_new(&mut self, entity: usize, content: &Content) -> bool {
+    /// Remembers the id of a message that is not a duplicate. Returns whether it is new (B-219, B-220, B-229).
+    pub fn remember_if_new(&mut self, entity: usize, content: &Content) -> bool {
         let Some(identity) = self.identity(entity, content) else {
             return true;
         };
@@ -101,7 +101,7 @@ impl World {
             } else if !self.entities[entity].settings.enable_partitioning {
                 assert_eq!(own, 0, "not partitioned");
             }
-            if !self.is_new(entity, content) {
+            if !self.remember_if_new(entity, content) {
                 let target = &self.entities[entity];
                 let known = target.main.messages.contains_key(&number) || target.dead.messages.contains_key(&number);
                 assert!(!known, "the number of a duplicate names no message (B-227)");
@@ -130,7 +130,7 @@ impl World {
             expires_at: self.now.saturating_add(life),
             lock: None,
             born: self.serial(),
-            returned: false,
+            may_come_late: false,
         };
         self.entities[entity].main.messages.insert(number, message);
     }
@@ -144,7 +144,7 @@ impl World {
     /// The same for a message whose time to live is already known.
     pub(super) fn arrive_for(&mut self, entity: usize, content: Content, partition: Option<u64>, at: u64, life: u64) {
         if self.entities[entity].kind == Kind::Topic {
-            self.entities[entity].unseen += 1;
+            self.entities[entity].unseen_numbers += 1;
             self.fan_out(entity, &content, None, partition, at, life);
             return;
         }

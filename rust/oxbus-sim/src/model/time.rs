@@ -77,7 +77,7 @@ impl World {
             it.sessions.values_mut().for_each(|known| known.holder = None);
             it.sessions.retain(|_, known| known.state.is_some());
             if !is_clean {
-                it.unseen += GAP_MAX * partitions;
+                it.unseen_numbers += GAP_MAX * partitions;
             }
         }
         self.forward_all();

@@ -104,7 +104,7 @@ impl World {
     ) {
         let first_number = match (content.first_number, number) {
             (FirstNumber::None, None) => FirstNumber::Unseen,
-            (FirstNumber::None, Some(number)) => FirstNumber::Is(number),
+            (FirstNumber::None, Some(number)) => FirstNumber::Known(number),
             (known, _) => known,
         };
         for at_subscription in self.subscriptions(topic) {

@@ -211,7 +211,7 @@ impl World {
     pub fn committed(&mut self, work: &TransactionState, scheduled: &[u64]) {
         let mut scheduled = scheduled.iter();
         for (entity, content, due) in &work.sends {
-            let is_new = self.is_new(*entity, content);
+            let is_new = self.remember_if_new(*entity, content);
             let is_waiting = due.is_some_and(|due| due > self.now);
             if due.is_some() {
                 let number = *scheduled.next().expect("each scheduled message has a number");

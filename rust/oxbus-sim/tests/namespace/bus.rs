@@ -395,7 +395,7 @@ fn compare_first_number(browsed: &BrowseItem, expected: FirstNumber) {
     let shown = Fields::decode(record).expect("stored by the sender").enqueued_number;
     match expected {
         FirstNumber::None => assert_eq!(shown, None, "it was submitted here"),
-        FirstNumber::Is(number) => assert_eq!(shown, Some(SequenceNumber(number)), "its first number (B-113)"),
+        FirstNumber::Known(number) => assert_eq!(shown, Some(SequenceNumber(number)), "its first number (B-113)"),
         FirstNumber::Unseen => assert!(shown.is_some(), "it has a first number (B-113)"),
     }
 }

@@ -31,7 +31,7 @@ impl Bus {
     /// Messages that a receiver had may now be delivered after later ones.
     pub(crate) fn mix(&mut self, (entity, sub_queue): StreamAt) {
         let born = self.world.serial();
-        self.world.entities[entity].stream_mut(sub_queue).mixed_until = born;
+        self.world.entities[entity].stream_mut(sub_queue).unordered_until = born;
     }
 
     pub(crate) fn close_slot(&mut self, slot: usize) {

@@ -5,7 +5,7 @@
 //! there is space. Entries that drain contain no message bytes, so two small files suffice: while one is written, the
 //! other remains for folding (`group_commit::fold`).
 //!
-//! Invariants:
+//! Invariants
 //! - an entry that adds is accepted only while both files exist and neither is reserved by entries;
 //! - the writer and the buffer list the files in the same order; the buffer omits a file that entries reserved.
 

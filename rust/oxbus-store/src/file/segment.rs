@@ -5,7 +5,7 @@
 //! overwritten bytes is faster than syncing the first write to allocated space. So a writer that syncs also writes zeros
 //! after a frame.
 //!
-//! Invariants:
+//! Invariants
 //! - a file with a segment name has a synced header and allocated space: both are synced before the rename. The next owner
 //!   truncates the space after the last frame;
 //! - a file with a temporary name contains no data and may be overwritten or removed;

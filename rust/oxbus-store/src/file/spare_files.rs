@@ -2,7 +2,7 @@
 //! Files for later segments: the spare file, recycled files of replaced segments, and the removal of segments. The
 //! files for draining a full disk are in `reserve`.
 //!
-//! Invariants:
+//! Invariants
 //! - a file here has a name that ends in `.tmp`, and its size is counted in the bytes of the log;
 //! - at most one file has the name of the spare file;
 //! - a file that entries reserved stays: the spare file is replaced only while it is not reserved.

@@ -2,7 +2,7 @@
 //! The requests to the standby, a thread that writes and syncs for callers while the disk may hang. The thread itself
 //! is in `group_commit::stalled_disk`.
 //!
-//! Invariants:
+//! Invariants
 //! - a log has at most one standby thread; it ends when nothing is requested;
 //! - `ended <= begun`, and both stay the same while a call hangs.
 

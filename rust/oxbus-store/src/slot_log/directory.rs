@@ -3,7 +3,7 @@
 //!
 //! Readers take no mutex. Adding and unlinking a segment, once per 256 messages, takes the mutex `edit`.
 //!
-//! Invariants:
+//! Invariants
 //! - the window `head .. end` fits the ring, so its segments do not share an entry;
 //! - a null entry of a visible segment means that the segment contains no message any more;
 //! - a segment is unlinked once, after all its slots are finished and visible;

@@ -6,7 +6,7 @@
 //! `publish` (append), `restore`, `ready` (hint), `claim`, `settle`, `expiry`, `deferred`, `browse`, `peek`, `reclaim`,
 //! `overflow`.
 //!
-//! Invariants:
+//! Invariants
 //! - counters have no gaps: every check that can reject a message comes before its reservation;
 //! - every slot below `visible` is published, and a claim takes only slots below `visible`;
 //! - a message in phase ready has its bit set, or one thread is about to set it and then to lower the hint;

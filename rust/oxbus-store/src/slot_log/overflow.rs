@@ -5,7 +5,7 @@
 //! move to the map and the segment is unlinked. So a message that is deferred for weeks needs its own size and not 8 KiB.
 //! A deferred message never becomes ready, so claims do not search the map.
 //!
-//! Invariants:
+//! Invariants
 //! - a message is in its slot or in the map. It moves under the map's mutex, so a thread that sees a moved slot and takes
 //!   the mutex finds the message, unless it left the store;
 //! - `len` rises before the first slot is moved, so a message without a segment does not exist when `len` is 0.

@@ -5,7 +5,7 @@
 //! One allocation contains a reference count, the length and the bytes, so a slot needs 8 bytes for it and the copies of a
 //! fan-out share one body. For a message on disk it contains the location in place of the bytes.
 //!
-//! Invariants:
+//! Invariants
 //! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] counts as one;
 //! - the bytes do not change after [`Record::build`] returns;
 //! - a [`Record`] is in memory. Only a [`StoredRecord`] points to an allocation marked as on disk, and that allocation keeps

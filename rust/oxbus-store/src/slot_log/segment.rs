@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment: consecutive slots with one ready bit each.
 //!
-//! Invariants:
+//! Invariants
 //! - the number of a segment and the indexes that it covers do not change;
 //! - `finished` counts the slots whose phase is final, each once; a segment whose slots are all finished owns no body;
 //! - no lock in the segment expires before `earliest_deadline`, except while a sweep has set it to never.

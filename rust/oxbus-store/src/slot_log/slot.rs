@@ -8,7 +8,7 @@
 //! w3         expires at 48  | 16 spare
 //! ```
 //!
-//! Invariants:
+//! Invariants
 //! - only the appender that reserved the slot moves it out of FREE, once;
 //! - the thread that cleared the ready bit owns a READY slot and moves it on with plain stores;
 //! - one compare-and-swap on `w0` moves a slot out of CACHED, LOCKED, DEFERRED, `DEFERRED_LOCKED` or SCHEDULED;

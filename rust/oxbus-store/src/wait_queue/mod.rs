@@ -6,7 +6,7 @@
 //! Each side has a sequentially consistent fence between its two steps, so either the waiter finds the work, or the notifier
 //! finds the waiter.
 //!
-//! Invariants:
+//! Invariants
 //! - `waiting` is the length of the queue, and no waiter in the queue is notified;
 //! - a waiter takes its notification, or passes it to the next waiter when it is dropped, so no notification of a waiter
 //!   is lost.

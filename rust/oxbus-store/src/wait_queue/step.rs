@@ -5,7 +5,7 @@
 //! event loops differ only in how they sleep. They sleep until the waiter is notified, at most as long as the source of the
 //! work allows, and then take the next step with that waiter.
 //!
-//! Invariants:
+//! Invariants
 //! - a step that returns a waiter has looked for work, and for the end of the wait, after it registered. So it sees what
 //!   happened before the registration, and later events notify the waiter;
 //! - a step that takes a notification looks for work afterwards;

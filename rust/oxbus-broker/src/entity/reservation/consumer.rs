@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A consumer and its reservations.
 //!
-//! Invariants:
+//! Invariants
 //! - a message is in at most one live reservation, which holds its lock;
 //! - a reservation never grows: its ranges only lose numbers, and only messages in them can be locked for it again;
 //! - `locked` contains locked messages while the reservation is live, and is empty otherwise.

@@ -168,7 +168,7 @@ impl Entity {
         self.current_plan(consumer, n)
     }
 
-    /// Makes a reservation live, or extends a live one. `charged` receives the operations that journal counted deliveries.
+    /// Makes a reservation live, or extends a live one. Adds operations that journal the counted deliveries to `charged`.
     fn make_live<'a>(
         &'a self,
         consumer: &Consumer,

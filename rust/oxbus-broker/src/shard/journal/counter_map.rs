@@ -4,7 +4,7 @@
 //! Entries are in runs of a few hundred, each in order. A message with the highest number is appended. A removed message
 //! leaves an empty entry until half of its run is empty. So an open touches little memory besides the messages.
 //!
-//! Invariants:
+//! Invariants
 //! - numbers rise within a run and from run to run; no run is without a message;
 //! - `len` is the number of messages; `gone` of a run is the number of its empty entries.
 

@@ -14,7 +14,7 @@
 //! because its receiver is gone. A deferred message that was fetched is distinguished from one that was not: its
 //! deliveries may be exhausted now.
 //!
-//! Invariants:
+//! Invariants
 //! - a number is in the queue or in the dead-letter queue, never in both;
 //! - `next` is greater than every number there.
 

@@ -8,7 +8,7 @@
 //!
 //! A message delivered to the holder of a session has a lock without a deadline: the lock of the session covers it (B-200).
 //!
-//! Invariants:
+//! Invariants
 //! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their
 //!   numbers, and nobody accepts a session while its messages are being returned;
 //! - mutex order: `intake`, `index`, the append guard.

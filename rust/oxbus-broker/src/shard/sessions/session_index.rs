@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sessions of a cell by id: which messages are ready, who holds which session, and which is next.
 //!
-//! Invariants:
+//! Invariants
 //! - a message is in `ready` of its session in the order of its number, or in `locked`, or not here;
 //! - a session is in `available` exactly while it has ready messages and neither a holder nor an end in progress;
 //! - `deadlines` has one entry for each session that is held;

@@ -5,7 +5,7 @@
 //! the committer threads do it (`super::super::committers`): a served caller can return at once, and the next sync does
 //! not have to wait until one of the callers is scheduled.
 //!
-//! Invariants:
+//! Invariants
 //! - while a caller waits, a thread is at the disk, has been woken to go there, or checks again soon;
 //! - a thread that ends work at the disk wakes all callers it served, and the first leader among the others.
 

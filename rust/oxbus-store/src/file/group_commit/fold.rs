@@ -7,7 +7,7 @@
 //! small: which messages are gone, and how the others changed. The sum is written into the last file of the drain
 //! reserve, and the files of the segments it replaces become the new reserve.
 //!
-//! Invariants:
+//! Invariants
 //! - the new segment is synced and named before a segment it replaces is removed. A crash leaves both or only the new
 //!   one, so every event must tolerate being applied twice;
 //! - the entry gets a new number, so no number has two meanings.

@@ -9,7 +9,7 @@
 //! `append` fills the buffer, `commit` decides which thread writes and syncs, `waiters` holds the waiting threads, and
 //! `stalled_disk` handles a disk that hangs.
 //!
-//! Invariants:
+//! Invariants
 //! - at most one thread writes, and at most one syncs;
 //! - `synced <= written < next`;
 //! - after a failed write or sync nothing more is written or acknowledged, because a second sync may report success for

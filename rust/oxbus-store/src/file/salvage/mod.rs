@@ -5,7 +5,7 @@
 //! who need the remaining data: it reads what it can, reports what is missing, and changes nothing. The caller makes
 //! sure that nobody writes to the directory at the same time.
 //!
-//! Invariants:
+//! Invariants
 //! - entries are visited in the order of their numbers, each at most once, and none that the snapshot covers;
 //! - an entry is visited only from a frame with a valid CRC, which begins at the salt of its segment;
 //! - frames that a later owner replaced are not visited: no entry of a segment reaches the first one of a later
