@@ -143,11 +143,11 @@ def _memory_namespace(name: str) -> Namespace:
 
 def _file_namespace(directory: str) -> Namespace:
     """Open the namespace in a directory, or return the one that a client of this process has open."""
-    place = os.path.realpath(directory)
+    path = os.path.realpath(directory)
     with _namespaces_guard:
-        known = _file_namespaces.get(place)
+        known = _file_namespaces.get(path)
         if known is None or known.closed:
-            known = _file_namespaces[place] = Namespace(directory)
+            known = _file_namespaces[path] = Namespace(directory)
         return known
 
 

@@ -190,9 +190,9 @@ class ServiceBusReceiver:
         """Return what `look` finds, at once or after a wait. Return an empty result when the wait ends."""
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
-        found = await look(None)
-        if not isinstance(found, float) and (found or seconds == 0):
-            return found
+        result = await look(None)
+        if not isinstance(result, float) and (result or seconds == 0):
+            return result
         return await wake_ups().wait_until_found(look, seconds)
 
     async def _open(self, waiter: _Waiter | None) -> bool | float:

@@ -81,7 +81,7 @@ def utc(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def required_text(what: str, value: object) -> str:
+def required_text(parameter: str, value: object) -> str:
     """Return a name that must be a str.
 
     Raises:
@@ -90,7 +90,7 @@ def required_text(what: str, value: object) -> str:
     if isinstance(value, str):
         return value
     hint = ": give its name, `properties.name`" if hasattr(value, "name") else ""
-    raise TypeError(f"{what} must be a str, not {type(value).__name__}{hint}")
+    raise TypeError(f"{parameter} must be a str, not {type(value).__name__}{hint}")
 
 
 def _names(model: type[Any]) -> list[str]:

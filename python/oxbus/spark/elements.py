@@ -98,10 +98,10 @@ def _as_batch(loaded: list[LoadedRows]) -> Iterator[Any]:
 
     yield pa.record_batch(
         {
-            "task": pa.array([it.task for it in loaded], pa.int32()),
-            "partition": pa.array([it.partition for it in loaded], pa.int32()),
-            "rows": pa.array([it.rows for it in loaded], pa.int64()),
-            "attached": pa.array([it.attached for it in loaded], pa.bool_()),
+            "task": pa.array([row.task for row in loaded], pa.int32()),
+            "partition": pa.array([row.partition for row in loaded], pa.int32()),
+            "rows": pa.array([row.rows for row in loaded], pa.int64()),
+            "attached": pa.array([row.attached for row in loaded], pa.bool_()),
         }
     )
 
