@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is written is read back, and bytes from a stranger cost no more than they should.
+//! Written values are read back, and untrusted bytes cost bounded memory.
 
 mod support {
     pub(crate) mod values;
@@ -147,7 +147,7 @@ fn levels_are_limited() {
     assert_eq!(Reader::new(&skipped.freeze()).skip(), Err(DecodeError::TooDeep));
 }
 
-/// The attack: a dozen bytes that ask for memory for four billion values without bytes of their own.
+/// The attack: a dozen bytes that ask for memory for four billion values that take no bytes.
 #[test]
 fn counts_are_limited() {
     assert_eq!(

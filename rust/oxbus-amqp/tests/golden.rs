@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames that the encoder of azure-servicebus wrote, and values that proton wrote, are read here; ours are read by their
-//! decoders in `tests/amqp`.
+//! Frames that the encoder of azure-servicebus wrote, and values that proton wrote, are read here; ours are read by
+//! their decoders in `tests/amqp`.
 //!
-//! `OXBUS_GOLDEN=write cargo test -p oxbus-amqp --test golden` writes ours anew.
+//! `OXBUS_GOLDEN=write cargo test -p oxbus-amqp --test golden` rewrites our files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -235,9 +235,9 @@ fn their_message_is_read() {
     );
 }
 
-fn framed(channel: u16, what: &impl Field) -> BytesMut {
+fn framed(channel: u16, body: &impl Field) -> BytesMut {
     let mut out = BytesMut::new();
-    put_frame(&mut out, channel, what);
+    put_frame(&mut out, channel, body);
     out
 }
 

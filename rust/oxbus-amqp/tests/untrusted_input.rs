@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes of strangers on inputs from a seed: frames of a client in use, damaged, repeated, cut and put together anew.
+//! Bytes of strangers on inputs from a seed: frames of a client in use, damaged, repeated, cut and reassembled.
 
 #[path = "support/application.rs"]
 pub mod application;
@@ -9,7 +9,7 @@ pub mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What the encoder of azure-servicebus wrote: see `golden.rs`.
+/// Frames that the encoder of azure-servicebus wrote: see `golden.rs`.
 fn recorded() -> Vec<Vec<u8>> {
     let bytes = |text: &str| {
         let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! InputColumns of text, bytes and times, whatever Arrow type carries them, read row by row in place.
+//! Columns of text, bytes and times of all supported Arrow types, read row by row without a copy.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -33,7 +33,7 @@ pub enum BytesColumn {
     Dictionary(Vec<usize>, ArrayRef, Box<BytesColumn>),
 }
 
-/// What a column may hold.
+/// The content that a column may hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ColumnContent {
     /// Text only.

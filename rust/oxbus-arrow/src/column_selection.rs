@@ -54,8 +54,8 @@ pub(crate) const COLUMNS: [(Column, &str); 21] = [
     (Column::DeadLetterDescription, "dead_letter_error_description"),
 ];
 
-/// Which columns of received messages are made; a table has them in the order of the public contract, whatever the order in
-/// which they were named.
+/// Which columns of received messages are made; a table has them in the order of the public contract, whatever the
+/// order in which they were named.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnSelection {
     /// `None` for all.
@@ -79,7 +79,7 @@ impl ColumnSelection {
         self.columns.as_ref().is_none_or(|columns| columns.contains(&column))
     }
 
-    /// What `make` makes, if the column is wanted.
+    /// The result of `make` if the column is wanted.
     pub(crate) fn when<B>(&self, column: Column, make: impl FnOnce() -> B) -> Option<B> {
         self.has(column).then(make)
     }

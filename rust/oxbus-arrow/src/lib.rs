@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rows of Arrow tables as messages, and messages as rows: in the process, and as streams of bytes between processes.
 //!
-//! Knows no Python and no socket. What is wrong with a table is an error of kind invalid argument that names the column.
+//! Knows no Python and no socket. An invalid table is an error of kind invalid argument that names the column.
 
 mod column;
 mod column_selection;

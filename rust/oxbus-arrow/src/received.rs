@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages that are in somebody's hands as tables.
+//! Received messages as tables.
 
 use arrow_array::RecordBatch;
 use oxbus_broker::Receiver;
@@ -12,7 +12,8 @@ use crate::table::TableBuilder;
 /// Records that are fetched at once.
 const PREFETCHED_RECORDS: usize = 16;
 
-/// Reads something of each record, so that the processor fetches them from memory side by side and not one after the other.
+/// Reads something of each record, so that the processor fetches them from memory side by side and not one after the
+/// other.
 fn prefetch(deliveries: &[Delivery]) {
     let ends = |it: &Delivery| {
         let record = it.claimed.record.in_memory()?;

@@ -16,14 +16,14 @@ use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
 use crate::rows::InputColumns;
 
-/// What became of the rows.
+/// The result of a send of rows.
 #[derive(Debug, Default)]
 pub struct SendReport {
     /// Partition id → rows that it stored.
     pub stored: BTreeMap<u16, usize>,
     /// Indexes of the rows that were not stored, rising.
     pub refused: Vec<usize>,
-    /// Why the first of them was refused, or the first of those of which nobody knows.
+    /// The error of the first refused row, or of the first row with an unknown outcome.
     pub refusal: Option<Error>,
 }
 
@@ -34,9 +34,9 @@ pub enum RowSendError {
     NothingStored(Error),
     /// Some were.
     PartlyStored {
-        /// What happened and what to do.
+        /// The cause and the remedy.
         detail: String,
-        /// A part, or unknown when some rows may be stored that are not counted.
+        /// Partial, or unknown when rows that are not counted may have been stored.
         effect: Effect,
         /// Indexes of the rows that were not stored, rising.
         rows: Vec<usize>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! InputColumns that few rows have a value in.
+//! Columns in which few rows have a value.
 
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, DurationMicrosecondBuilder, StringBuilder, TimestampMicrosecondBuilder};
@@ -7,7 +7,7 @@ use arrow_array::builder::{ArrayBuilder, DurationMicrosecondBuilder, StringBuild
 /// A column that few rows have a value in: a row without one costs nothing until a later row has one.
 pub(crate) struct SparseColumn<B>(pub(crate) B);
 
-/// What a sparse column needs of its builder.
+/// The operations that a sparse column needs of its builder.
 pub(crate) trait AppendNulls: ArrayBuilder {
     fn append_nulls(&mut self, rows: usize);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a table that are put aside, to be published later.
+//! Stages: rows of a table that a commit publishes later.
 
 use std::collections::BTreeMap;
 

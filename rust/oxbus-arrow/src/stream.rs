@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tables as streams of bytes: the Arrow IPC streaming format, piece by piece.
 //!
-//! The bytes of columns are not copied on their way out. On their way in everything is checked: offsets, text and types.
+//! The bytes of columns are not copied on their way out. On their way in everything is checked: offsets, text and
+//! types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -59,7 +60,7 @@ impl Decoder {
     }
 }
 
-/// A batch in parts of about so many bytes, without a copy where its columns allow it.
+/// Splits a batch into parts of about `bytes` bytes, without a copy where its columns allow it.
 pub fn split_batch(batch: RecordBatch, bytes: usize) -> impl Iterator<Item = RecordBatch> + use<> {
     let rows = batch.num_rows();
     let size = batch.get_array_memory_size().max(1);

@@ -30,7 +30,7 @@ struct LineBufferState {
     lines: Vec<Line>,
     limiter: RepeatLimiter,
     lost: u64,
-    /// Whether somebody reads.
+    /// The state of the reader.
     reader: ReaderState,
     is_closed: bool,
 }
@@ -85,7 +85,7 @@ impl LineBuffer {
         starts
     }
 
-    /// True when somebody reads, or will.
+    /// True when a reader runs or was requested.
     pub fn has_reader(&self) -> bool {
         !matches!(self.state().reader, ReaderState::None)
     }
@@ -95,8 +95,8 @@ impl LineBuffer {
         self.state().reader = ReaderState::None;
     }
 
-    /// Waits for lines, at least one; `None` when no more will come. The one reader calls it again and again; what it took
-    /// before is written then.
+    /// Waits for lines, at least one; `None` when no more will come. The one reader calls it again and again; what it
+    /// took before is written then.
     pub fn take(&self, clock: &dyn Clock) -> Option<Vec<Line>> {
         let me = std::thread::current().id();
         let mut state = self.state();
@@ -222,7 +222,7 @@ mod tests {
     fn what_is_not_read_in_time_is_counted() {
         let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         for number in 0..LOG_LINES_WAITING_MAX as u64 + 3 {
-            // Each in a window of its own, as the limit on lines that repeat is not what is tested.
+            // Each has a separate window, since this test is not about the limit on repeated lines.
             buffer.push(line("a.a", &[]), Ticks(number * LOG_WINDOW_MS));
         }
         let texts = texts(buffer.take(&clock));

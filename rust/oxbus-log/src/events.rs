@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The events, each with its name, where it comes from and how grave it is. docs/logging.md says the same with what to do.
+//! The log events, each with its name, target and level. docs/logging.md lists them with the operator's response.
 
 use tracing::Level;
 
@@ -45,13 +45,13 @@ events! {
     CLIENT_REFUSED = "client.refused", SERVER, WARN;
     /// A call waited for a store longer than the threshold.
     CALL_SLOW = "call.slow", BROKER, WARN;
-    /// A disk that did not answer answers again.
+    /// A stalled disk responds again.
     DISK_ANSWERS = "disk.answers", BROKER, WARN;
     /// A disk has room again.
     DISK_FREE = "disk.free", STORE, WARN;
     /// A disk is full: the partition takes no messages, and goes on with everything else.
     DISK_FULL = "disk.full", STORE, ERROR;
-    /// A disk does not answer: calls wait beside it.
+    /// A disk is unresponsive: its partitions are stalled.
     DISK_STALLED = "disk.stalled", BROKER, WARN;
     /// A test put a fault into a partition or its files.
     FAULT_INJECTED = "fault.injected", BROKER, INFO;
@@ -65,7 +65,7 @@ events! {
     LOAD_WAITING = "load.waiting", BROKER, WARN;
     /// A call came with a lock that is over.
     LOCK_LOST = "lock.lost", BROKER, INFO;
-    /// The broker moved messages to a dead-letter queue by itself.
+    /// The broker moved messages to a dead-letter queue without a call.
     MESSAGE_DEAD_LETTERED = "message.dead_lettered", BROKER, INFO;
     /// A namespace has closed.
     NAMESPACE_CLOSED = "namespace.closed", BROKER, INFO;
@@ -112,7 +112,7 @@ mod tests {
             assert!(event.name.contains('.'), "{}", event.name);
             assert!(
                 ALL[..position].iter().all(|other| other.name != event.name),
-                "{} is there twice",
+                "{} is listed twice",
                 event.name
             );
         }

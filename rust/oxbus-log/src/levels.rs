@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which levels the program wants, as it said when it was last asked.
 //!
-//! Asking takes the interpreter, which an emitting thread must not wait for. So the answer is kept, for a moment: an event
-//! that comes later goes to the reader in any case, and the reader asks again.
+//! Asking takes the interpreter, which an emitting thread must not wait for. So the answer is kept, for a moment: an
+//! event that comes later goes to the reader in any case, and the reader asks again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ fn rank(level: Level) -> u64 {
 }
 
 impl Default for Levels {
-    /// Those of a program that says nothing, and it was not asked.
+    /// The levels until the program is asked for its own.
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(rank(Level::WARN))))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator must know, from the place that knows it to the line that says it.
+//! Log events for operators, from their source to the line in the log.
 //!
 //! ```text
 //! event!(PARTITION_FAULT, …)       in any crate, on a cold path only; with the level off one load and a branch
@@ -32,7 +32,8 @@ pub use tracing::field::display;
 #[doc(hidden)]
 pub use tracing;
 
-/// Emits an event of [`events`] with fields as `tracing` has them: `event!(PARTITION_FAULT, partition = 2, cause = %error)`.
+/// Emits an event of [`events`] with fields as `tracing` has them: `event!(PARTITION_FAULT, partition = 2, cause =
+/// %error)`.
 #[macro_export]
 macro_rules! event {
     ($event:ident, $($fields:tt)+) => {
@@ -45,7 +46,7 @@ macro_rules! event {
     };
 }
 
-/// True when somebody takes events: one load. For a caller that has to work for an event before it knows whether there is one.
+/// True when a subscriber takes events: one load. For callers whose event needs work before it is emitted.
 #[inline]
 pub fn is_on() -> bool {
     tracing::level_filters::LevelFilter::current() != tracing::level_filters::LevelFilter::OFF

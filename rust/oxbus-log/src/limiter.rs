@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines that repeat: a few of each subject are let through in a window of time, the others are counted, and the count is
-//! said.
+//! Lines that repeat: a few of each subject are let through in a window of time, the others are counted, and the count
+//! is said.
 //!
-//! A subject is an event with what its line is about: its entity, its partition and so on (`Line::subject`). Time is an argument.
+//! A subject is an event with what its line is about: its entity, its partition and so on (`Line::subject`). Time is an
+//! argument.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::line::Line;
 /// The subject of all those beyond: no line has an empty one.
 const OTHERS: &str = "";
 
-/// What was let through, and how much was not.
+/// Limits repeated lines, and counts those that it leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatLimiter {
     windows: BTreeMap<(&'static str, String), Window>,
@@ -25,7 +26,7 @@ struct Window {
     ends: Ticks,
     let_through: u32,
     left_out: u64,
-    /// What is said of those that were left out.
+    /// The line that reports those that were left out.
     sample: Line,
 }
 
@@ -55,7 +56,7 @@ impl RepeatLimiter {
         if self.windows.contains_key(&key) {
             return key;
         }
-        // What is over and left nothing out has nothing to say any more.
+        // A window that ended without leaving a line out needs no report.
         self.windows
             .retain(|_, window| window.ends > now || window.left_out > 0);
         let of_event = (line.event, String::new())..;

@@ -7,8 +7,7 @@ use oxbus_model::caps::LOG_VALUE_CHARS_MAX;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// The fields by which lines of an event are told apart when they are counted: what they are about, and not how often or how
-/// long.
+/// The fields that make up the subject of a line. Lines of an event are counted by subject.
 const SUBJECT: [&str; 6] = ["entity", "partition", "key_name", "reason", "path", "peer"];
 
 /// An event that was emitted.
@@ -35,7 +34,7 @@ impl Line {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// What it is about.
+    /// The subject of the line.
     pub(crate) fn subject(&self) -> String {
         let mut subject = String::new();
         for name in SUBJECT {
@@ -44,7 +43,7 @@ impl Line {
         subject
     }
 
-    /// The fields that tell it apart, without the others.
+    /// A copy with only the fields of the subject.
     pub(crate) fn only_subject(&self) -> Self {
         let fields = self.fields.iter().filter(|(name, _)| SUBJECT.contains(name)).cloned();
         Self {
@@ -81,7 +80,7 @@ impl Visit for Line {
             text: String::new(),
             left: LOG_VALUE_CHARS_MAX,
         };
-        // An error says that it is long enough.
+        // An error means that the text is long enough.
         let _ = write!(kept, "{value:?}");
         self.fields.push((field.name(), kept.text));
     }
@@ -92,7 +91,7 @@ impl Visit for Line {
     }
 }
 
-/// A text that ends after so many characters.
+/// A text that is cut after `left` more characters.
 struct TruncatedText {
     text: String,
     left: usize,

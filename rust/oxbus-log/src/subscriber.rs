@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subscriber of `tracing` that takes the events of oxbus, and no others.
 //!
-//! A forked child begins a buffer of its own: a thread of the parent may have had the parent's at the fork, and its lines
-//! are the parent's to write.
+//! A forked child starts a new buffer: a thread of the parent may have locked the parent's at the fork, and the parent
+//! writes its lines itself.
 
 use std::sync::{Arc, OnceLock};
 
@@ -30,7 +30,7 @@ pub struct LogSubscriber {
     first: ProcessBuffer,
 }
 
-/// What belongs to one process, and to the children that it forks behind it.
+/// The buffer of one process, with its number of forks from the first process.
 struct ProcessBuffer {
     forks: u64,
     buffer: Arc<LineBuffer>,
@@ -69,7 +69,7 @@ impl LogSubscriber {
         &process.buffer
     }
 
-    /// Starts the reader before there is a line, so that changes of levels are seen from now on.
+    /// Starts the reader before the first line, so that it sees changes of levels.
     pub fn start_reader(&self) {
         let buffer = self.buffer();
         if buffer.request_reader() {
@@ -101,7 +101,8 @@ impl Subscriber for LogSubscriber {
             && self
                 .levels
                 .wants(metadata.target(), level, self.clock.ticks())
-                // The reader asks. Of what is no warning nobody starts one: a thread is too much for a line that nobody may want.
+                // The reader asks for levels. Lines below a warning start no reader: a thread is too expensive for
+                // them.
                 .unwrap_or_else(|| level <= Level::WARN || self.buffer().has_reader())
     }
 
@@ -176,10 +177,10 @@ mod tests {
         static FORKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// What `tracing` knows of a call is the same for all subscribers of a process: one test at a time.
+    /// `tracing` caches the interest in a call for all subscribers of a process, so only one test runs at a time.
     static ONE: Mutex<()> = Mutex::new(());
 
-    /// What `emit` left in the buffer of this process, and how often a reader was started.
+    /// The lines that `emit` left in the buffer of this process, and the number of readers started.
     fn emitted(levels: &Arc<Levels>, emit: impl FnOnce()) -> (Vec<String>, usize) {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Arc::new(AtomicUsize::new(0));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules that say who may do what: a named pair of keys with rights, on a namespace or on one entity (B-046, B-416).
 //!
-//! In process nobody asks for them: a program that has the namespace may do everything. A server asks each client.
+//! Only a server enforces them: a program that opens the namespace itself has all rights.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::caps::{ACCESS_KEY_BYTES_MAX, ACCESS_KEY_BYTES_MIN, ACCESS_KEY_NAME_CHARS_MAX, AUTHORIZATION_RULES_MAX};
 use crate::{Error, ErrorKind, Result};
 
-/// What the bearer of a key may do.
+/// A right of the bearer of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessRight {
     /// Send.
@@ -42,7 +42,7 @@ impl AccessRight {
     }
 }
 
-/// A rule: whoever shows that he knows one of its keys has its rights. Shows no key.
+/// A rule: a client that proves knowledge of one of its keys has its rights. `Debug` shows no key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorizationRule {
@@ -53,7 +53,7 @@ pub struct AuthorizationRule {
     /// Another one, so that the first can be replaced while clients go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secondary_key: Option<String>,
-    /// What its bearers may do.
+    /// The rights of its bearers.
     pub rights: Vec<AccessRight>,
     /// When it was made, in milliseconds since 1970 in UTC.
     pub created_at_ms: u64,
@@ -64,9 +64,9 @@ pub struct AuthorizationRule {
 impl AuthorizationRule {
     /// The only kind of rule there is, as management shows it.
     pub const TYPE: &str = "SharedAccessAuthorizationRule";
-    /// What such a rule claims.
+    /// The claim type of every rule.
     pub const CLAIM_TYPE: &str = "SharedAccessKey";
-    /// And of what value.
+    /// The claim value of every rule.
     pub const CLAIM_VALUE: &str = "None";
 
     /// Its keys.
@@ -105,7 +105,7 @@ impl AuthorizationRule {
         Ok(())
     }
 
-    /// Refuses rules of one place that are too many, share a name, or are wrong by themselves.
+    /// Rejects the rules of a namespace or an entity if they are too many, share a name, or one is invalid.
     pub fn check_all(rules: &[Self]) -> Result<()> {
         if rules.len() > AUTHORIZATION_RULES_MAX {
             let detail = format!(

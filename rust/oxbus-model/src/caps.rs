@@ -4,7 +4,7 @@
 //! A namespace without a tier is not metered, so its ranges are wider than the service's;
 //! docs/decisions/0007-no-tier-sizes.md gives the reasons.
 
-/// Partitions of a namespace that says nothing. Service Bus Standard has 16 (B-004).
+/// Partitions of a namespace by default. Service Bus Standard has 16 (B-004).
 pub const PARTITIONS_DEFAULT: u16 = 16;
 /// Most partitions of a namespace: the ready mask of an entity is one 64-bit word.
 pub const PARTITIONS_MAX: u16 = 64;
@@ -30,7 +30,7 @@ pub const DEAD_LETTER_TEXT_CHARS_MAX: usize = 4_096;
 pub const MESSAGE_SIZE_BYTES_MAX: usize = 100 << 20;
 /// Bytes of a batch object whose caller names no size (B-054: "any batch 1 MB").
 pub const BATCH_SIZE_BYTES_DEFAULT: usize = 1 << 20;
-/// Bytes that a batch charges for each message beyond the message itself: its section header on the wire.
+/// Bytes that a batch counts for each message beyond the message itself: its section header on the wire.
 pub const BATCH_MESSAGE_OVERHEAD_BYTES: usize = 8;
 
 /// Messages that one transaction may send (B-050).
@@ -40,12 +40,12 @@ pub const TRANSACTION_MS_MAX: u64 = 120_000;
 
 /// Times a message may be forwarded (B-334).
 pub const HOPS_MAX: u8 = 4;
-/// Shortest time without use after which an entity may be deleted, in milliseconds (B-028).
+/// Shortest time without use after which the broker can delete an entity, in milliseconds (B-028).
 pub const AUTO_DELETE_ON_IDLE_MS_MIN: u64 = 300_000;
 
 /// Bytes of a message, and of a whole batch, on Basic and Standard (B-053).
 pub const STANDARD_MESSAGE_SIZE_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a message on Premium that says nothing, and the most on a partitioned one (B-013, B-054).
+/// Bytes of a message on Premium by default, and the most on a partitioned one (B-013, B-054).
 pub const PREMIUM_MESSAGE_SIZE_BYTES_DEFAULT: usize = 1 << 20;
 /// Queues and topics of a namespace on Basic and Standard (B-040).
 pub const ENTITIES_MAX: usize = 10_000;
@@ -80,24 +80,24 @@ pub const LOCK_DURATION_MS_MIN: u64 = 500;
 /// Longest lock, in milliseconds, without a tier (the service ends at 5 min, B-025). Deadlines in a slot have
 /// 24 bits, so a lock must stay well below 2^23 ms.
 pub const LOCK_DURATION_MS_MAX: u64 = 3_600_000;
-/// Lock duration of a queue that says nothing (B-022).
+/// Lock duration of a queue by default (B-022).
 pub const LOCK_DURATION_MS_DEFAULT: u64 = 60_000;
 
-/// Delivery count of a queue that says nothing (B-022).
+/// Delivery count of a queue by default (B-022).
 pub const MAX_DELIVERY_COUNT_DEFAULT: u32 = 10;
 /// Largest delivery count: what a signed 32-bit property holds; the slot holds 28 bits of it.
 pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 
-/// How long a partition remembers which rows of bulk loads were attached to it, in milliseconds. Ours: a job that is tried
-/// again later than that is another job.
+/// How long a partition remembers which rows of bulk loads were attached to it, in milliseconds. Ours: a job that is
+/// tried again later than that is another job.
 pub const ATTACHED_RETENTION_MS: u64 = 7 * 86_400_000;
 
-/// How long a task of a bulk load may write before it attaches its rows, in milliseconds. Ours: what an unfinished file of a
-/// task that died takes is free again after it.
+/// How long a task of a bulk load may write before it attaches its rows, in milliseconds. Ours: then the space
+/// of an unfinished file of a dead task is free again.
 pub const ATTACH_TIMEOUT_MS: u64 = 86_400_000;
 
-/// Most bytes of rows that are attached to a partition at once. Ours: they are one entry of a journal, which has to be in
-/// memory as a whole.
+/// Most bytes of rows that are attached to a partition at once. Ours: they are one entry of a journal, which must fit
+/// in memory.
 pub const ATTACHED_BYTES_MAX: usize = 1 << 30;
 
 /// Characters of the name of a consumer. Ours: as long as other keys.
@@ -114,25 +114,27 @@ pub const RESERVATION_LOCK_MS_MAX: u64 = 86_400_000;
 pub const RESERVATION_NUMBER_MAX: u64 = (1 << 63) - 1;
 /// Bytes of records that one read of a reservation returns, unless one message has more. Bounds the memory of a call.
 pub const RESERVATION_READ_BYTES_MAX: usize = 64 << 20;
-/// Milliseconds after which a stage that no commit has named is removed. Ours: a query that is down for a day begins its batch
-/// anew with other stages.
+/// Milliseconds after which a stage that no commit has named is removed. Ours: a query that is down for a day restarts
+/// its batch with other stages.
 pub const STAGE_RETENTION_MS: u64 = 86_400_000;
 /// Bytes of all stages of a namespace together. Ours: a job that never commits must not fill the disk of the queues.
 pub const STAGED_BYTES_MAX: u64 = 64 << 30;
 /// Characters of the id of a stage, of a sink and of a query. Ours: room for some UUIDs, as entity paths have it.
 pub const STAGE_ID_CHARS_MAX: usize = 260;
-/// How long it is remembered what a sink committed last, in milliseconds. Ours: a checkpoint that is older begins another job.
+/// How long the last commit of a sink is remembered, in milliseconds. Ours: a job with an older checkpoint is another
+/// job.
 pub const SINK_RETENTION_MS: u64 = 7 * 86_400_000;
-/// Bytes of rows of one partition that are written to a stage together. Ours: rows are read back so much at a time.
+/// Bytes of rows of one partition that are written to a stage together, and read back together. Ours.
 pub const STAGE_RUN_BYTES: usize = 256 << 10;
 
-/// Threads on which a commit of stages reads them and publishes their rows, partition by partition. Ours: they wait for a disk
+/// Threads on which a commit reads stages and publishes their rows, partition by partition. Ours: they wait for a disk
 /// more than for a core.
 pub const PUBLISHING_THREADS: usize = 4;
-/// Threads on which an open takes rows of bulk loads over, partition by partition. Ours: the same.
+/// Threads on which an open takes over rows of bulk loads, partition by partition. Ours: they wait for a disk more than
+/// for a core.
 pub const TAKE_OVER_THREADS: usize = 4;
 
-/// Duplicate-detection window of a queue that says nothing, in milliseconds (B-223).
+/// Duplicate-detection window of a queue by default, in milliseconds (B-223).
 pub const DUPLICATE_WINDOW_MS_DEFAULT: u64 = 600_000;
 /// Shortest duplicate-detection window, in milliseconds, without a tier (the service starts at 20 s, B-027).
 pub const DUPLICATE_WINDOW_MS_MIN: u64 = 1_000;
@@ -144,7 +146,7 @@ pub const TIME_TO_LIVE_MS_MIN: u64 = 1_000;
 /// "Never": the largest .NET time span, in milliseconds, rounded down (B-022).
 pub const DURATION_MS_NEVER: u64 = 922_337_203_685_477;
 
-/// `max_size_in_megabytes` of a queue that says nothing (B-022). Without a tier only a size that was asked for is held.
+/// `max_size_in_megabytes` of a queue by default (B-022). Without a tier, only a requested size is enforced.
 pub const MAX_SIZE_MEGABYTES_DEFAULT: u64 = 1_024;
 /// Largest `max_size_in_megabytes`, so that bytes fit 48 bits.
 pub const MAX_SIZE_MEGABYTES_MAX: u64 = 1 << 26;
@@ -153,28 +155,29 @@ pub const MESSAGE_SIZE_KILOBYTES_MAX: u64 = (MESSAGE_SIZE_BYTES_MAX as u64) >> 1
 
 /// Calls that may wait for the store of one partition at once; further sends there are asked to pause (B-100).
 pub const OPERATIONS_IN_FLIGHT_MAX: u32 = 256;
-/// Milliseconds for which a send without a key waits for one partition before it goes elsewhere, and after which a store that
-/// has not answered counts as out of service: three in turn stay within the 15 s of B-091.
+/// Milliseconds for which a send without a key waits for one partition before it uses another, and after which an
+/// unresponsive store counts as out of service: three in turn stay within the 15 s of B-091.
 pub const STORE_ANSWER_MS_MAX: u64 = 5_000;
-/// Milliseconds after which a store that has not answered is suspect: callers wait beside it and can leave.
+/// Milliseconds after which an unresponsive store counts as stalled: callers stop waiting in it and can time out.
 pub const STORE_STALLED_MS: u64 = 1_000;
-/// Milliseconds after which a call that names no timeout leaves a store that does not answer (B-091 recommends 60 s).
+/// Milliseconds after which a call without a timeout leaves an unresponsive store (B-091 recommends 60 s).
 pub const CALL_MS_DEFAULT: u64 = 60_000;
 
 /// Seconds a namespace waits for a receive that is under way when it closes.
 pub const CLOSE_WAIT_SECONDS_MAX: u64 = 5;
 
-/// Milliseconds after which what only the operating system has is synced, plus the time of one round (docs/guarantees.md).
+/// Milliseconds after which written data is synced, plus the time of one round (docs/guarantees.md).
 pub const OS_SYNC_INTERVAL_MS: u64 = 100;
-/// Bytes that the journal of a partition may have, unless its messages have more (docs/architecture.md, "Durable shards").
+/// Bytes that the journal of a partition may have, unless its messages have more (docs/architecture.md, "Durable
+/// shards").
 pub const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 /// Milliseconds after which a shard with a changed journal writes a snapshot.
 pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
-/// Sequence numbers that are set aside at once, so that none is given out twice after a loss of power: an unclean end
-/// leaves a gap of at most so many numbers per entity and partition.
+/// Sequence numbers by which the high-water mark rises at once, so that none is assigned twice after a power loss. An
+/// unclean end leaves a gap of at most this size per entity and partition.
 pub const RESERVED_NUMBERS: u64 = 16_384;
-/// Sequence numbers that are left of those when more are set aside: what comes until that is synced, in a tenth of a second
-/// or so, need not wait.
+/// Sequence numbers below the mark when it rises again: sends that arrive before the new mark is synced, about a tenth
+/// of a second later, do not wait.
 pub const RESERVED_NUMBERS_LOW: u64 = RESERVED_NUMBERS / 4 * 3;
 
 /// Characters of the text of a SQL filter (B-043).
@@ -185,7 +188,7 @@ pub const ACTION_TEXT_CHARS_MAX: usize = 1_024;
 pub const ACTION_EXPRESSIONS_MAX: usize = 32;
 /// Characters of a rule's name (B-016).
 pub const RULE_NAME_CHARS_MAX: usize = 50;
-/// Bytes of a text that an expression makes: more cannot be a property (B-048).
+/// Bytes of a text that an expression computes: a longer one cannot be a property (B-048).
 pub const EXPRESSION_TEXT_BYTES_MAX: usize = 64 << 10;
 /// Characters of a LIKE pattern that comes from a property or a parameter; those in a filter are bounded by its text.
 pub const LIKE_PATTERN_CHARS_MAX: usize = 1_024;
@@ -194,8 +197,8 @@ pub const EXPRESSION_DEPTH_MAX: usize = 64;
 
 /// Bytes of the rows of one send of a bulk client: they are in memory until all are checked. Ours.
 pub const BULK_SEND_BYTES_MAX: usize = 256 << 20;
-/// Bytes of the rows of all sends of bulk clients that a server has in memory at once; a send beyond it is asked to pause.
-/// Ours.
+/// Bytes of the rows of all sends of bulk clients that a server has in memory at once; a send beyond it is asked to
+/// pause. Ours.
 pub const BULK_SENDS_BYTES_MAX: usize = 1 << 30;
 /// Bytes of a JSON body of a bulk client: the lock tokens of more messages than one receive brings. Ours.
 pub const BULK_CONTROL_BYTES_MAX: usize = 64 << 20;
@@ -203,8 +206,8 @@ pub const BULK_CONTROL_BYTES_MAX: usize = 64 << 20;
 pub const BULK_CHUNK_BYTES: usize = 1 << 20;
 /// Largest page of a browse of a bulk client, in bytes: it is in memory as a whole. Ours.
 pub const BULK_PAGE_BYTES_MAX: usize = 64 << 20;
-/// Requests of bulk clients that a server works on at once, those that wait for messages included; further ones are asked
-/// to pause. Ours.
+/// Requests of bulk clients that a server works on at once, those that wait for messages included; further ones are
+/// asked to pause. Ours.
 pub const BULK_REQUESTS_MAX: usize = 512;
 /// Milliseconds between two pieces of a request's body: a job that makes the rows may work on them that long. Ours.
 pub const BULK_BODY_IDLE_MS_MAX: u64 = 300_000;
@@ -217,9 +220,11 @@ pub const BULK_TOKEN_MS: u64 = 300_000;
 /// Idle connections that a client keeps. Ours.
 pub const BULK_IDLE_CONNECTIONS_MAX: usize = 16;
 
-/// Levels of lists, maps, arrays and descriptors in one AMQP value. Bounds the stack of a decode. Ours: clients write up to six.
+/// Levels of lists, maps, arrays and descriptors in one AMQP value. Bounds the stack of a decode. Ours: clients write
+/// up to six.
 pub const AMQP_NESTING_MAX: u32 = 32;
-/// Values in one AMQP value that is decoded, those within lists and maps included. Bounds its memory to 40 bytes each. Ours.
+/// Values in one AMQP value that is decoded, those within lists and maps included. Bounds its memory to 40 bytes each.
+/// Ours.
 pub const AMQP_VALUES_MAX: u32 = 65_536;
 /// Bytes of a delivery tag (AMQP 1.0, part 2, 2.8.7).
 pub const AMQP_TAG_BYTES_MAX: usize = 32;
@@ -233,12 +238,13 @@ pub const AMQP_CHANNEL_MAX: u16 = 1_999;
 pub const AMQP_HANDLE_MAX: u32 = 1_023;
 /// Links of a connection. Ours.
 pub const AMQP_LINKS_MAX: usize = 4_096;
-/// Transfer frames that a session may send before the server says that it has read some. Ours.
+/// Transfer frames that a session may send before the server reports that it has read some. Ours.
 pub const AMQP_WINDOW_FRAMES: u32 = 5_000;
-/// Idle time-out that a server announces, in milliseconds, as the service does: a connection from which nothing came for twice
-/// as long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
+/// Idle time-out that a server announces, in milliseconds, as the service does: a connection from which nothing came
+/// for twice as long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
 pub const AMQP_IDLE_MS: u32 = 240_000;
-/// Shortest idle time-out of a client, in milliseconds. Ours: a shorter one would have a server send nothing but empty frames.
+/// Shortest idle time-out of a client, in milliseconds. Ours: a shorter one would have a server send nothing but empty
+/// frames.
 pub const AMQP_IDLE_MS_MIN: u32 = 100;
 /// Milliseconds from the first byte of a connection, or its lack, to its `open` (B-409: 20 s).
 pub const AMQP_HANDSHAKE_MS_MAX: u64 = 20_000;
@@ -246,14 +252,14 @@ pub const AMQP_HANDSHAKE_MS_MAX: u64 = 20_000;
 pub const AMQP_CLOSE_MS_MAX: u64 = 5_000;
 /// Bytes that wait for a client to read them, beyond which the server takes no further frame of it. Ours.
 pub const AMQP_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Deliveries of a connection that the server has not answered, beyond which it takes no further frame. Ours: more than the
-/// 10,000 credits that clients give themselves.
+/// Unanswered deliveries of a connection, beyond which the server takes no further frame. Ours: more than the 10,000
+/// credits that clients give themselves.
 pub const AMQP_UNANSWERED_MAX: u32 = 16_384;
 /// Deliveries to a session that its client has not settled. Ours: more than a client may prefetch.
 pub const AMQP_UNSETTLED_MAX: u32 = 65_536;
 /// Bytes of unfinished deliveries of a connection: two of the largest. Ours.
 pub const AMQP_PARTIAL_BYTES_MAX: usize = 2 * MESSAGE_SIZE_BYTES_MAX;
-/// Bytes of deliveries on links of a connection whose attach is not answered yet. Ours.
+/// Bytes of deliveries on links of a connection whose attach is still unanswered. Ours.
 pub const AMQP_EARLY_BYTES_MAX: usize = 4 << 20;
 /// Deliveries of detached links that a session remembers, so that a late settlement of one is not an error. Ours.
 pub const AMQP_FORGOTTEN_MAX: usize = 4_096;
@@ -262,24 +268,24 @@ pub const AMQP_TRANSACTIONS_MAX: usize = 256;
 /// Messages that one request of `$management` removes (B-403).
 pub const AMQP_BATCH_DELETE_MAX: usize = 4_000;
 
-/// Messages that a client may send on a link before the first is answered; told anew as they are answered (B-421). Clients in
+/// Messages that a client may send on a link before the first is answered; answers renew the credit (B-421). Clients in
 /// use give themselves 10,000.
 pub const AMQP_LINK_CREDIT: u32 = 1_000;
-/// Requests that a client may send on a link before the first is taken up. Ours.
+/// Requests that a client may send on a link before the first is processed. Ours.
 pub const AMQP_REQUEST_CREDIT: u32 = 100;
-/// Bytes of messages of a connection that wait to be stored, and of requests that wait to be answered, beyond which the server
-/// takes no further frame of it. Ours: as much as the unfinished deliveries of a connection may have.
+/// Bytes of messages of a connection that wait to be stored, and of requests that wait to be answered, beyond which the
+/// server takes no further frame of it. Ours: as much as the unfinished deliveries of a connection may have.
 pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
-/// Bytes that a connection has room for while little comes. Ours: some frames without a message.
+/// Bytes of a connection's input buffer while it is quiet. Ours: some frames without a message.
 pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
-/// Bytes that a connection reads at a time while much comes. Ours: the largest frame.
+/// Bytes that a busy connection reads at a time. Ours: the largest frame.
 pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
 /// Calls of the broker that one connection has on threads at a time; further ones wait. Ours: a quarter of the threads.
 pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
-/// Calls of one connection that wait for a thread, beyond which the server takes no further frame of it. Ours: as many as it
-/// may have links, each of which has one call of a sort.
+/// Calls of one connection that wait for a thread, beyond which the server takes no further frame of it. Ours: one call
+/// for each link that it may have.
 pub const AMQP_JOBS_WAITING_MAX: usize = AMQP_LINKS_MAX;
-/// Messages that a link takes from its entity at a time. Ours: then it is the turn of other links of the connection.
+/// Messages that a link takes from its entity at a time. Ours: then other links of the connection get their turn.
 pub const AMQP_TAKE_MESSAGES: usize = 128;
 /// Scopes for which a connection may have tokens. Ours: one for each of the links it may use at once.
 pub const AMQP_CLAIMS_MAX: usize = 1_024;
@@ -315,20 +321,22 @@ pub const SAS_TOKEN_BYTES_MAX: usize = 8 << 10;
 pub const SERVER_CONNECTIONS_MAX: usize = 5_000;
 /// Threads of a server that may wait for a store. Ours.
 pub const SERVER_BLOCKING_THREADS_MAX: usize = 64;
-/// Milliseconds for the first bytes of a connection, and for a TLS handshake: a connection that is half open ends. Ours.
+/// Milliseconds for the first bytes of a connection, and for a TLS handshake: a connection that is half open ends.
+/// Ours.
 pub const SERVER_FIRST_BYTES_MS_MAX: u64 = 10_000;
 /// Milliseconds that a server waits for connections when it closes. Ours.
 pub const SERVER_CLOSE_MS_MAX: u64 = 30_000;
-/// Bytes of a WebSocket message, and of what a WebSocket may have in its buffers each way. Ours: the largest AMQP frame.
+/// Bytes of a WebSocket message, and of what a WebSocket may have in its buffers each way. Ours: the largest AMQP
+/// frame.
 pub const WEBSOCKET_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the line and the headers of an HTTP request, and of a body that are read at a time. Ours: more than 64 KiB of user
-/// properties (B-048) and as much beside them; rows of bulk clients come in fewer reads.
+/// Bytes of the line and the headers of an HTTP request, and of a body that are read at a time. Ours: more than 64 KiB
+/// of user properties (B-048) and as much beside them; rows of bulk clients come in fewer reads.
 pub const HTTP_HEAD_BYTES_MAX: usize = 256 << 10;
 /// Headers of an HTTP request, each user property included. Ours.
 pub const HTTP_HEADERS_MAX: usize = 256;
 /// Milliseconds for the line and the headers of an HTTP request, counted from the end of the one before: a slow request
-/// ends, and so does a connection that nobody uses. Ours.
+/// ends, and so does an unused connection. Ours.
 pub const HTTP_HEAD_MS_MAX: u64 = 60_000;
 /// Milliseconds between two pieces of the body of an HTTP request. Ours.
 pub const HTTP_BODY_IDLE_MS_MAX: u64 = 30_000;
@@ -338,8 +346,8 @@ pub const HTTP_DRAIN_BYTES_MAX: usize = 2 << 20;
 pub const HTTP_DRAIN_MS_MAX: u64 = 5_000;
 /// Bytes that the bodies of unfinished HTTP requests take together. Ours.
 pub const HTTP_BODIES_BYTES_MAX: usize = 512 << 20;
-/// HTTP requests that a server works on at once, those that wait for messages included (B-045: with the 5,001st the service
-/// is busy, too).
+/// HTTP requests that a server works on at once, those that wait for messages included (B-045: with the 5,001st the
+/// service is busy, too).
 pub const HTTP_REQUESTS_MAX: usize = 5_000;
 /// Bytes of a message, and of a batch, over HTTP on Premium (B-454).
 pub const HTTP_MESSAGE_BYTES_MAX_PREMIUM: usize = 1 << 20;
@@ -347,7 +355,7 @@ pub const HTTP_MESSAGE_BYTES_MAX_PREMIUM: usize = 1 << 20;
 pub const HTTP_WAIT_SECONDS_DEFAULT: u64 = 60;
 /// Longest wait of a receive over HTTP, in seconds. Ours.
 pub const HTTP_WAIT_SECONDS_MAX: u64 = 3_600;
-/// Entities that one HTTP connection may have caches of. Ours: a connection that receives from more starts anew with one.
+/// Entities that one HTTP connection may have caches of. Ours: a connection that receives from more drops the oldest.
 pub const HTTP_RECEIVERS_MAX: usize = 64;
 
 /// Bytes of a description of an entity in XML. Ours: the longest rule and all authorization rules fit several times.
@@ -359,14 +367,14 @@ pub const ATOM_ELEMENTS_MAX: usize = 4_096;
 /// Entities in a page of a list (B-457).
 pub const ATOM_PAGE_MAX: usize = 100;
 
-/// Lines of the log about the same thing that are written in one window of time; the others are counted. Ours.
+/// Lines of the log about one subject that are written in one time window; the others are counted. Ours.
 pub const LOG_LINES_MAX: u32 = 5;
-/// That window in milliseconds, from the first line about a thing. Ours.
+/// The time window of [`LOG_LINES_MAX`] in milliseconds, from the first line about a subject. Ours.
 pub const LOG_WINDOW_MS: u64 = 10_000;
-/// Things that lines of one event are about and that are told apart at a time. Those beyond share a count, so that clients that
-/// make up names fill neither memory nor log. Ours.
+/// Subjects of one event that are counted separately at a time. Further ones share a count, so that clients with
+/// invented names fill neither memory nor log. Ours.
 pub const LOG_SUBJECTS_MAX: usize = 64;
 /// Lines of the log that wait to be written. Ours.
 pub const LOG_LINES_WAITING_MAX: usize = 256;
-/// Characters of a value in a line of the log: names that clients make up have no end. Ours.
+/// Characters of a value in a line of the log: names that clients invent have no bound. Ours.
 pub const LOG_VALUE_CHARS_MAX: usize = 512;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can go wrong, said so that the caller knows what to do next.
+//! Errors, by what the caller can do next.
 //!
 //! Kinds are few and public; the text is for people. An edge (Python, AMQP, HTTP) maps every kind of
 //! [`ErrorKind::ALL`] and proves it by a test.
@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use crate::SequenceNumber;
 
-/// What made an error, as others made it: the system, a decoder, a network.
+/// The original cause of an error: an error of the system, a decoder or a network.
 pub type SharedError = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What the caller can do about it.
+/// The kind of an error, by what the caller can do about it.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -47,7 +47,7 @@ pub enum ErrorKind {
     Timeout,
     /// The transaction was committed or rolled back. Begin another one.
     TransactionOver,
-    /// The transaction took too long and was rolled back. Do the same again in less time.
+    /// The transaction took too long and was rolled back. Repeat the transaction in less time.
     TransactionTimeout,
     /// The call cannot work on this entity or this message, now or later. Change the call.
     InvalidOperation,
@@ -67,7 +67,8 @@ pub enum ErrorKind {
     Corrupt,
     /// The system refused to read or write the store's files. See to the disk and its permissions.
     Storage,
-    /// The consumer was acquired by somebody else since, or never. Acquire it again, unless another program should go on.
+    /// Another program has since acquired the consumer, or no program has. Acquire it again unless the other program is
+    /// to continue.
     ReservationFenced,
     /// That number was completed before. Go on from what the consumer has done, or use another consumer.
     CheckpointBehind,
@@ -120,14 +121,14 @@ impl ErrorKind {
     }
 }
 
-/// What a call did that failed after its work had begun.
+/// The effect of a call that failed after its work had begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing: everything is as it was.
     None,
-    /// A part, and the error says which.
+    /// A part, which the error names.
     Partial,
-    /// Nobody knows: all of it, a part or nothing.
+    /// Unknown: all, a part or nothing.
     Unknown,
 }
 
@@ -150,7 +151,7 @@ impl Effect {
     }
 }
 
-/// An error: its kind, and a text that says what happened and what to do.
+/// An error: its kind, and a text with the cause and the remedy.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -159,7 +160,7 @@ pub struct Error {
     extras: Option<Box<ErrorExtras>>,
 }
 
-/// What few errors have: apart, so that a result on a hot path stays small.
+/// Fields that few errors have. They are boxed, so that a result on a hot path stays small.
 #[derive(Debug, Clone, Default)]
 struct ErrorExtras {
     numbers: Box<[SequenceNumber]>,
@@ -184,7 +185,7 @@ impl Error {
         self
     }
 
-    /// The same of a call that had done a part before, if it had: what nobody knows stays unknown.
+    /// Sets the effect to partial if an earlier part of the call was done; an unknown effect stays unknown.
     #[must_use]
     pub fn after_partial(self, is_part_done: bool) -> Self {
         if is_part_done && self.effect != Some(Effect::Unknown) {
@@ -216,7 +217,8 @@ impl Error {
         self
     }
 
-    /// That there is no entity of a path, in the words of the service: clients in use tell it by them. `advice` is a sentence.
+    /// No entity has this path. The text is that of the service, by which clients in use recognise the error.
+    /// `advice` is a sentence.
     pub fn entity_not_found(path: &str, advice: &str) -> Self {
         let detail = format!("The messaging entity '{path}' could not be found. {advice}");
         Self::new(ErrorKind::EntityNotFound, detail)
@@ -232,7 +234,7 @@ impl Error {
         &self.detail
     }
 
-    /// What the call did; `None` when it failed before its work began.
+    /// The effect of the call; `None` when it failed before its work began.
     pub fn effect(&self) -> Option<Effect> {
         self.effect
     }
@@ -242,7 +244,7 @@ impl Error {
         self.extras.as_ref().map_or(&[], |extras| &extras.numbers)
     }
 
-    /// What made it, to be kept by another error too.
+    /// The source of the error, to share with another error.
     pub fn shared_source(&self) -> Option<SharedError> {
         self.extras.as_ref()?.source.clone()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What two copies of a message have in common (B-219 … B-222, B-231).
+//! The identity that two copies of a message share (B-219 … B-222, B-231).
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
@@ -9,7 +9,7 @@ use std::hash::Hasher;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(pub u128);
 
-/// What identities are hashed with: one for all of a namespace, as long as it lives.
+/// The key that identities are hashed with. A namespace uses one key for its whole life.
 #[derive(Clone, Copy)]
 pub struct IdentityKey(pub [u8; 16]);
 

@@ -4,7 +4,7 @@
 use crate::options::EntityStatus;
 use crate::{Error, ErrorKind, Result};
 
-/// What an entity is.
+/// The kind of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntityKind {
     /// Sent to and received from.

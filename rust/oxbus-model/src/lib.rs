@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The words of a message bus as types.
 //!
-//! Knows nobody: no I/O, no async, no clock of its own, no other crate of the workspace.
+//! Has no I/O, no async, no clock, and depends on no other crate of the workspace.
 //! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`, `options`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
 
 pub mod authorization;

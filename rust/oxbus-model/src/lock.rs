@@ -33,7 +33,7 @@ impl std::fmt::Debug for TokenKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockToken(pub [u8; 16]);
 
-/// What a token says.
+/// The fields of a lock token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenFields {
     /// Partition whose cell holds the message.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::authorization::AuthorizationRule;
 use crate::{Error, ErrorKind, Result};
 
-/// What a status lets through (B-396).
+/// The operations that a status allows (B-396).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum EntityStatus {
     /// Everything.
@@ -41,7 +41,7 @@ impl EntityStatus {
 /// Which clock a message in a receive cache is under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LockPolicy {
-    /// The lock starts at hand-out; cached messages are unlocked and go back when somebody else waits.
+    /// The lock starts at delivery. Cached messages are not locked and return when another receiver waits.
     #[default]
     Fresh,
     /// The lock starts when the message is taken from its partition, as in the service (B-126, B-134).
@@ -58,7 +58,7 @@ pub enum PeekPolicy {
     Faithful,
 }
 
-/// Whether a receiver settles.
+/// The way a receiver takes messages: under a lock, or by removing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReceiveMode {
     /// Lock, then settle (B-146).
@@ -68,12 +68,13 @@ pub enum ReceiveMode {
     ReceiveAndDelete,
 }
 
-/// What a send or a settlement survives once it was acknowledged.
+/// The failures that an acknowledged send or settlement survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing: it is in memory.
     Memory,
-    /// The end of the process; a loss of power within [`OS_SYNC_INTERVAL_MS`](crate::caps::OS_SYNC_INTERVAL_MS) takes it.
+    /// The end of the process; a loss of power within [`OS_SYNC_INTERVAL_MS`](crate::caps::OS_SYNC_INTERVAL_MS) takes
+    /// it.
     Os,
     /// The loss of power.
     Fsync,
@@ -93,7 +94,7 @@ impl Durability {
 /// Settings of a queue, complete and valid.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a setting of its own in the service, too"
+    reason = "each is a separate setting in the service, too"
 )]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,15 +105,15 @@ pub struct QueueSettings {
     pub lock_duration_ms: u64,
     /// Deliveries before a message is dead-lettered.
     pub max_delivery_count: u32,
-    /// Milliseconds until a message that says nothing expires; `None` for never.
+    /// Milliseconds until a message without a time to live expires; `None` for never.
     pub default_time_to_live_ms: Option<u64>,
     /// Expired messages go to the dead-letter queue.
     pub dead_lettering_on_message_expiration: bool,
     /// Megabytes each partition may hold; `None` without a bound.
     pub max_size_megabytes: Option<u64>,
-    /// Kilobytes one message may have; `None` for what the tier says, or else the largest that exists.
+    /// Kilobytes one message may have; `None` for the default of the tier, or without a tier the largest that exists.
     pub max_message_size_kilobytes: Option<u64>,
-    /// What is let through.
+    /// The operations that are allowed.
     pub status: EntityStatus,
     /// Free text of the user.
     pub user_metadata: String,
@@ -141,7 +142,7 @@ pub struct QueueSettings {
     /// One expired message of a session that is received from expires all of them (B-209).
     #[serde(default)]
     pub expire_whole_sessions: bool,
-    /// Who else than those who have a key of the namespace may do what here. Servers ask (B-046).
+    /// Rules of this entity, in addition to those of the namespace. Servers enforce them (B-046).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authorization_rules: Vec<AuthorizationRule>,
 }

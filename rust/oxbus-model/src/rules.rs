@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules of a subscription: what selects a message, and what is done to the copy (B-343 … B-381).
 //!
-//! This is what a rule says, as the catalog keeps it. `oxbus-broker` compiles it; a rule that does not compile is refused
-//! when it is created (B-359).
+//! These are the settings of a rule as the catalog stores them. `oxbus-broker` compiles a rule when it is created, and
+//! rejects one that does not compile (B-359).
 
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +97,7 @@ pub struct CorrelationSettings {
     pub properties: Vec<(String, OwnedValue)>,
 }
 
-/// What selects a message (B-355).
+/// The filter that selects messages (B-355).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum FilterSettings {
@@ -116,7 +116,7 @@ pub enum FilterSettings {
     Correlation(CorrelationSettings),
 }
 
-/// What is done to the copy that a rule selects (B-376).
+/// The action on the copy that a rule selects (B-376).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionSettings {
@@ -132,9 +132,9 @@ pub struct ActionSettings {
 pub struct RuleSettings {
     /// Its name, one of its kind in the subscription (B-360).
     pub name: String,
-    /// What it selects.
+    /// The filter that selects messages.
     pub filter: FilterSettings,
-    /// What it does to its copy; a rule without action shares one copy with the others of its kind (B-347).
+    /// The action on its copy. A rule without action shares one copy with the others of its kind (B-347).
     pub action: Option<ActionSettings>,
     /// When it was made, in milliseconds since 1970 in UTC.
     pub created_at_ms: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Locks that go on after a panic.
 //!
-//! A thread that panics while it has a lock poisons it: what the lock guards may be changed by half. These locks go on all
-//! the same, and each says why what it guards is whole: most guard one value that is replaced in one step. State of a
-//! partition is not among them; it has locks of its own, which take the partition out of service.
+//! A thread that panics while it has a lock poisons it: what the lock guards may be half changed. These locks
+//! continue, and a comment at each gives the reason why its content is consistent: most guard one value that is
+//! replaced in one step. The state of a partition has other locks, which take the partition out of service.
 
 use std::sync::{LockResult, TryLockError, TryLockResult};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tiers and editions of the service: what they let an entity be, and their quotas (B-001 … B-015, B-025 … B-055, B-466).
+//! Tiers and editions of the service: what they let an entity be, and their quotas (B-001 … B-015, B-025 … B-055,
+//! B-466).
 
 use crate::caps::{
     AUTO_DELETE_ON_IDLE_MS_MIN, BASIC_TIME_TO_LIVE_MS_MAX, BATCH_SIZE_BYTES_DEFAULT, CORRELATION_FILTERS_MAX,
@@ -15,7 +16,7 @@ use crate::{EntityKind, Error, ErrorKind, Result};
 pub enum Tier {
     /// Queues only.
     Basic,
-    /// Everything; an entity is partitioned if it says so.
+    /// Everything; an entity is partitioned if its settings ask for it.
     Standard,
     /// Everything; all entities are partitioned, or none.
     Premium,
@@ -29,7 +30,7 @@ pub enum Profile {
     Current,
     /// No partitioning in Premium.
     Edition2019,
-    /// Partitioned unless the entity says otherwise; always, with two partitions, in Premium.
+    /// Partitioned unless the entity's settings refuse it; always, with two partitions, in Premium.
     Edition2017,
 }
 
@@ -59,7 +60,7 @@ impl Tier {
         }
     }
 
-    /// Bytes that a message may have in an entity that says nothing.
+    /// Bytes that a message may have in an entity that sets no size.
     pub fn message_size_bytes_default(self) -> usize {
         match self {
             Self::Basic | Self::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
@@ -109,11 +110,11 @@ impl ServicePlan {
         }
         let tier = self.tier.map_or("", Tier::name);
         Err(refused(format!(
-            "a namespace of the {tier} tier cannot have so many partitions; use one of {allowed:?}: partitions={partitions}"
+            "a namespace of the {tier} tier cannot have this number of partitions; use one of {allowed:?}: partitions={partitions}"
         )))
     }
 
-    /// Whether a new entity is partitioned that `asked` for it, or said nothing (B-005, B-007, B-010).
+    /// True if a new entity is partitioned. `asked` is its setting, if given (B-005, B-007, B-010).
     pub fn is_partitioned(self, asked: Option<bool>, partitions: u16) -> bool {
         match (self.tier, self.profile) {
             (Some(Tier::Premium), Profile::Edition2017) => true,
@@ -152,8 +153,8 @@ impl ServicePlan {
         self.message_size_bytes_max(settings) as u64 >> 10
     }
 
-    /// Refuses what the tier does not have. `before` are the settings that an update changes: what stays as it is may be
-    /// of another tier, or of none.
+    /// Refuses what the tier does not have. `before` are the settings that an update changes: what stays as it is may
+    /// be of another tier, or of none.
     pub fn check(self, kind: EntityKind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
         let Some(tier) = self.tier else { return Ok(()) };
         if tier == Tier::Basic {
@@ -234,7 +235,8 @@ impl ServicePlan {
         })
     }
 
-    /// Refuses one filter too many (B-042). `sql` and `correlation` are the numbers of a topic before a change and after it.
+    /// Refuses one filter too many (B-042). `sql` and `correlation` are the numbers of a topic before a change and
+    /// after it.
     pub fn check_filters(self, topic: &str, sql: (usize, usize), correlation: (usize, usize)) -> Result<()> {
         let kinds = [
             ("SQL", sql, SQL_FILTERS_MAX),
@@ -285,7 +287,7 @@ fn check_lock_duration(ms: u64) -> Result<()> {
     )
 }
 
-/// What Basic does not have (B-001, B-002).
+/// Rejects features that Basic does not have (B-001, B-002).
 fn check_basic(kind: EntityKind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
     if kind != EntityKind::Queue && before.is_none() {
         return Err(refused(
@@ -333,7 +335,7 @@ fn check_basic(kind: EntityKind, settings: &QueueSettings, before: Option<&Queue
     }
 }
 
-/// True for an option that is there now and was not there like that.
+/// True for an option that is set now and was not set to this value before.
 fn is_set<T: PartialEq>(
     settings: &QueueSettings,
     usual: &QueueSettings,

@@ -24,9 +24,9 @@ impl Timestamp {
 }
 
 impl Ticks {
-    /// Later than every lock. A hold until then is no delivery: whoever has it moves the message or takes it away.
+    /// Later than every lock. A lock until then is no delivery: its holder moves or removes the message.
     pub const NEVER: Self = Self(u64::MAX);
-    /// The end of a delivery that has none of its own, since it is under another lock: that of a session, or a unit of work.
+    /// The deadline of a delivery under another lock, that of a session or a reservation.
     pub const OPEN_END: Self = Self(u64::MAX - 1);
 
     /// This time plus `ms` milliseconds.
@@ -53,8 +53,8 @@ pub trait Clock: Send + Sync {
     fn ticks(&self) -> Ticks;
     /// Both of the same moment.
     fn moment(&self) -> Moment;
-    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. A lock is given so much
-    /// longer, so that it ends a whole duration after it was taken, or later.
+    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. A lock is given so
+    /// much longer, so that it ends a whole duration after it was taken, or later.
     fn lag_ms(&self) -> u64 {
         0
     }

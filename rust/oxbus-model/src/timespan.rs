@@ -5,7 +5,7 @@
 pub const UNITS_PER_MS: i64 = 10_000;
 /// Units of a second.
 pub const UNITS_PER_SECOND: i64 = 1_000 * UNITS_PER_MS;
-/// What AMQP describes a long with that is one.
+/// The AMQP descriptor of a long that holds a time span.
 pub const AMQP_NAME: &str = "com.microsoft:timespan";
 
 /// The text of .NET: `1.02:03:04.5000000`, without days and without a fraction where there are none.

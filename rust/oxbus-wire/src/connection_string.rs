@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The connection string of a server, the same one that SDKs take.
 //!
-//! `Endpoint=sb://host:port;SharedAccessKeyName=…;SharedAccessKey=…`, with `UseDevelopmentEmulator=true` behind it where no
-//! TLS is wanted. `EntityPath` and `SharedAccessSignature` are known, too.
+//! `Endpoint=sb://host:port;SharedAccessKeyName=…;SharedAccessKey=…`, with `UseDevelopmentEmulator=true` behind it
+//! where no TLS is wanted. `EntityPath` and `SharedAccessSignature` are known, too.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const DEFAULT_PORTS: (u16, u16) = (5671, 5672);
 const FORM: &str = "write Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..., with \
                     ;UseDevelopmentEmulator=true behind it for a server without TLS, as `oxbus serve` prints it";
 
-/// What shows who calls. Its text shows no secret.
+/// The credential of the caller. Its `Debug` text shows no secret.
 #[derive(Clone)]
 pub enum Credential {
     /// A key, from which a token is made for each call.
@@ -26,7 +26,7 @@ pub enum Credential {
         /// Itself.
         key: String,
     },
-    /// A token that somebody made before.
+    /// A token that was created before.
     Signature(String),
 }
 
@@ -48,7 +48,7 @@ pub struct ConnectionString {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Who calls.
+    /// The credential of the caller.
     pub credential: Credential,
     /// The only entity that the key is for, if it is for one.
     pub entity: Option<String>,
@@ -141,7 +141,7 @@ impl ConnectionString {
             _ => return Err(refused("the Endpoint is no address of a server")),
         }
         let tls = !parts.is_emulator()?;
-        let (host, port) = place(rest).ok_or_else(|| refused("the Endpoint is no address of a server"))?;
+        let (host, port) = host_and_port(rest).ok_or_else(|| refused("the Endpoint is no address of a server"))?;
         Ok(Self {
             tls,
             host,
@@ -178,8 +178,8 @@ impl ConnectionString {
     }
 }
 
-/// Host and port of what stands behind the scheme.
-fn place(rest: &str) -> Option<(String, Option<u16>)> {
+/// Parses the host and port after the scheme.
+fn host_and_port(rest: &str) -> Option<(String, Option<u16>)> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let (host, port) = if let Some(rest) = rest.strip_prefix('[') {
         let (host, port) = rest.split_once(']')?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What travels between a server and its bulk clients, and the client's half of it.
+//! The protocol between a server and its bulk clients, and the client's half of it.
 //!
 //! The routes and their bodies are in docs/bulk.md. Knows no broker, no Arrow and no Python; starts no thread.
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 use serde::{Deserialize, Serialize};
 
-/// What is wrong.
+/// The kind of the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerErrorKind {
-    /// What the broker says.
+    /// An error of the broker.
     Broker(ErrorKind),
     /// A send stored some rows only.
     PartialSend,
@@ -22,15 +22,15 @@ pub enum ServerErrorKind {
 /// An error of a request.
 #[derive(Debug, Clone)]
 pub struct ServerError {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ServerErrorKind,
-    /// What happened and what to do.
+    /// The cause and the remedy.
     pub detail: String,
     /// After a send that stored some rows only: indexes of those that it did not store.
     pub rows: Vec<usize>,
     /// After a send that stored some rows only: partition id → rows that it stored.
     pub stored: BTreeMap<u16, usize>,
-    /// What the call did; `None` when it failed before its work began.
+    /// The effect of the call; `None` when it failed before its work began.
     pub effect: Option<Effect>,
     /// The messages for which it did not do, or may not have done, what it was to do.
     pub numbers: Vec<SequenceNumber>,
@@ -56,7 +56,7 @@ struct ErrorBody {
 }
 
 impl ServerError {
-    /// An error of a kind of its own.
+    /// An error with only a kind and a text.
     pub fn new(kind: ServerErrorKind, detail: impl Into<String>) -> Self {
         Self {
             kind,

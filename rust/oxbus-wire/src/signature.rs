@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared access signatures, as SDKs make them.
 //!
-//! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`: the signature is the HMAC-SHA256 of the
-//! escaped address, a line feed and the expiry, by the text of the key, in base64.
+//! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`: the signature is the HMAC-SHA256 of
+//! the escaped address, a line feed and the expiry, by the text of the key, in base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -13,7 +13,7 @@ pub enum DecodeError {
     UnknownCode(u8),
     /// Another type was due.
     WrongType {
-        /// What was due.
+        /// The expected value.
         expected: &'static str,
         /// The code that came.
         code: u8,
@@ -26,7 +26,7 @@ pub enum DecodeError {
     TooDeep,
     /// More values than `AMQP_VALUES_MAX`.
     TooMany,
-    /// What a list, map or array holds does not fill it, or a map has a key without a value.
+    /// The items of a list, map or array do not fill its size, or a map has a key without a value.
     BadSize,
     /// A delivery tag is longer than `AMQP_TAG_BYTES_MAX`.
     TagTooLong(usize),
@@ -41,12 +41,12 @@ pub enum DecodeError {
     },
     /// A described value of another kind was due.
     WrongDescriptor {
-        /// What was due.
+        /// The expected value.
         expected: &'static str,
         /// The descriptor that came, when it was a number.
         descriptor: Option<u64>,
     },
-    /// The sections of a message are not in their order, or one is there twice.
+    /// The sections of a message are out of order, or one occurs twice.
     SectionOrder(u8),
     /// The size in the head of a frame cannot be, or is more than was agreed on.
     FrameSize(u32),

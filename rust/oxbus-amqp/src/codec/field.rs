@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values whose type the place they stand in says.
+//! Values whose type follows from their position.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
@@ -7,12 +7,12 @@ use bytestring::ByteString;
 use super::writer::{Compound, put_sized};
 use super::{AmqpTimestamp, AmqpValue, DecodeError, Reader, Symbol, Tag, Uuid, code};
 
-/// A value whose type the place it stands in says.
+/// A value whose type follows from its position.
 pub trait Field: Sized {
     /// Reads it; the next byte is its code and not that of null.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
-    /// What it is when it is null or left out.
+    /// The value of a field that is null or missing.
     fn absent(name: &'static str) -> Result<Self, DecodeError> {
         Err(DecodeError::MissingField(name))
     }

@@ -51,7 +51,7 @@ impl Map {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True for a map without entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

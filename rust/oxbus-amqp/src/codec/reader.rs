@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether all is read.
+    /// True at the end of the input.
     pub fn is_at_end(&self) -> bool {
         self.at == self.end
     }
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// What is not read yet, without a copy.
+    /// The unread bytes, without a copy.
     pub fn rest(&self) -> Bytes {
         self.source.slice(self.at..self.end)
     }

@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use super::writer::Compound;
 use super::{AmqpTimestamp, Array, DecodeError, Field, Map, Reader, Symbol, Uuid, code};
 
-/// A value of any type. Decimals stay the bytes they are: nobody here counts with them.
+/// A value of any type. Decimals stay the bytes they are: no code here calculates with them.
 #[expect(missing_docs, reason = "each name is that of the specification")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum AmqpValue {
@@ -84,7 +84,7 @@ impl AmqpValue {
         }
     }
 
-    /// What a described value describes; any other value itself.
+    /// The content of a described value; any other value itself.
     pub fn undescribed(&self) -> &Self {
         if let Self::Described(pair) = self {
             pair.1.undescribed()

@@ -8,10 +8,11 @@ use super::{AttachRequest, AttachResponse, Engine, EngineEvent, LinkId, LinkNotF
 use crate::performative::{AmqpError, Attach, Detach, Role, condition, put_frame};
 
 impl Engine {
-    /// Accepts a link, now or long after it was pending_attach for.
+    /// Accepts a link, at once or long after the request.
     ///
     /// # Errors
-    /// The client has detached it meanwhile, or its session or connection ended: what was taken for it must be given back.
+    /// The client has since detached the link, or its session or connection ended. The caller must release what it
+    /// acquired for the link.
     pub fn accept(&mut self, id: LinkId, accept: AttachResponse) -> Result<(), LinkNotFound> {
         let session = self
             .session(id.session)
@@ -57,7 +58,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Detaches a link: as an answer to the client's detach, as a refusal of its attach, or out of the server's own will.
+    /// Detaches a link: as an answer to the client's detach, as a refusal of its attach, or out of the server's own
+    /// will.
     pub fn detach(&mut self, id: LinkId, error: Option<AmqpError>) {
         let channel = id.session.channel;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {

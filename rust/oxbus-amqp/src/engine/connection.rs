@@ -15,7 +15,7 @@ pub(super) enum EngineState {
     Header,
     /// `sasl-init` is due.
     Sasl,
-    /// The application has to say whether the client may go on.
+    /// The application decides the authentication.
     SaslDecision,
     /// The header behind SASL is due.
     AmqpHeader,
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Does what is due: says that the server is there, or gives up a client that is not.
+    /// Performs due work: sends an empty frame, or closes the connection of an unresponsive client.
     pub fn tick(&mut self, now: u64) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happened on a connection, and what the application answers.
+//! The events of a connection, and the responses of the application.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::{DeliveryId, IncomingId, LinkId, SessionId};
 use crate::codec::{Map, Symbol, Tag};
 use crate::performative::{AmqpError, Attach, DeliveryState, Open, SaslInit, Source, Target};
 
-/// What happened on a connection.
+/// An event of a connection.
 #[derive(Debug, PartialEq)]
 pub enum EngineEvent {
-    /// The client says who it is. Answer with `sasl_outcome`; nothing else happens before.
+    /// The client authenticates. Answer with `sasl_outcome`; no other event comes before.
     SaslInit(Box<SaslInit>),
     /// The connection is open on both sides.
     Open(Box<Open>),
@@ -29,18 +29,18 @@ pub enum EngineEvent {
         link: LinkId,
         /// Messages that it takes now.
         credit: u32,
-        /// Send what is there, then call `drained`.
+        /// Send the available messages, then call `drained`.
         drain: bool,
     },
     /// A message came. Answer with `answer` if it has an `id`.
     Incoming(Box<IncomingDelivery>),
-    /// The client says what became of a message that was sent to it.
+    /// The client sends a state of a message that was sent to it.
     Disposition(Box<DeliveryDisposition>),
     /// The client detaches a link. Answer with `detach`; nothing is sent on the link any more.
     Detach {
         /// The link.
         link: LinkId,
-        /// Whether it is gone for good.
+        /// True if the link is closed for good.
         closed: bool,
         /// Why.
         error: Option<AmqpError>,
@@ -80,7 +80,7 @@ pub enum EngineEvent {
 pub struct AttachRequest {
     /// The link.
     pub link: LinkId,
-    /// What the client wrote; its `role` is the client's end.
+    /// The client's attach; its `role` is that of the client.
     pub attach: Attach,
 }
 
@@ -93,18 +93,18 @@ pub struct AttachResponse {
     pub target: Target,
     /// Bytes of a message that the server takes; zero means any.
     pub max_message_size: u64,
-    /// Whether a larger message is handed on nevertheless, so that the application rejects it and the link stays.
+    /// True to pass larger messages to the application, which rejects them; the link stays attached.
     pub takes_larger: bool,
     /// On a link that the client sends on: messages that may wait for their answer; kept up as they are answered.
     pub credit: u32,
-    /// What the server can.
+    /// Capabilities that the server supports.
     pub offered_capabilities: Vec<Symbol>,
     /// More about it.
     pub properties: Map,
 }
 
 impl AttachResponse {
-    /// Accepts what was pending_attach for as it was pending_attach for; nothing when an end is missing.
+    /// Accepts a link as the client requested it; `None` if a terminus is missing.
     pub fn as_requested(attach: &Attach) -> Option<Self> {
         Some(Self {
             source: (**attach.source.as_ref()?).clone(),
@@ -123,7 +123,7 @@ impl AttachResponse {
 pub struct IncomingDelivery {
     /// The link it came over.
     pub link: LinkId,
-    /// What an answer names; nothing when the client has settled it, and expects none.
+    /// The id for the answer; `None` if the client has settled the message and expects no answer.
     pub id: Option<IncomingId>,
     /// Its name.
     pub tag: Tag,
@@ -135,7 +135,7 @@ pub struct IncomingDelivery {
     pub message: Bytes,
 }
 
-/// What the client says of a message that was sent to it.
+/// The client's disposition of a message that was sent to it.
 #[derive(Debug, PartialEq)]
 pub struct DeliveryDisposition {
     /// The link it went over.
@@ -144,13 +144,13 @@ pub struct DeliveryDisposition {
     pub delivery: DeliveryId,
     /// The name it was given.
     pub tag: Tag,
-    /// What became of it; nothing when the client has just forgotten it.
+    /// The state of the message; `None` if the client settled it without a state.
     pub state: Option<DeliveryState>,
-    /// Whether the client has forgotten it. If not, answer with `settle`.
+    /// True if the client has settled the message. If not, answer with `settle`.
     pub settled: bool,
 }
 
-/// What a command names is no longer there.
+/// The link of a command no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkNotFound;
 

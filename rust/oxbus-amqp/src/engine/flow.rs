@@ -6,8 +6,8 @@ use super::{Engine, EngineEvent, LinkId, ProtocolError};
 use crate::performative::{Flow, Role, put_frame};
 
 impl Engine {
-    /// How many messages may be sent on a link now: its credit, or none while the session's window, the deliveries that are
-    /// not settled or the output stand in the way.
+    /// How many messages may be sent on a link now: its credit, or none while the session's window, the deliveries that
+    /// are not settled or the output stand in the way.
     pub fn sendable(&self, link: LinkId) -> u32 {
         let session = self
             .session_ref(link.session)
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Takes up what the client says of windows and credit.
+    /// Processes the client's windows and credit.
     pub(super) fn handle_flow(&mut self, channel: u16, flow: &Flow) -> Result<(), ProtocolError> {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return Ok(());
@@ -137,14 +137,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells the application of the credit of one link, or of all links of a session that may send again.
-    fn emit_credit(&mut self, channel: u16, all: bool, one: Option<LinkId>) {
+    /// Reports the credit of link `only` to the application, and with `all` that of every link of the session with
+    /// credit.
+    fn emit_credit(&mut self, channel: u16, all: bool, only: Option<LinkId>) {
         let Some(Some(session)) = self.sessions.get(usize::from(channel)) else {
             return;
         };
         for link in session.links.iter().flatten() {
-            let is_one = one == Some(link.id);
-            if link.is_live() && link.role == Role::Sender && (is_one || (all && link.credit > 0)) {
+            let is_selected = only == Some(link.id);
+            if link.is_live() && link.role == Role::Sender && (is_selected || (all && link.credit > 0)) {
                 self.events.push_back(EngineEvent::Credit {
                     link: link.id,
                     credit: link.credit,

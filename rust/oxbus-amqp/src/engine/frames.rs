@@ -40,7 +40,7 @@ impl From<DecodeError> for ProtocolError {
 }
 
 impl Engine {
-    /// Works on the next header or frame, if it is there.
+    /// Processes the next header or frame if it is complete.
     pub(super) fn process_next(&mut self, now: u64) -> bool {
         let done = match self.state {
             EngineState::Header | EngineState::AmqpHeader => Ok(self.handle_header()),
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Cuts the next frame from the input, if all of it is there.
+    /// Takes the next frame from the input if it is complete.
     fn split_frame(&mut self) -> Result<Option<(AmqpFrameHeader, Bytes)>, ProtocolError> {
         let Some(head) = AmqpFrameHeader::read(&self.input, self.settings.max_frame_size.min(AMQP_FRAME_BYTES_MAX))?
         else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Before the connection is open: protocol headers, and who is there.
+//! Protocol headers and authentication, before the connection is open.
 
 use super::connection::EngineState;
 use super::{Engine, EngineEvent};

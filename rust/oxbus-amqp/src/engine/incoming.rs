@@ -9,11 +9,12 @@ use super::{Engine, EngineEvent, IncomingDelivery, IncomingId, LinkId, ProtocolE
 use crate::codec::Tag;
 use crate::performative::{AmqpError, Role, SenderSettleMode, Transfer, condition};
 
-/// Bytes that a message takes beside those of its own. An estimate, rounded up.
+/// Bytes that a message takes beyond its own length. An estimate, rounded up.
 const INCOMING_BYTES: usize = 256;
 
 impl Engine {
-    /// Takes up a message, or a part of one. More of them than the credit allows are taken too: a client in use sends on.
+    /// Takes up a message, or a part of one. More of them than the credit allows are taken too: a client in use sends
+    /// on.
     pub(super) fn handle_transfer(
         &mut self,
         channel: u16,

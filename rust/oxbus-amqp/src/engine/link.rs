@@ -7,16 +7,16 @@ use super::{IncomingDelivery, LinkId};
 use crate::codec::{Map, Tag};
 use crate::performative::{AmqpError, Attach, DeliveryState, Detach, Role, SenderSettleMode};
 
-/// One link, as the server sees it. It is there until both sides have detached it.
+/// One link, as the server sees it. It exists until both sides have detached it.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) id: LinkId,
     /// The server's end.
     pub(super) role: Role,
     pub(super) snd_settle_mode: SenderSettleMode,
-    /// What the client pending_attach for, until it is answered.
+    /// The client's attach until it is answered.
     pub(super) pending_attach: Option<Box<Attach>>,
-    /// Whether the client has detached it, and whether for good.
+    /// `Some` after the client detached the link; true if it closed it.
     pub(super) peer_detached: Option<bool>,
     pub(super) is_detach_sent: bool,
     pub(super) delivery_count: u32,
@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Whether both sides have attached it and neither has detached it.
+    /// True if both sides have attached the link and neither has detached it.
     pub(super) fn is_live(&self) -> bool {
         self.pending_attach.is_none() && self.peer_detached.is_none() && !self.is_detach_sent
     }
@@ -103,7 +103,7 @@ impl Link {
     }
 }
 
-/// What is left of a message to the client that did not fit the session's window.
+/// The rest of a message to the client that did not fit the session's window.
 #[derive(Debug)]
 pub(super) struct TransferRemainder {
     pub(super) handle: u32,

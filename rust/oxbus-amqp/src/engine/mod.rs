@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server's half of a connection: bytes in, events out, commands in, bytes out.
 //!
-//! Has no socket, no task and no clock: whoever drives it reads into `input`, takes events with `next_event` until there is
-//! none, answers them with commands, then calls `flush` and writes `output`. Time is passed in, in milliseconds that never
-//! go back.
+//! The engine has no socket, no task and no clock. Its driver reads into `input`, takes events with `next_event` until
+//! there is none, answers them with commands, then calls `flush` and writes `output`. The driver passes in the time, in
+//! milliseconds that never go back.
 //!
 //! Invariants
-//! - frames are worked on one at a time, in their order, only as fast as events are taken: what a client sends faster
-//!   stays in its socket;
-//! - nothing that the application has to decide is answered here: attach, detach, end, close, outcomes, drains;
-//! - local numbers of sessions and links are the client's own; one that still waits for the application's answer keeps its
-//!   number, and a frame that uses the number anew waits with it;
-//! - ids of sessions, links and deliveries are never used again, and commands with one that is gone do nothing;
-//! - what a client can make the engine keep is limited by the names `AMQP_…` in `oxbus_model::caps`.
+//! - frames are processed one at a time, in order, only as fast as events are taken: faster input stays in the
+//!   client's socket;
+//! - the application decides all responses to attach, detach, end, close, outcomes and drains;
+//! - sessions and links have the client's numbers; a number is in use until the application has answered, and a frame
+//!   that reuses it earlier waits for that answer;
+//! - ids of sessions, links and deliveries are never reused, and commands with an ended one have no effect;
+//! - the constants `AMQP_…` in `oxbus_model::caps` bound the memory that a client can occupy.
 //!
 //! Source: AMQP 1.0, parts 2 and 5; docs/behaviour.md, section 21.
 
@@ -56,7 +56,7 @@ pub struct Engine {
     input: BytesMut,
     output: BytesMut,
     events: VecDeque<EngineEvent>,
-    /// A range of deliveries whose settlement is being told event by event.
+    /// A range of deliveries whose settlement is being reported event by event.
     disposition_range: Option<DispositionRange>,
     /// A frame that waits until the application has answered one before it.
     blocked_frame: Option<(u16, Frame)>,
@@ -74,7 +74,7 @@ struct ActivityTimes {
     closing: u64,
 }
 
-/// What the client said of itself.
+/// Limits that the client announced.
 #[derive(Debug)]
 struct PeerLimits {
     max_frame_size: usize,
@@ -82,7 +82,7 @@ struct PeerLimits {
     idle_ms: Option<u32>,
 }
 
-/// What the client makes the engine keep.
+/// Resources that the client occupies.
 #[derive(Debug, Default)]
 struct ResourceUsage {
     links: usize,
@@ -91,7 +91,7 @@ struct ResourceUsage {
     early_bytes: usize,
 }
 
-/// What is wrong with a frame, and what it ends.
+/// An error of a frame, and whether it ends the session or the connection.
 #[derive(Debug)]
 enum ProtocolError {
     Session(AmqpError),
@@ -126,13 +126,13 @@ impl Engine {
         }
     }
 
-    /// Where bytes of the client go, behind those that are there.
+    /// The buffer to append the client's bytes to.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
-    /// Whether more bytes would be worked on now. If not, write `output` or answer what was pending_attach first, and leave what the
-    /// client sends in its socket.
+    /// True if the engine processes more input now. If not, first write `output` or answer the pending request, and
+    /// leave further input in the socket.
     pub fn wants_input(&self) -> bool {
         let is_deciding = matches!(
             self.state,
@@ -141,7 +141,7 @@ impl Engine {
         !is_deciding && self.blocked_frame.is_none() && !self.is_paused()
     }
 
-    /// The next thing that happened; nothing means: flush, write, read.
+    /// The next event; after `None`, flush, write and read.
     pub fn next_event(&mut self, now: u64) -> Option<EngineEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -151,13 +151,13 @@ impl Engine {
                 return Some(event);
             }
             if self.is_paused() || !self.process_next(now) {
-                // What the last frame made happen, if it did.
+                // The first event of the last frame, if it had any.
                 return self.events.pop_front();
             }
         }
     }
 
-    /// Writes what was kept back to go together. Call it before `output` is written.
+    /// Writes the frames that were held back for batching. Call it before `output` is written.
     pub fn flush(&mut self, now: u64) {
         for session in self.sessions.iter_mut().flatten() {
             session.flush(&mut self.output);
@@ -167,17 +167,17 @@ impl Engine {
         }
     }
 
-    /// What is to be written to the client; take away what was written.
+    /// The bytes to write to the client. The caller removes the written bytes.
     pub fn output(&mut self) -> &mut BytesMut {
         &mut self.output
     }
 
-    /// Whether the client reads too slowly: nothing more is sent or worked on until `output` is shorter.
+    /// True if the client reads too slowly: the engine sends and processes nothing until `output` is shorter.
     pub fn is_backed_up(&self) -> bool {
         self.output.len() >= AMQP_OUTPUT_BYTES_MAX
     }
 
-    /// Whether all is said: write `output`, then shut the socket.
+    /// True after the last event: write `output`, then close the socket.
     pub fn is_finished(&self) -> bool {
         self.state == EngineState::Finished && self.events.is_empty()
     }

@@ -20,7 +20,7 @@ pub struct OutgoingDelivery<'a> {
     pub tag: Option<&'a Tag>,
     /// How it is to be read.
     pub message_format: u32,
-    /// Whether it is settled at once; so it is anyway on a link that pending_attach for it.
+    /// True if it is sent settled. A link that requested settled deliveries always gets them.
     pub settled: bool,
     /// Its bytes, in pieces: new sections, then what is kept as it came.
     pub parts: &'a [&'a [u8]],
@@ -33,7 +33,8 @@ pub enum SendError {
     LinkNotFound,
     /// The client wants no message now; wait for `EngineEvent::Credit`.
     NoCredit,
-    /// The session's window is shut, or too many deliveries are not settled; wait for `EngineEvent::Credit` or `EngineEvent::Disposition`.
+    /// The session's window is shut, or too many deliveries are not settled; wait for `EngineEvent::Credit` or
+    /// `EngineEvent::Disposition`.
     NoWindow,
     /// The client reads too slowly; wait until `output` is written.
     BackedUp,

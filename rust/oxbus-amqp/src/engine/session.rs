@@ -11,14 +11,14 @@ use super::settlement::{DispositionBuffer, UnsettledDelivery};
 use super::{LinkId, SessionId};
 use crate::performative::{Begin, Flow, Role, put_frame};
 
-/// The first number of a delivery to the client. Clients in use count their own from zero, and match an outcome by its number
-/// alone.
+/// The first number of a delivery to the client. Clients in use count their own from zero, and match an outcome by its
+/// number alone.
 const FIRST_DELIVERY: u64 = 1 << 20;
 
 /// The number of the first transfer to the client.
 pub(super) const FIRST_TRANSFER: u32 = 1;
 
-/// One session, as the server sees it. It is there until both sides have ended it.
+/// One session, as the server sees it. It exists until both sides have ended it.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: SessionId,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server says of itself.
+//! The settings that a server announces.
 
 use bytestring::ByteString;
 use oxbus_model::caps::{AMQP_CHANNEL_MAX, AMQP_FRAME_BYTES_MAX, AMQP_HANDLE_MAX, AMQP_IDLE_MS};
@@ -7,14 +7,14 @@ use oxbus_model::caps::{AMQP_CHANNEL_MAX, AMQP_FRAME_BYTES_MAX, AMQP_HANDLE_MAX,
 use crate::codec::{Map, Symbol};
 use crate::performative::mechanism;
 
-/// What a server says of itself.
+/// The settings that a server announces.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
     /// Its name.
     pub container_id: ByteString,
     /// How clients may show who they are, best first.
     pub mechanisms: Vec<Symbol>,
-    /// Whether they must.
+    /// True if clients must authenticate.
     pub is_sasl_required: bool,
     /// Bytes of a frame that it takes.
     pub max_frame_size: u32,
@@ -26,7 +26,7 @@ pub struct EngineSettings {
     pub idle_ms: u32,
     /// Product, version, platform.
     pub properties: Map,
-    /// What it can.
+    /// Capabilities that the server supports.
     pub offered_capabilities: Vec<Symbol>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of deliveries, in both directions.
+//! Settlement of deliveries in both directions.
 
 use bytes::BytesMut;
 
@@ -12,11 +12,11 @@ use crate::performative::{AmqpError, DeliveryState, Disposition, Role, condition
 pub(super) struct UnsettledDelivery {
     pub(super) link: LinkId,
     pub(super) tag: Tag,
-    /// Whether the client has said what is to become of it, and waits for the answer.
+    /// True if the client has sent an outcome and waits for the answer.
     pub(super) is_outcome_pending: bool,
 }
 
-/// A range of deliveries whose settlement is being told: from one that is there to the next one that is.
+/// A range of deliveries whose settlement is being reported. Skips numbers without an unsettled delivery.
 #[derive(Debug)]
 pub(super) struct DispositionRange {
     session: SessionId,
@@ -26,7 +26,7 @@ pub(super) struct DispositionRange {
     settled: bool,
 }
 
-/// DispositionBuffer that are kept back until the output is flushed, so that neighbours go in one frame.
+/// Dispositions that are held back until the output is flushed, so that adjacent ones share a frame.
 #[derive(Debug)]
 pub(super) struct DispositionBuffer {
     role: Role,
@@ -103,9 +103,9 @@ impl Engine {
         self.replenish_credit(id);
     }
 
-    /// Says what became of a message that was sent to the client, mostly after the client has pending_attach for it.
+    /// Sends the outcome of a message that was sent to the client, usually after the client requested it.
     ///
-    /// Echo the type of the state that was pending_attach for, or reject with an error: clients in use take anything else as a failure.
+    /// Echo the type of the requested state, or reject with an error: clients in use treat anything else as a failure.
     pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) {
         if let Some(session) = self.session(delivery.session)
             && session.unsettled.remove(&delivery.number).is_some()
@@ -114,14 +114,14 @@ impl Engine {
         }
     }
 
-    /// Deliveries to the client in a session that nobody has settled.
+    /// Unsettled deliveries to the client in a session.
     pub fn unsettled(&self, session: SessionId) -> usize {
         self.session_ref(session).map_or(0, |session| session.unsettled.len())
     }
 
-    /// Takes up what the client says of deliveries.
+    /// Processes a disposition of the client.
     pub(super) fn handle_disposition(&mut self, channel: u16, disposition: Disposition) {
-        // What the client says of its own deliveries needs no work: they are settled by their answers.
+        // A disposition of the client's own deliveries needs no work: their answers settle them.
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return;
         };
@@ -157,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// The next delivery of a range whose settlement is being told.
+    /// The next delivery of a range whose settlement is being reported.
     pub(super) fn next_disposition(&mut self) -> Option<EngineEvent> {
         loop {
             let disposition_range = self.disposition_range.as_mut()?;

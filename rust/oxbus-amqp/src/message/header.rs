@@ -4,15 +4,15 @@
 use crate::codec::composite;
 
 composite! {
-    /// What brokers on the way heed and change.
+    /// Fields that brokers on the way read and change.
     Header = 0x70 "header" {
-        /// Whether it is to survive a crash.
+        /// True if the message must survive a crash.
         durable: Option<bool>,
         /// Its rank; 4 when absent.
         priority: Option<u8>,
         /// Milliseconds that it lives.
         ttl_ms: Option<u32>,
-        /// Whether no other receiver had it before.
+        /// True if no other receiver acquired the message before.
         first_acquirer: Option<bool>,
         /// Deliveries before this one that failed.
         delivery_count: Option<u32>,

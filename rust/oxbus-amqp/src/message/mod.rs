@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the sections of a message are, and those that a broker reads and writes (AMQP 1.0, part 3, 3.2).
 //!
-//! A message stays the bytes it came in: sections are found, not decoded, and a broker puts new ones in front of what it
-//! keeps. Bodies are never read here.
+//! A message stays the bytes it came in: sections are found, not decoded, and a broker puts new ones in front of what
+//! it keeps. Bodies are never read here.
 
 mod annotations;
 mod body;

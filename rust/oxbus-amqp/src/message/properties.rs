@@ -8,19 +8,19 @@ use super::AmqpMessageId;
 use crate::codec::{AmqpTimestamp, AmqpValue, Symbol, composite};
 
 composite! {
-    /// What the sender says about a message; brokers never change it.
+    /// Properties that the sender sets; brokers never change them.
     Properties = 0x73 "properties" {
         /// Its name.
         message_id: Option<AmqpMessageId>,
-        /// Who sent it.
+        /// The user that sent the message.
         user_id: Option<Bytes>,
         /// Where it goes; mostly a string.
         to: Option<AmqpValue>,
-        /// What it is about.
+        /// The subject of the message.
         subject: Option<ByteString>,
         /// Where answers go; mostly a string.
         reply_to: Option<AmqpValue>,
-        /// What it belongs to.
+        /// The id of the exchange or message that this one belongs to.
         correlation_id: Option<AmqpMessageId>,
         /// The type of its body.
         content_type: Option<Symbol>,

@@ -29,7 +29,7 @@ pub mod section {
 /// In the place of a descriptor: above all of them.
 const NOTHING_FOLLOWS: u8 = u8::MAX;
 
-/// What the body of a message is made of.
+/// The kind of a message's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AmqpBodyKind {
     /// There is none.
@@ -54,20 +54,21 @@ pub struct Sections {
     pub message_annotations: Range<usize>,
     /// Message id, subject, session.
     pub properties: Range<usize>,
-    /// What the application set.
+    /// The application properties.
     pub application_properties: Range<usize>,
     /// All sections of the body.
     pub body: Range<usize>,
-    /// What is behind the body.
+    /// The footer, after the body.
     pub footer: Range<usize>,
-    /// What the body is made of.
+    /// The kind of the body.
     pub body_kind: AmqpBodyKind,
     /// How many sections the body has.
     pub body_sections: usize,
 }
 
 impl Sections {
-    /// Finds the sections of a message. Checks their order, their types and that they fill the bytes, not what is in them.
+    /// Finds the sections of a message. Checks their order, their types and that they fill the bytes, not what is in
+    /// them.
     ///
     /// Delivery annotations may also be the last section: azure-servicebus puts them there, and the service takes them.
     pub fn scan(message: &Bytes) -> Result<Self, DecodeError> {

@@ -9,7 +9,7 @@ use crate::codec::{Map, Symbol, composite};
 composite! {
     /// The first frame of a connection.
     Open = 0x10 "open" {
-        /// Who opens.
+        /// The name of the peer that opens the connection.
         container_id: ByteString,
         /// Whom it means to reach, as TLS and SASL have it.
         hostname: Option<ByteString>,
@@ -23,9 +23,9 @@ composite! {
         outgoing_locales: Vec<Symbol>,
         /// Languages of texts that it wants.
         incoming_locales: Vec<Symbol>,
-        /// What it can.
+        /// Capabilities that the peer supports.
         offered_capabilities: Vec<Symbol>,
-        /// What it would like the other side to do.
+        /// Capabilities that the peer wants the other side to use.
         desired_capabilities: Vec<Symbol>,
         /// Product, version, platform.
         properties: Option<Map>,

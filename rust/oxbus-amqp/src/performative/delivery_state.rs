@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What became of a delivery (AMQP 1.0, part 3, 3.4; part 4, 4.5.5 and 4.5.8).
+//! The state of a delivery (AMQP 1.0, part 3, 3.4; part 4, 4.5.5 and 4.5.8).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::AmqpError;
 use crate::codec::{AmqpValue, DecodeError, Field, ListFields, Map, Reader, code, composite, descriptor_code};
 
-/// What became of a delivery.
+/// The state of a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeliveryState {
     /// Some of it has come; not an outcome.
@@ -33,7 +33,7 @@ pub enum DeliveryState {
     Transactional {
         /// The transaction.
         transaction_id: Bytes,
-        /// What becomes of the delivery when the transaction commits.
+        /// The outcome of the delivery when the transaction commits.
         outcome: Option<Box<DeliveryState>>,
     },
 }
@@ -41,17 +41,17 @@ pub enum DeliveryState {
 composite! {
     /// How a message is to be changed that was not worked on.
     Modified = 0x27 "modified" {
-        /// Whether it counts as a failed delivery.
+        /// True if it counts as a failed delivery.
         delivery_failed: bool,
-        /// Whether the receiver does not want it again.
+        /// True if this receiver rejects another delivery of the message.
         undeliverable_here: bool,
-        /// What is to be added to its annotations.
+        /// Annotations to add to the message.
         message_annotations: Option<Map>,
     }
 }
 
 impl DeliveryState {
-    /// Whether nothing can follow it.
+    /// True for a terminal state.
     pub fn is_outcome(&self) -> bool {
         match self {
             Self::Received { .. } => false,

@@ -10,7 +10,7 @@ composite! {
     AmqpError = 0x1d "error" {
         /// Its kind, for programs.
         condition: Symbol,
-        /// What happened, for people.
+        /// A description of the error for people.
         description: Option<ByteString>,
         /// More about it.
         info: Option<Map>,

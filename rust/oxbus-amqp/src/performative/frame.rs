@@ -11,12 +11,12 @@ use crate::codec::{DecodeError, Field, Reader, descriptor_code};
 /// Bytes of the head of a frame.
 const FRAME_HEAD_BYTES: usize = 8;
 
-/// What a frame is about.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// A connection.
     Amqp,
-    /// Who is there.
+    /// A frame of the SASL exchange.
     Sasl,
 }
 
@@ -27,14 +27,14 @@ pub struct AmqpFrameHeader {
     pub size: u32,
     /// Bytes before what is said.
     pub body_offset: usize,
-    /// What it is about.
+    /// The kind of the frame.
     pub kind: FrameKind,
-    /// The channel; zero when it is about who is there.
+    /// The channel; zero for a SASL frame.
     pub channel: u16,
 }
 
 impl AmqpFrameHeader {
-    /// Reads a head; nothing when less than one is there.
+    /// Reads a head; `None` if its bytes are incomplete.
     pub fn read(bytes: &[u8], size_max: u32) -> Result<Option<Self>, DecodeError> {
         let Some(head) = bytes.first_chunk::<FRAME_HEAD_BYTES>() else {
             return Ok(None);
@@ -61,7 +61,7 @@ impl AmqpFrameHeader {
     }
 }
 
-/// What a frame of a connection says.
+/// The performative of an AMQP frame.
 #[expect(missing_docs, reason = "each name is that of the specification")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Performative {
@@ -79,9 +79,9 @@ pub enum Performative {
 /// A frame of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// What it says.
+    /// The performative.
     pub performative: Performative,
-    /// What stands behind it: bytes of a message.
+    /// The bytes after the performative: a part of a message.
     pub payload: Bytes,
 }
 
@@ -117,7 +117,7 @@ impl Frame {
     }
 }
 
-/// What a SASL frame says that a client or a server in use writes; challenges are not supported.
+/// The body of a SASL frame, of the kinds that clients and servers in use send. Challenges are not supported.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SaslFrame {
     /// From the server: what it offers.
@@ -152,14 +152,14 @@ pub fn put_frame(out: &mut BytesMut, channel: u16, performative: &impl Field) {
     end_frame(out, start);
 }
 
-/// Writes a frame about who is there.
+/// Writes a SASL frame.
 pub fn put_sasl_frame(out: &mut BytesMut, body: &impl Field) {
     let start = begin_frame(out, 1, 0);
     body.encode(out);
     end_frame(out, start);
 }
 
-/// Writes a frame that says nothing, so that the other side knows that this one is there.
+/// Writes an empty frame, which resets the idle timer of the other side.
 pub fn put_empty_frame(out: &mut BytesMut) {
     let start = begin_frame(out, 0, 0);
     end_frame(out, start);

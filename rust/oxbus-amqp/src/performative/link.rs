@@ -73,7 +73,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Whether a sender settles when it sends.
+    /// When a sender settles its deliveries.
     SenderSettleMode "snd-settle-mode" {
         /// It waits for an outcome.
         Unsettled = 0u8,
@@ -86,7 +86,7 @@ choice! {
 }
 
 choice! {
-    /// Whether a receiver settles at once.
+    /// When a receiver settles its deliveries.
     ReceiverSettleMode "rcv-settle-mode" {
         /// It settles when it knows the outcome.
         #[default]
@@ -105,9 +105,9 @@ composite! {
         handle: u32,
         /// Which end writes this.
         role: Role,
-        /// Whether the sender settles when it sends.
+        /// When the sender settles its deliveries.
         snd_settle_mode: SenderSettleMode,
-        /// Whether the receiver settles at once.
+        /// When the receiver settles its deliveries.
         rcv_settle_mode: ReceiverSettleMode,
         /// Where messages come from; absent in an answer to a receiver means refused.
         source: Option<Box<Source>>,
@@ -115,15 +115,15 @@ composite! {
         target: Option<Box<Target>>,
         /// Deliveries that a link that is taken up again has open. Never taken up here (B-412).
         unsettled: Option<Map>,
-        /// Whether `unsettled` is cut short.
+        /// True if `unsettled` is incomplete.
         incomplete_unsettled: bool,
-        /// What a sender begins to count at.
+        /// The initial value of the sender's delivery count.
         initial_delivery_count: Option<u32>,
         /// Bytes of a message that this side takes; absent or zero means any.
         max_message_size: Option<u64>,
-        /// What it can.
+        /// Capabilities that the peer supports.
         offered_capabilities: Vec<Symbol>,
-        /// What it would like the other side to do.
+        /// Capabilities that the peer wants the other side to use.
         desired_capabilities: Vec<Symbol>,
         /// More about it.
         properties: Option<Map>,
@@ -135,7 +135,7 @@ composite! {
     Detach = 0x16 "detach" {
         /// Its number on the side that writes this.
         handle: u32,
-        /// Whether it is gone for good.
+        /// True if the link is closed for good.
         closed: bool,
         /// Why, when something went wrong.
         error: Option<AmqpError>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What frames say (AMQP 1.0, part 2, 2.7; part 4; part 5, 5.3.3).
+//! The bodies of frames (AMQP 1.0, part 2, 2.7; part 4; part 5, 5.3.3).
 //!
 //! Everything is written with all its fields and a one-byte descriptor: clients in use read fields by their place.
 

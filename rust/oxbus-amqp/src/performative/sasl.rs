@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is there: SASL frames (AMQP 1.0, part 5, 5.3.3).
+//! SASL frames, which authenticate the client (AMQP 1.0, part 5, 5.3.3).
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -12,12 +12,12 @@ pub mod mechanism {
     pub const ANONYMOUS: &str = "ANONYMOUS";
     pub const PLAIN: &str = "PLAIN";
     pub const EXTERNAL: &str = "EXTERNAL";
-    /// What .NET clients name when a token follows over `$cbs`.
+    /// The mechanism that .NET clients choose when a token follows over `$cbs`.
     pub const MSSBCBS: &str = "MSSBCBS";
 }
 
 composite! {
-    /// What a server offers; always an array, a client in use looks for a name in it.
+    /// The mechanisms that a server offers. Always an array, because a client in use searches it for a name.
     SaslMechanisms = 0x40 "sasl-mechanisms" {
         /// The mechanisms, best first.
         mechanisms: Vec<Symbol>,
@@ -25,11 +25,11 @@ composite! {
 }
 
 composite! {
-    /// What a client chose.
+    /// The mechanism that a client chose.
     SaslInit = 0x41 "sasl-init" {
         /// The mechanism.
         mechanism: Symbol,
-        /// What the mechanism begins with.
+        /// The first bytes of the mechanism's exchange.
         initial_response: Option<Bytes>,
         /// Whom the client means to reach.
         hostname: Option<ByteString>,
@@ -39,14 +39,14 @@ composite! {
 composite! {
     /// How it ended.
     SaslOutcome = 0x44 "sasl-outcome" {
-        /// Whether the client may go on.
+        /// The result of the authentication.
         code: SaslCode,
         /// More, as the mechanism has it.
         additional_data: Option<Bytes>,
     }
 }
 
-/// Whether a client may go on.
+/// The result of an authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaslCode {
     /// It may.

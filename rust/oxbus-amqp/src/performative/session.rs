@@ -17,9 +17,9 @@ composite! {
         outgoing_window: u32,
         /// Largest handle; absent means any.
         handle_max: Option<u32>,
-        /// What it can.
+        /// Capabilities that the peer supports.
         offered_capabilities: Vec<Symbol>,
-        /// What it would like the other side to do.
+        /// Capabilities that the peer wants the other side to use.
         desired_capabilities: Vec<Symbol>,
         /// More about it.
         properties: Option<Map>,
@@ -57,17 +57,17 @@ composite! {
 composite! {
     /// Says what became of deliveries.
     Disposition = 0x15 "disposition" {
-        /// Whether the one who says it received them or sent them.
+        /// The role of the peer that sends the disposition: receiver or sender of the deliveries.
         role: Role,
         /// The first delivery.
         first: u32,
         /// The last one; absent means the first.
         last: Option<u32>,
-        /// Whether the one who says it forgets them.
+        /// True if the peer has settled the deliveries.
         settled: bool,
-        /// What became of them.
+        /// The state of the deliveries.
         state: Option<DeliveryState>,
-        /// Whether an answer may wait for others.
+        /// True if the answer may be batched with others.
         batchable: bool,
     }
 }

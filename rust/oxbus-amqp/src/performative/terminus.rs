@@ -12,13 +12,13 @@ composite! {
     Source = 0x28 "source" {
         /// The node; mostly a string.
         address: AmqpValue,
-        /// What outlives the link: 0 nothing, 1 its configuration, 2 its deliveries too.
+        /// The state that outlives the link: 0 none, 1 its configuration, 2 also its deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
         /// Seconds until it expires.
         timeout_s: Option<u32>,
-        /// Whether the other side is to make the node.
+        /// True if the other side creates the node.
         dynamic: bool,
         /// How it is to be made.
         dynamic_node_properties: Option<Map>,
@@ -26,11 +26,11 @@ composite! {
         distribution_mode: Option<Symbol>,
         /// Which messages.
         filter: Option<Map>,
-        /// What becomes of deliveries without an outcome.
+        /// The outcome of deliveries that got no other.
         default_outcome: Option<DeliveryState>,
         /// Outcomes that the receiver may name.
         outcomes: Vec<Symbol>,
-        /// What it can.
+        /// Capabilities of the terminus.
         capabilities: Vec<Symbol>,
     }
 }
@@ -40,17 +40,17 @@ composite! {
     Terminus = 0x29 "target" {
         /// The node; mostly a string.
         address: AmqpValue,
-        /// What outlives the link: 0 nothing, 1 its configuration, 2 its deliveries too.
+        /// The state that outlives the link: 0 none, 1 its configuration, 2 also its deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
         /// Seconds until it expires.
         timeout_s: Option<u32>,
-        /// Whether the other side is to make the node.
+        /// True if the other side creates the node.
         dynamic: bool,
         /// How it is to be made.
         dynamic_node_properties: Option<Map>,
-        /// What it can.
+        /// Capabilities of the terminus.
         capabilities: Vec<Symbol>,
     }
 }
@@ -58,7 +58,7 @@ composite! {
 composite! {
     /// The end of a link over which transactions are declared and discharged.
     Coordinator = 0x30 "coordinator" {
-        /// What it can: `amqp:local-transactions`.
+        /// Capabilities of the coordinator: `amqp:local-transactions`.
         capabilities: Vec<Symbol>,
     }
 }

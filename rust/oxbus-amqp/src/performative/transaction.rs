@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a client writes to the coordinator (AMQP 1.0, part 4, 4.5.6 and 4.5.7).
+//! The messages that a client sends to the coordinator (AMQP 1.0, part 4, 4.5.6 and 4.5.7).
 
 use bytes::Bytes;
 
@@ -18,12 +18,12 @@ composite! {
     Discharge = 0x32 "discharge" {
         /// The transaction.
         txn_id: Bytes,
-        /// Whether nothing of it is to happen.
+        /// True to roll the transaction back.
         fail: bool,
     }
 }
 
-/// What a client wants of a coordinator.
+/// A client's request to the coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TransactionRequest {
     /// A transaction is to begin.

@@ -18,24 +18,24 @@ composite! {
         delivery_tag: Option<Tag>,
         /// How the message is to be read.
         message_format: Option<u32>,
-        /// Whether the sender has settled it.
+        /// True if the sender has settled the delivery.
         settled: Option<bool>,
-        /// Whether another part follows.
+        /// True if another part follows.
         more: bool,
-        /// Whether the receiver settles at once.
+        /// When the receiver settles the delivery.
         rcv_settle_mode: Option<ReceiverSettleMode>,
-        /// What the sender knows of it; the transaction that it is part of.
+        /// The state of the delivery at the sender, with its transaction.
         state: Option<DeliveryState>,
-        /// Whether it was begun on a link before this one.
+        /// True if the delivery began on an earlier link.
         resume: bool,
-        /// Whether it is given up.
+        /// True if the sender has aborted the delivery.
         aborted: bool,
-        /// Whether an answer may wait for others.
+        /// True if the answer may be batched with others.
         batchable: bool,
     }
 }
 
-/// What a server says of a delivery.
+/// The fields of a transfer that a server sends.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferHeader<'a> {
     /// The link.
@@ -46,9 +46,9 @@ pub struct TransferHeader<'a> {
     pub tag: Option<&'a Tag>,
     /// How the message is to be read.
     pub message_format: Option<u32>,
-    /// Whether it is settled already.
+    /// True if the delivery is settled already.
     pub settled: bool,
-    /// Whether another part follows.
+    /// True if another part follows.
     pub more: bool,
 }
 

@@ -255,7 +255,7 @@ fn sessions_are_many_and_apart() {
     }
 }
 
-/// What a client does wrong, and the condition that it is told.
+/// Errors of a client, and the condition that each is answered with.
 type Scene = (fn(&mut Client), &'static str);
 
 #[test]

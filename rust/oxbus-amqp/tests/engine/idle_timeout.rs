@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Idle time-outs and deadlines. Time is what the test says.
+//! Idle time-outs and deadlines. The test sets the time.
 
 use oxbus_amqp::EngineEvent;
 use oxbus_amqp::engine::EngineSettings;
@@ -8,7 +8,7 @@ use oxbus_model::caps::{AMQP_CLOSE_MS_MAX, AMQP_HANDSHAKE_MS_MAX, AMQP_IDLE_MS, 
 
 use super::client::{CHANNEL, Client, SASL_HEADER, begin, open, session_flow};
 
-/// The attack: a connection that says nothing, or not enough.
+/// The attack: a connection that sends nothing, or too little.
 #[test]
 fn half_open_connection_is_given_up() {
     for start in [&b""[..], &SASL_HEADER[..3], SASL_HEADER] {

@@ -30,7 +30,10 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
         properties: Map::new().with("com.microsoft:tracking-id", "id"),
         ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let frames = client.frames();
     let [
         (CHANNEL, Performative::Attach(answer), _),
@@ -64,7 +67,10 @@ fn link_to_a_receiver_begins_to_count_at_zero() {
     let (mut client, _) = Client::open();
     let request = requested(&mut client, &attach(0, Role::Receiver));
     let accept = AttachResponse::as_requested(&request.attach).expect("both ends");
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let Performative::Attach(answer) = client.frame() else {
         panic!("an attach");
     };
@@ -103,13 +109,13 @@ fn refused_link_has_no_ends_and_is_closed_with_the_reason() {
     assert_ne!(again.link, request.link);
 }
 
-/// Accept-next of a session: the answer comes when a session is free, other links go on meanwhile.
+/// Accept-next of a session: the answer comes when a session is free, and other links work until then.
 #[test]
 fn held_attach_is_answered_later() {
     let (mut client, _) = Client::open();
     let held = requested(&mut client, &attach(0, Role::Receiver));
     client.say(CHANNEL, &link_flow(0, 0, 3));
-    assert_eq!(client.events(), [], "its credit is told once it is attached");
+    assert_eq!(client.events(), [], "its credit is reported once it is attached");
     let other = client.sender(1, 10);
     client.transfer(&transfer(1, 0), b"message");
     assert_eq!(client.incoming()[0].link, other);
@@ -117,7 +123,10 @@ fn held_attach_is_answered_later() {
 
     let mut accept = AttachResponse::as_requested(&held.attach).expect("both ends");
     accept.source.filter = Some(Map::new().with("com.microsoft:session-filter", "session"));
-    client.engine.accept(held.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(held.link, accept)
+        .expect("the link waits for an answer");
     let credit = EngineEvent::Credit {
         link: held.link,
         credit: 3,
@@ -183,7 +192,10 @@ fn messages_before_the_answer_are_told_behind_it() {
         credit: 10,
         ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let messages: Vec<_> = client.incoming().into_iter().map(|incoming| incoming.message).collect();
     assert_eq!(messages, [&b"first"[..], b"second"]);
     let frames = client.frames();
@@ -271,12 +283,12 @@ fn coordinator_is_told_from_a_node() {
             request.link,
             AttachResponse::as_requested(&request.attach).expect("ends"),
         )
-        .expect("it is there");
+        .expect("the link waits for an answer");
     let frames = client.frames();
     assert!(matches!(&frames[0].1, Performative::Attach(answer) if answer.target == asked.target));
 }
 
-/// What a client does wrong, and the condition that it is told.
+/// Errors of a client, and the condition that each is answered with.
 type Scene = (fn(&mut Client), &'static str);
 
 #[test]

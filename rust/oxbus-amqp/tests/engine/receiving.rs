@@ -226,10 +226,10 @@ fn more_messages_than_credit_are_taken() {
     let incoming = client.incoming();
     assert_eq!(incoming.len(), 5);
     assert_eq!(client.engine.credit(link), 0);
-    for incoming in incoming {
+    for delivery in incoming {
         client
             .engine
-            .answer(incoming.id.expect("unsettled"), DeliveryState::Accepted);
+            .answer(delivery.id.expect("unsettled"), DeliveryState::Accepted);
     }
     let frames = client.frames();
     let Some((_, Performative::Flow(flow), _)) = frames.iter().find(|frame| matches!(frame.1, Performative::Flow(_)))
@@ -272,7 +272,7 @@ fn credit_is_kept_up_as_messages_are_answered() {
 
 #[test]
 fn session_window_is_opened_again_before_it_is_shut() {
-    // AMQP_WINDOW_FRAMES: a grant that is told anew; what comes past it is bounded by what is not answered.
+    // AMQP_WINDOW_FRAMES is renewed as frames are processed; unanswered deliveries bound the rest.
     let (mut client, _) = Client::open();
     client.sender(0, 10_000);
     let settled = |number| Transfer {

@@ -221,7 +221,7 @@ fn window_of_the_session_is_kept_within_a_message() {
             }
         })
         .collect();
-    assert_eq!(links, [link, other], "who may send again is told");
+    assert_eq!(links, [link, other], "both links are reported as ready to send");
     let sent = transfers(&mut client);
     assert_eq!(sent.last().map(|(transfer, _)| transfer.more), Some(false));
     send(&mut client, other, b"").expect("room");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a client says of messages that were sent to it.
+//! Dispositions of messages that were sent to the client.
 
 use bytes::Bytes;
 use oxbus_amqp::EngineEvent;
@@ -76,7 +76,7 @@ fn range_is_told_one_by_one_and_answered_together() {
     assert_eq!(answers(&mut client), [(FIRST, FIRST + 9, DeliveryState::Accepted)]);
 }
 
-/// The attack: a range of four billion. Only what is there is walked over.
+/// The attack: a range of four billion. Only existing deliveries are visited.
 #[test]
 fn range_over_everything_tells_what_is_there() {
     let (mut client, _, ids) = with_deliveries(3);

@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(run(pieces(&whole, &cuts), EngineSettings::default()), run([whole], EngineSettings::default()));
     }
 
-    /// The same for conversations that go wrong somewhere: events, and bytes up to the end.
+    /// Splits conversations with an error; compares events, and bytes up to the end.
     #[test]
     fn any_damage_is_taken_the_same_however_it_is_cut(
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6),

@@ -40,7 +40,7 @@ fn answer(engine: &mut Engine, event: EngineEvent) {
         EngineEvent::Attach(request) => match AttachResponse::as_requested(&request.attach) {
             Some(accept) => {
                 let credit = if request.attach.role == Role::Sender { 100 } else { 0 };
-                // A link that has gone meanwhile is told of by its own event.
+                // The end of a link has an event, so an error needs no check here.
                 let _ = engine.accept(request.link, AttachResponse { credit, ..accept });
             }
             None => engine.detach(

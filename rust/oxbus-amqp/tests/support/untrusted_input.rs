@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold whatever a stranger sends. The fuzz targets run these functions on inputs they invent,
+//! Invariants that hold for every input of a stranger. The fuzz targets run these functions on inputs they invent,
 //! `tests/untrusted_input.rs` on seeded ones.
 //!
 //! - no bytes make the codec, the scan of a message or the engine panic;
@@ -78,8 +78,8 @@ fn performative(performative: Performative) {
     }
 }
 
-/// Written, read and written again it is the same bytes. Not compared as values: not-a-number is unlike itself, and an empty
-/// array is written as an empty list.
+/// Written, read and written again it is the same bytes. Not compared as values: not-a-number is unlike itself, and an
+/// empty array is written as an empty list.
 fn again<T: Field>(value: &T, name: &'static str) {
     let mut first = BytesMut::new();
     value.encode(&mut first);
@@ -90,7 +90,7 @@ fn again<T: Field>(value: &T, name: &'static str) {
     assert_eq!(first, second);
 }
 
-/// Gives one input to the engine. Its first byte says from where on a stranger speaks, and how large the pieces are.
+/// Passes one input to the engine. Its first byte selects where the stranger's bytes begin, and the size of the pieces.
 pub fn engine(input: &[u8]) {
     let Some((&choice, rest)) = input.split_first() else {
         return;

@@ -30,7 +30,7 @@ impl AssignedId {
         Self { sender, count }
     }
 
-    /// The id that the same sender made so many later.
+    /// The id that the same sender makes `later` ids after this one.
     #[inline]
     #[must_use]
     pub fn following(self, later: u64) -> Self {
@@ -58,7 +58,7 @@ impl AssignedId {
 
     /// The 32 hexadecimal digits.
     ///
-    /// Eight at a time: whoever reads words of what was written byte by byte waits for each byte.
+    /// Writes eight bytes at a time: a reader of words that were written byte by byte waits for each byte.
     #[inline]
     pub fn hex(self) -> [u8; 32] {
         let mut out = [0; 32];

@@ -61,7 +61,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// What a reader sees who knows no AMQP: the data, several sections joined, or the text or the bytes of a value.
+    /// The body for a reader without AMQP: the data, several sections joined, or the text or the bytes of a value.
     pub fn data(self) -> Cow<'a, [u8]> {
         match self {
             Self::Data(bytes) => Cow::Borrowed(bytes),
@@ -70,7 +70,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// What it is made of.
+    /// The kind of the body.
     pub fn kind(self) -> BodyKind {
         match self {
             Self::Data(_) => BodyKind::Data,
@@ -83,7 +83,7 @@ impl<'a> Body<'a> {
 /// A message, borrowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Fields<'a> {
-    /// What the message carries.
+    /// The body of the message.
     pub body: Body<'a>,
     /// Identity given by the application or assigned by the sender.
     pub message_id: Option<MessageId<'a>>,
@@ -115,7 +115,7 @@ pub struct Fields<'a> {
     pub hops: Option<u8>,
     /// The entity out of whose dead-letter queue it was forwarded (B-264).
     pub dead_letter_source: Option<&'a str>,
-    /// What only AMQP has, as it writes it: annotations of the sender, properties that have no field here. Empty when there is
+    /// Encoded AMQP-only sections: annotations of the sender, and properties without a field here. Empty if there are
     /// none.
     pub amqp: &'a [u8],
 }
@@ -259,10 +259,10 @@ impl<'a> Fields<'a> {
         }
         out[0] = FORMAT << 4 | amqp | body_kind;
         out[1..3].copy_from_slice(&presence.to_le_bytes());
-        assert_eq!(at, out.len(), "the head of a message has the length that was told");
+        assert_eq!(at, out.len(), "the head of a message has the announced length");
     }
 
-    /// Writes at `at` what only some messages have, notes it in `presence`, and returns where it ends.
+    /// Writes the optional fields at `at`, notes them in `presence`, and returns their end.
     fn encode_details(&self, out: &mut [u8], mut at: usize, presence: &mut u16) -> usize {
         for (bit, text) in self.texts() {
             if let Some(text) = text {

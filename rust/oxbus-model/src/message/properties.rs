@@ -170,7 +170,7 @@ impl PropertiesBuilder {
         self.0.clear();
     }
 
-    /// What was written.
+    /// The properties written so far.
     pub fn properties(&self) -> Properties<'_> {
         Properties(&self.0)
     }

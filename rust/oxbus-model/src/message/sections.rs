@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bodies that are kept as AMQP 1.0 writes them, and values of types that only AMQP has.
 //!
-//! They go back byte for byte (B-428, B-429). Here they are read just as far as those need it who know no AMQP: a filter, a
-//! program in process, a table. What is not understood shows as bytes, and never fails.
+//! They are returned byte for byte (B-428, B-429). This module reads only what a reader without AMQP needs: a filter, a
+//! program in process, a table. It returns unknown sections as bytes and never fails.
 //!
-//! Sections of a body have descriptors of one byte: whoever keeps a body writes them so.
+//! Sections of a body have descriptors of one byte: a writer of a body uses that form.
 
 use super::properties::Value;
 use crate::timespan::{self, UNITS_PER_MS};
@@ -15,7 +15,7 @@ const VALUE: u8 = 0x77;
 /// .NET ticks, of 100 ns, between the year 1 and 1970.
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
 
-/// What a body is made of.
+/// The kind of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
     /// Bytes, in one section or several.
@@ -26,7 +26,7 @@ pub enum BodyKind {
     Value,
 }
 
-/// What encoded sections are; those of no body count as data.
+/// The kind of encoded sections; an empty body counts as data.
 pub(super) fn kind(sections: &[u8]) -> BodyKind {
     match sections.get(2) {
         Some(&SEQUENCE) => BodyKind::Sequence,
@@ -66,8 +66,8 @@ fn sized(value: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(len)
 }
 
-/// The value of the model that is nearest to an encoded one: numbers as numbers, names as text, what is described by what it
-/// describes. Anything else is its bytes.
+/// The value of the model that is nearest to an encoded one: numbers as numbers, names as text, what is described by
+/// what it describes. Anything else is its bytes.
 pub(super) fn nearest(encoded: &[u8]) -> Value<'_> {
     plain(encoded).unwrap_or(Value::Bytes(encoded))
 }
@@ -107,8 +107,8 @@ fn plain(encoded: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// A described value whose descriptor is a name: a date with an offset is a time, a length of time a timespan, anything else
-/// what it describes.
+/// A described value whose descriptor is a name: a date with an offset is a time, a length of time a timespan, anything
+/// else what it describes.
 fn described(encoded: &[u8]) -> Option<Value<'_>> {
     let (name, rest) = sized(encoded)?;
     let value = plain(rest)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A connection for one call at a time: hyper's, on a runtime without a thread.
 //!
-//! The runtime runs on the caller's thread while the caller waits in a call, and not between calls. So a forked process has
-//! nothing left that should run, and no other thread touches the caller's rows.
+//! The runtime runs on the caller's thread while the caller waits in a call, and not between calls. So a forked process
+//! has nothing left that should run, and no other thread touches the caller's rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,11 +62,11 @@ impl Driver {
     }
 
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        self.0.as_ref().expect("it is there until the end").block_on(work)
+        self.0.as_ref().expect("the runtime exists until drop").block_on(work)
     }
 
-    /// Waits in slices until `work` is done, the time is over or the caller wants to leave. The caller's own code runs between
-    /// the slices, outside of the runtime: it may make calls itself.
+    /// Waits in slices until `work` is done, the time is over or the caller wants to leave. The caller's own code runs
+    /// between the slices, outside of the runtime: it may make calls itself.
     pub(super) fn wait<T>(
         &self,
         wait: &NetworkWaitOptions<'_>,
@@ -141,8 +141,8 @@ impl Connection {
         })
     }
 
-    /// Sees what arrived since the last call. False when the server ended the connection.
-    pub(super) fn is_open(&mut self) -> bool {
+    /// Processes input since the last call. False when the server has closed the connection.
+    pub(super) fn poll_open(&mut self) -> bool {
         self.driver.block_on(async {
             for _ in 0..POLL_ROUNDS {
                 tokio::task::yield_now().await;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request and its answer.
 //!
-//! A stream waits until the server asks for it (`Expect: 100-continue`): before that nothing was done, the rows are all there
-//! still, and what refuses the call refuses it before they are sent.
+//! A stream waits until the server asks for it (`Expect: 100-continue`): before that nothing was done, the rows are all
+//! there still, and what refuses the call refuses it before they are sent.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -32,7 +32,7 @@ pub(super) struct ExchangeError {
 /// An answer, and what takes the next request.
 type Received = (hyper::Result<Response<Incoming>>, SendRequest<RequestBody>);
 
-/// What a server says to a stream before it has it.
+/// The server's reply to a stream before the rows are sent.
 enum ServerReply {
     Response(Received),
     /// It wants the rows.
@@ -124,8 +124,8 @@ impl Client {
     }
 }
 
-/// Hands pieces to the connection as it takes them, then the end. Returns the answer, and what is left to feed if it came
-/// before that.
+/// Hands pieces to the connection as it takes them, then the end. Returns the answer, and what is left to feed if it
+/// came before that.
 fn send_body<B: AsRef<[u8]> + Send + 'static>(
     mut body: Sender<Bytes>,
     mut response: Pin<&mut impl Future<Output = Received>>,
@@ -136,14 +136,15 @@ fn send_body<B: AsRef<[u8]> + Send + 'static>(
     let mut ready: VecDeque<Bytes> = VecDeque::new();
     loop {
         let Some(mut chunk) = ready.pop_front() else {
-            // When this fails the connection is dropped with the connection, and the server does nothing with a body without its end.
+            // When this fails the connection is dropped with the connection, and the server does nothing with a body
+            // without its end.
             match next()? {
                 Some(buffers) => ready.extend(coalesce(buffers)),
                 None => break,
             }
             continue;
         };
-        // No more at once than is worth a wait of its own.
+        // Sends at most one chunk per wait.
         if chunk.len() > BULK_CHUNK_BYTES {
             ready.push_front(chunk.split_off(BULK_CHUNK_BYTES));
         }
@@ -153,7 +154,7 @@ fn send_body<B: AsRef<[u8]> + Send + 'static>(
                 received = response.as_mut() => Some(received),
                 taken = body.send_data(chunk) => match taken {
                     Ok(()) => None,
-                    // Nobody takes the rest: the answer says why.
+                    // The server takes no more rows: its answer gives the reason.
                     Err(_) => Some(response.as_mut().await),
                 },
             }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking client of one server, over hyper, whose connections are kept for the next calls.
 //!
-//! What is ours is what a caller needs beside it: it leaves every wait for the network when a signal comes, it works in forked
-//! processes, since it holds no lock and needs no thread while it talks, and its errors say what the call did.
+//! This module adds what a caller needs. It leaves every network wait when a signal comes. It works in forked
+//! processes, since it holds no lock and needs no thread while it communicates. Its errors report the effect of the
+//! call.
 
 mod connection;
 mod exchange;
@@ -34,7 +35,7 @@ pub enum ClientError {
     Local(Error),
     /// The server cannot be reached, or the connection broke; what the call did, and what made it so.
     Connection(String, Option<Effect>, Option<SharedError>),
-    /// The server did not answer in time; what the call did.
+    /// The server did not answer in time, with the effect of the call.
     Timeout(String, Option<Effect>),
     /// The caller wanted to leave.
     Cancelled,
@@ -139,7 +140,7 @@ impl Client {
     /// An open connection that no call uses, or a new one.
     fn connection(&self, wait: &NetworkWaitOptions<'_>) -> std::result::Result<Connection, ClientError> {
         let idle = || ignore_poison(self.idle.lock()).pop();
-        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.is_open().then_some(connection));
+        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.poll_open().then_some(connection));
         open.map_or_else(
             || {
                 Connection::open(self.connector.clone(), self.server.clone(), wait, |error| {
@@ -158,7 +159,7 @@ impl Client {
         }
     }
 
-    /// Ends the connections that nobody uses.
+    /// Closes the idle connections.
     pub fn close_idle(&self) {
         let idle = std::mem::take(&mut *ignore_poison(self.idle.lock()));
         drop(idle);
@@ -193,7 +194,7 @@ fn root(error: &(dyn StdError + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// A failure with the system's own error as its source where there is one: the errors around it say nothing more.
+/// A failure whose source is the system's error, if there is one: the errors around it add nothing.
 fn caused(text: String, error: Box<dyn StdError + Send + Sync>) -> ClientError {
     let number = causes(&*error).find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
     let source = match number {

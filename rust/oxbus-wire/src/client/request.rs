@@ -17,7 +17,7 @@ use crate::{ARROW_STREAM, BULK_ROOT, BULK_VERSION};
 pub struct Request {
     method: Method,
     target: String,
-    /// What the call is about: the token is for it.
+    /// The entity of the call, for which the token is valid.
     entity: Option<String>,
     json: Option<Bytes>,
     is_stream: bool,
@@ -100,7 +100,7 @@ impl Request {
         self.is_repeatable && !self.is_stream
     }
 
-    /// What a call did whose answer does not come: a question changes nothing.
+    /// The effect of a call without an answer: a GET changes nothing.
     pub(super) fn effect(&self) -> Effect {
         if self.method == Method::GET {
             Effect::None

@@ -24,7 +24,7 @@ pub struct BulkResponse<'a> {
     /// Feeds the rest of a body that the server did not take: it may wait for that while it answers. Nothing when the
     /// connection can take the next request.
     unfinished: Option<Sender<Bytes>>,
-    /// What the call did if its answer breaks off.
+    /// The effect of the call if its answer breaks off.
     effect: Effect,
 }
 
@@ -55,7 +55,7 @@ impl<'a> BulkResponse<'a> {
         self.response.body().size_hint().exact()
     }
 
-    /// Itself, or the error that it tells.
+    /// The response itself, or the error that it reports.
     pub(super) fn into_result(mut self, wait: &NetworkWaitOptions<'_>) -> Result<Self, ClientError> {
         let status = self.response.status();
         if status.is_success() {
