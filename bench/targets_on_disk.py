@@ -13,7 +13,7 @@ _SYNCED = (
     alone("send/1KiB/durable_single", "fsync, single send / disk appends", 1.3, "ratio_to_append", 1.6),
     alone(f"{_DURABLE}_single", "fsync, single cycle / disk appends", 0.6, "ratio_to_append", 0.7),
     alone_at_most(f"{_DURABLE}_single", "fsync, flushes per message", 2.0, "flushes_per_message"),
-    over(BEST, f"{_DURABLE}_batch_100", "fsync, cycle by 100 / best peer beside it", 2.0, 4.0),
+    over(BEST, f"{_DURABLE}_batch_100", "fsync, cycle by 100 / best peer of the run", 2.0, 4.0),
     over(BEST, f"{_DURABLE}_2+2_batch_100", "fsync, 2 + 2 threads, cycle by 100 / best peer", 5.0, 10.0),
 )
 """Judged beside four peers, and beside all of them, whose cases have names of their own."""

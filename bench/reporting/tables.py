@@ -149,7 +149,8 @@ def peers_synced(run: Run) -> list[str]:
     disk = (
         f"Disk ({disk_of['file_system']}): append 4 KiB + fdatasync {disk_of['append_fdatasync_per_s']:,.0f}/s, "
         f"over 16 files in turn {disk_of['append_fdatasync_16_files_per_s']:,.0f}/s, "
-        f"overwrite + fdatasync {disk_of['overwrite_fdatasync_per_s']:,.0f}/s; in brackets: over the appends beside it."
+        f"overwrite + fdatasync {disk_of['overwrite_fdatasync_per_s']:,.0f}/s; "
+        "in brackets: ratio to the appends of the same run."
     )
     lines = [about(run, "peers"), disk, *about_peers(run, "peers", "fsync"), ""]
     rows = []

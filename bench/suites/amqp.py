@@ -38,7 +38,7 @@ def _brokers(level: Level, plan: Plan) -> Iterator[Group]:
 
 
 def _start(plan: Plan) -> Iterator[Group]:
-    """From the start of a process until it says where it listens."""
+    """From the start of a process until it prints where it listens."""
 
     def starts() -> Iterator[Found]:
         for _ in range(plan.of(STARTS)):
@@ -50,7 +50,7 @@ def _start(plan: Plan) -> Iterator[Group]:
 
 SUITE = Suite(
     name="amqp",
-    text="`oxbus serve` beside RabbitMQ 4 and ActiveMQ Artemis",
+    text="`oxbus serve` compared with RabbitMQ 4 and ActiveMQ Artemis",
     rounds=3,
     parts={**{level.value: partial(_brokers, level) for level in (Level.MEMORY, Level.FSYNC)}, "start": _start},
     targets=AMQP_TARGETS,

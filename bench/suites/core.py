@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from plan import Plan
 
 FEW_ROUNDS = 3
-"""For what takes long and is done in processes of its own."""
+"""Rounds of slow cases that run in separate processes."""
 
 
 def _spark(plan: Plan) -> Iterator[Group]:
@@ -54,7 +54,7 @@ def _spark(plan: Plan) -> Iterator[Group]:
 
 
 def _latency(plan: Plan) -> Iterator[Group]:
-    """Wake-ups, and how the calls of a cycle are spread."""
+    """Wake-ups, and the distribution of the calls of a cycle."""
 
     def wake_up(contender: str, times: Callable[[int], list[float]]) -> Iterator[Found]:
         yield Found(WAKE_UP, contender, samples=times(plan.of(latency.SAMPLES)))
@@ -159,7 +159,7 @@ SWEEPS: dict[str, Callable[[Plan], list[Case]]] = {
 }
 SUITE = Suite(
     name="core",
-    text="what lives in memory, beside the ceiling and what one writes by hand",
+    text="cases in memory, compared with the ceiling and a hand-written queue",
     rounds=5,
     parts={
         **{name: partial(by_id, name, cases) for name, cases in CASES.items()},

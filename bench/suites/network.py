@@ -32,7 +32,7 @@ def _queues(plan: Plan) -> Iterator[Group]:
 
 SUITE = Suite(
     name="network",
-    text="`oxbus serve` beside beanstalkd, Redis and a bare loopback",
+    text="`oxbus serve` compared with beanstalkd, Redis and a bare loopback",
     rounds=3,
     parts={"queues": _queues},
     targets=NETWORK_TARGETS,

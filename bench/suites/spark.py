@@ -33,7 +33,7 @@ def _batches(plan: Plan) -> Iterator[Group]:
 
 SUITE = Suite(
     name="spark",
-    text="rows through Spark by each path, beside the same job with nothing behind it",
+    text="rows through Spark by each path, compared with the same Spark job without oxbus",
     rounds=5,
     parts={
         "paths": partial(by_id, "paths", spark_paths.cases),

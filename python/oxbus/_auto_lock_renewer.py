@@ -237,7 +237,7 @@ class AutoLockRenewer:
     def _renew(self, renewal: _ThreadRenewal) -> None:
         """Renew one lock and watch it again, or report the failure."""
         renewable = renewal.renewable
-        # Read before the renewal, so that a clock that moves meanwhile does not make the lock look shorter.
+        # Read before the renewal, so that a clock that moves during it does not make the lock look shorter.
         now = renewal.receiver._now()
         if now >= renewal.deadline:
             renewable.auto_renew_error = renewal_timed_out(renewal.duration)

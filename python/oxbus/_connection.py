@@ -2,7 +2,7 @@
 """Connection strings, and the namespaces that they name.
 
 ``Endpoint=memory://name``
-    The in-memory namespace of that name in this process; created at its first use, kept until the process ends.
+    This process's in-memory namespace of that name; created at its first use, kept until the process ends.
 ``Endpoint=file:///absolute/dir``
     The namespace in that directory; all clients of one process share it, and it closes with the last of them.
 ``Endpoint=sb://host/;SharedAccessKeyName=…;SharedAccessKey=…``
@@ -143,11 +143,11 @@ def _memory_namespace(name: str) -> Namespace:
 
 def _file_namespace(directory: str) -> Namespace:
     """Open the namespace in a directory, or return the one that a client of this process has open."""
-    place = os.path.realpath(directory)
+    path = os.path.realpath(directory)
     with _namespaces_guard:
-        known = _file_namespaces.get(place)
+        known = _file_namespaces.get(path)
         if known is None or known.closed:
-            known = _file_namespaces[place] = Namespace(directory)
+            known = _file_namespaces[path] = Namespace(directory)
         return known
 
 

@@ -3,7 +3,7 @@
 
 At exit Python first runs the hooks registered with `threading`, in reverse order, and then joins every non-daemon
 thread. A thread that waits for a message would never end, so our hook has to run before.
-Thread pools join their workers in such a hook, too, registered when `concurrent.futures.thread` is first imported.
+Thread pools also join their workers in a hook, registered when `concurrent.futures.thread` is first imported.
 `run_before_pools_join` therefore imports that module first, so that our hook is registered later and runs earlier.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lock renewal under clocks that are moved by hand.
 
-The thread that moves such a clock renews due locks before `ManualClock.advance` returns, so no caller has to wait.
-No user code runs in that thread: the renewer runs failure callbacks in a thread or task of its own. A callback may
+The thread that moves the clock renews due locks before `ManualClock.advance` returns, so no caller has to wait.
+No user code runs in that thread: the renewer runs failure callbacks in a separate thread or task. A callback may
 therefore move the clock, close the renewer, or wait for a lock that the moving thread holds.
 """
 

@@ -14,10 +14,10 @@ CATALOG: Final = "catalog"
 _FIRST_SNAPSHOT: Final = f"{0:020}.snapshot"
 
 
-def has_messages(place: Path) -> bool:
+def has_messages(directory: Path) -> bool:
     """Return whether a directory has more partition files than a namespace that is being created.
 
-    Such a directory without a catalog has lost it and must not be treated as empty.
+    If it has no catalog, the catalog was lost: the directory must not be treated as empty.
     """
-    files = (path for path in place.glob("shard-*/*") if path.suffix in {".journal", ".snapshot"})
+    files = (path for path in directory.glob("shard-*/*") if path.suffix in {".journal", ".snapshot"})
     return any(path.name != _FIRST_SNAPSHOT for path in files)

@@ -303,8 +303,8 @@ class BulkClient:
     ) -> ArrowTable:
         """Receive messages as columns, as `ServiceBusReceiver.receive_arrow` does.
 
-        If the connection breaks during the transfer, locked messages return to the queue at once without charging a
-        delivery; with "receive_and_delete" they are lost.
+        If the connection breaks during the transfer, locked messages return to the queue at once without counting
+        a delivery; with "receive_and_delete" they are lost.
 
         Args:
             entity: A queue, a subscription (``topic/Subscriptions/name``), or either followed by ``/$deadletterqueue``.
@@ -341,7 +341,7 @@ class BulkClient:
 
         Raises:
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessagingEntityNotFoundError: The entity does not exist.
             InvalidOperationError: A message of a dead-letter queue is to be dead-lettered.
             ValueError: The outcome is unknown, a token is malformed, or a reason is given with another outcome.
@@ -380,7 +380,7 @@ class BulkClient:
         """
 
     def acquire(self, entity: str, consumer: str, start: Literal["earliest", "latest"] = "earliest") -> dict[str, int]:
-        """Take ownership of a consumer; calls with an earlier epoch are rejected from now on.
+        """Take ownership of a consumer; later calls with an earlier epoch are rejected.
 
         Args:
             entity: As for `receive`; it must not require sessions.
@@ -568,7 +568,7 @@ class BulkClient:
         """
 
     def cancel_reservation(self, entity: str, consumer: str) -> int:
-        """Release all messages that a consumer has reserved, without charging a delivery; return their number.
+        """Release all messages that a consumer has reserved, without counting a delivery; return their number.
 
         Args:
             entity: As for `acquire`.
@@ -748,7 +748,7 @@ class Recovery:
 
 @final
 class Namespace:
-    """A set of queues and topics over partitions, in this process: in memory, or in a directory.
+    """A set of queues and topics over partitions, in memory or in a directory.
 
     Each partition is a broker with its own store: when one fails, the others keep working.
     May be shared by threads; usable as a context manager. A forked child process must open its own.
@@ -791,7 +791,7 @@ class Namespace:
                 quota error. In a directory, message bodies beyond it stay on disk and are read when the messages are
                 received; sends are rejected once message metadata alone exceeds the limit.
             slow_call_seconds: Log a call that waits for a disk at least this long, in seconds; 0 logs none.
-            partitions_owned: Ids of the partitions to open in this process; other processes may open the others, which
+            partitions_owned: Ids of the partitions that this process opens; other processes may open the others, which
                 are unavailable here. Only a process that owns all partitions can change entities.
             lock_policy: ``"fresh"``: the lock duration starts when the message is delivered to the caller.
                 ``"faithful"``: when the message leaves its partition, as in Service Bus.
@@ -863,7 +863,7 @@ class Namespace:
     def checkpoint(self) -> None:
         """Write a snapshot of each healthy partition and drop its journal up to there. In memory it does nothing.
 
-        The namespace also does this by itself: every 64 MiB of a partition's journal, every minute, and at close.
+        The namespace also writes snapshots automatically, every 64 MiB of journal, every minute, and at close.
 
         Raises:
             PartitionUnavailableError: A snapshot could not be written.
@@ -1289,7 +1289,7 @@ class ServiceBusSender:
         Args:
             message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
                 key.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. A message without a
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit. A message without a
                 key goes to another partition after 5 s; for that the timeout must be more than 15 s.
             durability: ``"os"`` or ``"fsync"`` for this call. None: the level of the namespace.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
@@ -1306,7 +1306,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether it may be stored.
+                minutes. The message is stored at most once; `effect` shows whether it may have been stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -1329,7 +1329,7 @@ class ServiceBusSender:
         Args:
             messages: One message or several.
             schedule_time_utc: The earliest time to receive them; a time without a time zone counts as UTC.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -1348,7 +1348,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether it may be stored.
+                minutes. The message is stored at most once; `effect` shows whether it may have been stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -1364,14 +1364,14 @@ class ServiceBusSender:
 
         Args:
             sequence_numbers: Numbers that `schedule_messages` returned, all from one partition.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Raises:
             MessageNotFoundError: A message does not exist or is active already; the text names it, and none is deleted.
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
             MessagingEntityDisabledError: The status of the entity forbids sending.
             InvalidOperationError: The numbers are from several partitions, or the call is inside `Transaction.scope`.
-            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` shows whether the
                 messages may have been deleted.
             OperationTimeoutError: The store did not answer in time; either all are deleted, or none is.
             ServiceBusQuotaExceededError: The disk of the partition is full.
@@ -1459,7 +1459,7 @@ class ServiceBusSession:
         """Return the state of the session; None when none was set.
 
         Args:
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Raises:
             SessionLockLostError: The lock on the session expired.
@@ -1483,7 +1483,7 @@ class ServiceBusSession:
 
         Args:
             state: Bytes, or text that is stored as UTF-8; at most the entity's message size.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -1492,7 +1492,7 @@ class ServiceBusSession:
             MessagingEntityNotFoundError: The entity was deleted.
             InvalidOperationError: The transaction is over or covers another entity or partition.
             PartitionUnavailableError: The partition of the session is out of service, or its store failed; `effect`
-                says whether the state may be set.
+                shows whether the state may have been set.
             OperationTimeoutError: The store did not answer in time, so the state is the new one or the old one; or the
                 transaction has been open for more than two minutes.
             ServiceBusQuotaExceededError: The entity, the namespace or the disk is full.
@@ -1507,7 +1507,7 @@ class ServiceBusSession:
         """Extend the lock of the session to one lock duration from now.
 
         Args:
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The new end of the lock, in UTC.
@@ -1638,7 +1638,7 @@ class ServiceBusReceiver:
         Args:
             sequence_numbers: One number or several; on a partitioned entity all from one partition. At most 250 in
                 receive-and-delete mode.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The messages, in the order of their numbers.
@@ -1651,7 +1651,7 @@ class ServiceBusReceiver:
             MessagingEntityDisabledError: The status of the entity forbids receiving.
             SessionLockLostError: The lock on the receiver's session expired.
             PartitionUnavailableError: The partition is out of service, or the delivery could not be written; `effect`
-                says whether a restart may still count the delivery.
+                shows whether a restart may still count the delivery.
             OperationTimeoutError: The store did not answer in time; nothing was delivered.
             ServiceBusQuotaExceededError: The disk has no space to record the delivery.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
@@ -1703,7 +1703,7 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -1738,7 +1738,7 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -1775,7 +1775,7 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -1814,7 +1814,7 @@ class ServiceBusReceiver:
                 has none; or the transaction is over or covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -1831,7 +1831,7 @@ class ServiceBusReceiver:
 
         Args:
             message: A message that `receive_messages` returned.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The new end of the lock, in UTC; also the message's `locked_until_utc`.
@@ -1864,7 +1864,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -1898,7 +1898,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -1934,7 +1934,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -1972,7 +1972,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -2033,7 +2033,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
             InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the

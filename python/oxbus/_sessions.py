@@ -46,8 +46,12 @@ def list_sessions(
         state_updated_after = state_updated_after.replace(tzinfo=UTC)
     sessions = map(_info, namespace._list_sessions(entity_path))
     if state_updated_after is None:
-        return [it for it in sessions if it.message_count or it.state_updated_at_utc]
-    return [it for it in sessions if it.state_updated_at_utc and it.state_updated_at_utc > state_updated_after]
+        return [session for session in sessions if session.message_count or session.state_updated_at_utc]
+    return [
+        session
+        for session in sessions
+        if session.state_updated_at_utc and session.state_updated_at_utc > state_updated_after
+    ]
 
 
 def _info(session: dict[str, Any]) -> ServiceBusSessionInfo:

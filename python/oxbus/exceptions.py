@@ -97,8 +97,8 @@ class ServiceBusError(Exception):
         message: What happened and what to do about it.
         condition: The AMQP error condition that a server would send.
         is_transient: Whether the same call may succeed later unchanged.
-        effect: What the call did before it failed. ``"none"``: nothing. ``"partial"``: a part, and the error says
-            which. ``"unknown"``: it cannot be known. None: the call failed before its work began, so it did nothing.
+        effect: What the call did before it failed. ``"none"``: nothing. ``"partial"``: a part, which the error
+            names. ``"unknown"``: it cannot be known. None: the call failed before its work began, so it did nothing.
         sequence_numbers: The messages on which the call did not, or may not have, taken effect.
         inner_exception: The error that caused this one, if any.
 
@@ -294,7 +294,7 @@ class PartitionUnavailableError(ServiceBusServerBusyError):
 class PartialSendError(ServiceBusError):
     """`send_arrow` stored some of the rows: send those in `rows` again.
 
-    With the effect ``"unknown"`` some of those may be stored too, and be duplicated by a second send.
+    With the effect ``"unknown"`` some of these rows may have been stored too; a second send duplicates them.
 
     Attributes:
         rows: Indexes of the rows that were not stored, ascending.

@@ -93,7 +93,7 @@ def replace_authorization_rules(server: Server, rules: Iterable[AuthorizationRul
 
     Args:
         server: The server.
-        rules: All rules from now on. A missing key keeps its value in the rule of the same name, or is generated.
+        rules: All rules after the call. A missing key keeps its value in the rule of the same name, or is generated.
 
     Raises:
         ValueError: A rule has no right, a weak key, or a name that occurs twice.

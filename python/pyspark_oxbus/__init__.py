@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets Spark find `format("oxbus")` by itself: it looks for a `DefaultSource` in every module named `pyspark_…`.
+"""Lets Spark find `format("oxbus")` automatically: it looks for a `DefaultSource` in every module named `pyspark_…`.
 
-A module among these that cannot be imported keeps Spark from registering any of them. So nothing is imported here
-before somebody asks for the class, and without PySpark there is no such class.
+A module among these that cannot be imported keeps Spark from registering any of them. So nothing is imported
+here before Spark asks for the class, and without PySpark the class does not exist.
 """
 
 from __future__ import annotations

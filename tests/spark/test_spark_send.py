@@ -101,9 +101,9 @@ def test_properties_as_json_keep_their_types(broker: Broker, delivery: str) -> N
         ("[1]", "must be the text of a JSON object"),
         ("{", "must be the text of a JSON object"),
         ("", "must be the text of a JSON object"),
-        ('{"a": [1]}', "make a list or an object text: `a`"),
-        ('{"a": {"b": 1}}', "make a list or an object text: `a`"),
-        ('{"a": 18446744073709551615}', "more than 64 bits; make it text: `a`"),
+        ('{"a": [1]}', "convert lists and objects to text: `a`"),
+        ('{"a": {"b": 1}}', "convert lists and objects to text: `a`"),
+        ('{"a": 18446744073709551615}', "more than 64 bits; convert it to text: `a`"),
     ],
 )
 def test_properties_that_are_no_json_object_send_nothing(broker: Broker, properties: str, text: str) -> None:
@@ -147,7 +147,7 @@ def test_rows_can_name_their_queue_and_partition(broker: Broker, delivery: str) 
     assert broker.active("in") == 130
 
 
-def test_rows_without_a_key_are_spread(broker: Broker) -> None:
+def test_rows_without_a_key_are_spread_over_the_partitions(broker: Broker) -> None:
     """A null key is no key."""
     batch = pa.record_batch({"body": ["x"] * 320, "partition_key": pa.nulls(320, pa.string())})
     write(broker.options("out"), KEYED, batch)

@@ -16,11 +16,11 @@ class Declaration:
     """An entity or a rule in the file.
 
     Attributes:
-        place: Its place in the file.
+        location: Where the file declares it.
         name: Its name.
     """
 
-    place: str
+    location: str
     name: str
 
 

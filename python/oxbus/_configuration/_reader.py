@@ -88,7 +88,7 @@ def read_configuration(config: object) -> Configuration:
         for declared in _topic(section)
     ]
     entities = (*queues, *topics)
-    _check_unique([("/".join(entity.names), entity.place) for entity in entities])
+    _check_unique([("/".join(entity.names), entity.location) for entity in entities])
     return Configuration(entities)
 
 
@@ -116,7 +116,7 @@ def _topic(section: Section) -> list[DeclaredEntity]:
 
 def _subscription(topic: str, section: Section) -> DeclaredEntity:
     rules = tuple(_rule(part) for part in section.sections("Rules", ("Name", "Properties")))
-    _check_unique([(rule.name, rule.place) for rule in rules])
+    _check_unique([(rule.name, rule.location) for rule in rules])
     return _entity("subscription", section, section.text("Name"), topic, rules)
 
 
@@ -137,7 +137,7 @@ def _rule(section: Section) -> DeclaredRule:
     other = "SqlFilter" if kind == "Correlation" else "CorrelationFilter"
     if other in properties:
         raise ValueError(
-            f"config: {properties.place(other)} does not go with the FilterType {kind}: remove one of them"
+            f"config: {properties.location(other)} does not go with the FilterType {kind}: remove one of them"
         )
     action = None
     if "Action" in properties:
@@ -156,10 +156,10 @@ def _correlation(properties: Section) -> CorrelationRuleFilter:
     return CorrelationRuleFilter(**given, properties=section.values("Properties"))
 
 
-def _check_unique(places: list[tuple[str, str]]) -> None:
+def _check_unique(locations: list[tuple[str, str]]) -> None:
     """Reject a name that is declared twice; names are case-insensitive (docs/behaviour.md B-018)."""
     first: dict[str, str] = {}
-    for name, place in places:
-        known = first.setdefault(name.lower(), place)
-        if known != place:
-            raise ValueError(f"config: {place} has the same name as {known}; rename one of them: `{name}`")
+    for name, location in locations:
+        known = first.setdefault(name.lower(), location)
+        if known != location:
+            raise ValueError(f"config: {location} has the same name as {known}; rename one of them: `{name}`")

@@ -21,7 +21,7 @@ class Section:
 
     Args:
         value: The value in the file.
-        path: Its place, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
+        path: Its path in the file, such as ``UserConfig.Namespaces[0].Queues[2]``; empty for the whole file.
         keys: The keys that it may have.
 
     Raises:
@@ -43,30 +43,30 @@ class Section:
         """Return whether the key is present and not null."""
         return self._values.get(key) is not None
 
-    def place(self, key: object) -> str:
-        """Return the place of a key in the file."""
+    def location(self, key: object) -> str:
+        """Return the location of a key in the file."""
         return ".".join(filter(None, (self.path, str(key))))
 
     def section(self, key: str, keys: Collection[str]) -> Section:
         """Return the object under a key; an empty one if it is missing."""
-        return Section(self._values[key] if key in self else {}, self.place(key), keys)
+        return Section(self._values[key] if key in self else {}, self.location(key), keys)
 
     def required_section(self, key: str, keys: Collection[str]) -> Section:
         """Return the object under a required key."""
-        return Section(self._required(key), self.place(key), keys)
+        return Section(self._required(key), self.location(key), keys)
 
     def sections(self, key: str, keys: Collection[str]) -> list[Section]:
         """Return the objects of the list under a key; an empty list if it is missing."""
         items = self._of_kind(key, list) if key in self else []
-        return [Section(item, f"{self.place(key)}[{index}]", keys) for index, item in enumerate(items)]
+        return [Section(item, f"{self.location(key)}[{index}]", keys) for index, item in enumerate(items)]
 
     def values(self, key: str) -> dict[str, Any]:
         """Return the strings, numbers and booleans of the object under a key; empty if it is missing."""
-        found = self._of_kind(key, dict) if key in self else {}
-        for name, value in found.items():
+        values = self._of_kind(key, dict) if key in self else {}
+        for name, value in values.items():
             if not isinstance(value, str | int | float):
                 raise self._wrong(f"{key}.{name}", f"must be a string, a number, true or false, not {_shown(value)}")
-        return dict(found)
+        return dict(values)
 
     def text(self, key: str) -> str:
         """Return the string under a key."""
@@ -82,18 +82,18 @@ class Section:
 
     def duration(self, key: str) -> timedelta:
         """Return the ISO 8601 duration under a key."""
-        found = self.text(key)
+        text = self.text(key)
         try:
-            return to_timedelta(to_milliseconds(key, found) or 0)
+            return to_timedelta(to_milliseconds(key, text) or 0)
         except ValueError:
-            raise self._wrong(key, f"must be an ISO 8601 duration such as PT30S or P1DT2H: `{found}`") from None
+            raise self._wrong(key, f"must be an ISO 8601 duration such as PT30S or P1DT2H: `{text}`") from None
 
     def one_of(self, key: str, choices: Collection[str]) -> str:
         """Return the string under a key, which must be one of `choices`."""
-        found = self.text(key)
-        if found not in choices:
-            raise self._wrong(key, f"must be {' or '.join(choices)}: `{found}`")
-        return found
+        text = self.text(key)
+        if text not in choices:
+            raise self._wrong(key, f"must be {' or '.join(choices)}: `{text}`")
+        return text
 
     def _required(self, key: str) -> Any:
         if key not in self:
@@ -107,8 +107,8 @@ class Section:
             raise self._wrong(key, f"must be {_KINDS[kind]}, not {_shown(value)}")
         return value
 
-    def _wrong(self, key: object, what: str) -> ValueError:
-        return ValueError(f"config: {self.place(key) or 'the file'} {what}")
+    def _wrong(self, key: object, problem: str) -> ValueError:
+        return ValueError(f"config: {self.location(key) or 'the file'} {problem}")
 
 
 def _shown(value: object) -> str:

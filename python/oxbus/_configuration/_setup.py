@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FIXED: Final = ("enable_partitioning", "requires_duplicate_detection", "requires_session")
 """Options that no update can change."""
 _FORWARDS: Final = ("forward_dead_lettered_messages_to", "forward_to")
-"""Set last, because they may name an entity that the file declares later."""
+"""Options that are set last, because their values may name an entity that the file declares later."""
 
 
 class Setup:
@@ -37,10 +37,10 @@ class Setup:
             self._check_fixed(entity)
         try:
             for entity in configuration.entities:
-                with _at(entity.place):
+                with _at(entity.location):
                     self._create_or_change(entity)
             for entity in configuration.entities:
-                with _at(entity.place):
+                with _at(entity.location):
                     self._change(entity, {name: entity.options[name] for name in _FORWARDS if name in entity.options})
         except BaseException:
             for undo in reversed(self._undo):
@@ -54,8 +54,8 @@ class Setup:
         for name in self._compared:
             if current is not None and name in entity.options and entity.options[name] != current[name]:
                 raise InvalidOperationError(
-                    f"config: {entity.place}: the {entity.kind} {entity.name} exists with {name}={current[name]}, "
-                    f"fixed at creation, and the file says {entity.options[name]}; change the file, or delete the "
+                    f"config: {entity.location}: the {entity.kind} {entity.name} exists with {name}={current[name]}, "
+                    f"fixed at creation, but the file has {entity.options[name]}; change the file, or delete the "
                     f"{entity.kind} first"
                 )
 
@@ -71,19 +71,19 @@ class Setup:
             self._call("create", entity)(*entity.names, **options)
             self._undo.append(lambda: self._call("delete", entity)(*entity.names))
         for rule in rules:
-            with _at(rule.place):
+            with _at(rule.location):
                 self._create_or_change_rule(entity, rule)
 
     def _create_or_change_rule(self, entity: DeclaredEntity, declared: DeclaredRule) -> None:
-        place, rule = entity.names, declared.rule
+        owner, rule = entity.names, declared.rule
         with suppress(MessagingEntityNotFoundError):
-            before = self._admin.get_rule(*place, rule.name)
+            before = self._admin.get_rule(*owner, rule.name)
             if (before.filter, before.action) != (rule.filter, rule.action):
-                self._admin.update_rule(*place, rule)
-                self._undo.append(lambda: self._admin.update_rule(*place, before))
+                self._admin.update_rule(*owner, rule)
+                self._undo.append(lambda: self._admin.update_rule(*owner, before))
             return
-        self._admin.create_rule(*place, rule.name, filter=rule.filter, action=rule.action)
-        self._undo.append(lambda: self._admin.delete_rule(*place, rule.name))
+        self._admin.create_rule(*owner, rule.name, filter=rule.filter, action=rule.action)
+        self._undo.append(lambda: self._admin.delete_rule(*owner, rule.name))
 
     def _change(self, entity: DeclaredEntity, options: dict[str, Any]) -> None:
         """Set the options in the file that differ from the current ones."""
@@ -110,14 +110,14 @@ class Setup:
 
 
 @contextmanager
-def _at(place: str) -> Iterator[None]:
+def _at(location: str) -> Iterator[None]:
     """Add the place in the file to every error."""
     try:
         yield
     except (ServiceBusError, ValueError) as error:
         if str(error).startswith("config: "):
             raise
-        text = f"config: {place}: {error}"
+        text = f"config: {location}: {error}"
         if isinstance(error, ServiceBusError):
             raise type(error)(text, condition=error.condition) from error
         raise ValueError(text) from error

@@ -338,11 +338,11 @@ class ServiceBusClient:
 
         Source: docs/behaviour.md B-214 to B-216.
         """
-        found = self._client.list_queue_sessions
+        list_sessions = self._client.list_queue_sessions
         if details:
-            infos = found(queue_name, state_updated_after=state_updated_after, timeout=timeout, details=True)
+            infos = list_sessions(queue_name, state_updated_after=state_updated_after, timeout=timeout, details=True)
             return AsyncItemPaged(infos, self._calls)
-        ids = found(queue_name, state_updated_after=state_updated_after, timeout=timeout)
+        ids = list_sessions(queue_name, state_updated_after=state_updated_after, timeout=timeout)
         return AsyncItemPaged(ids, self._calls)
 
     @overload
@@ -400,11 +400,11 @@ class ServiceBusClient:
         Source: docs/behaviour.md B-214 to B-216.
         """
         names = topic_name, subscription_name
-        found = self._client.list_subscription_sessions
+        list_sessions = self._client.list_subscription_sessions
         if details:
-            infos = found(*names, state_updated_after=state_updated_after, timeout=timeout, details=True)
+            infos = list_sessions(*names, state_updated_after=state_updated_after, timeout=timeout, details=True)
             return AsyncItemPaged(infos, self._calls)
-        ids = found(*names, state_updated_after=state_updated_after, timeout=timeout)
+        ids = list_sessions(*names, state_updated_after=state_updated_after, timeout=timeout)
         return AsyncItemPaged(ids, self._calls)
 
     def transaction(self, *, cross_entity: bool = False) -> Transaction:

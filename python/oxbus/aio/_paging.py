@@ -51,7 +51,7 @@ class AsyncItemPaged(Generic[T]):
             continuation_token: The number of items to skip, as text. None: 0.
 
         Raises:
-            ValueError: `continuation_token` is not such a number.
+            ValueError: `continuation_token` is not a number of items.
             ServiceBusError: The list cannot be fetched; see the call that returned it.
 
         Source: docs/behaviour.md B-457; `azure.core.async_paging.AsyncItemPaged.by_page`.

@@ -190,9 +190,9 @@ class ServiceBusReceiver:
         """Return what `look` finds, at once or after a wait. Return an empty result when the wait ends."""
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"max_wait_time cannot be negative; use 0 for no wait: {seconds}")
-        found = await look(None)
-        if not isinstance(found, float) and (found or seconds == 0):
-            return found
+        result = await look(None)
+        if not isinstance(result, float) and (result or seconds == 0):
+            return result
         return await wake_ups().wait_until_found(look, seconds)
 
     async def _open(self, waiter: _Waiter | None) -> bool | float:
@@ -247,7 +247,7 @@ class ServiceBusReceiver:
         Args:
             sequence_numbers: One number or several; on a partitioned entity all from one partition. At most 250 in
                 receive-and-delete mode.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The messages, in the order of their numbers.
@@ -260,7 +260,7 @@ class ServiceBusReceiver:
             MessagingEntityDisabledError: The status of the entity forbids receiving.
             SessionLockLostError: The lock on the receiver's session expired.
             PartitionUnavailableError: The partition is out of service, or the delivery could not be written; `effect`
-                says whether a restart may still count the delivery.
+                shows whether a restart may still count the delivery.
             OperationTimeoutError: The store did not answer in time; nothing was delivered.
             ServiceBusQuotaExceededError: The disk has no space to record the delivery.
             ServiceBusError: The receiver's `AutoLockRenewer` is closed.
@@ -327,7 +327,7 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -363,7 +363,7 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -406,7 +406,7 @@ class ServiceBusReceiver:
                 covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -451,7 +451,7 @@ class ServiceBusReceiver:
                 has none; or the transaction is over or covers another entity or partition.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
                 minutes.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether the
                 message may have been settled.
             ServiceBusQuotaExceededError: The disk of the partition is full. The message is settled in memory; the end
                 of the process undoes that.
@@ -479,7 +479,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not completed; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -514,7 +514,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not abandoned; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -556,7 +556,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not deferred; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -600,7 +600,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not moved; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             MessageAlreadySettled: A message object was settled before; this call settles nothing.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
@@ -634,7 +634,7 @@ class ServiceBusReceiver:
 
         Args:
             message: A message that `receive_messages` returned.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The new end of the lock, in UTC; also the message's `locked_until_utc`.
@@ -704,7 +704,7 @@ class ServiceBusReceiver:
         Raises:
             MessageLockLostError: Some messages were not settled; `sequence_numbers` names them. The others were.
             PartitionUnavailableError: A partition failed or is out of service. `sequence_numbers` names the messages
-                that are not known to be settled; `effect` says whether they may be. The others were settled.
+                that are not known to be settled; `effect` shows whether they may have been. The others were settled.
             SessionLockLostError: The lock on the receiver's session expired.
             MessagingEntityNotFoundError: The entity was deleted.
             InvalidOperationError: The receiver reads a dead-letter queue and `outcome` is ``"dead_letter"``; or the

@@ -64,12 +64,12 @@ class ServiceBusSender:
 
         The key of a message (session id, else partition key) selects its partition. A message or batch without a key
         goes to the next available partition in turn.
-        If a send is cancelled while it waits for a disk, its messages may be stored.
+        If a send is cancelled while it waits for a disk, its messages may have been stored.
 
         Args:
             message: One message, several, or a batch. On a partitioned entity the messages of a batch need the same
                 key.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit. A message without a
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit. A message without a
                 key goes to another partition after 5 s; for that the timeout must be more than 15 s.
             durability: ``"os"`` or ``"fsync"`` for this call. None: the level of the namespace.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
@@ -86,7 +86,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether it may be stored.
+                minutes. The message is stored at most once; `effect` shows whether it may have been stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -116,7 +116,7 @@ class ServiceBusSender:
         Args:
             messages: One message or several.
             schedule_time_utc: The earliest time to receive them; a time without a time zone counts as UTC.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -135,7 +135,7 @@ class ServiceBusSender:
             PartitionUnavailableError: The partition of the key is out of service; without a key, every partition is.
             ServiceBusServerBusyError: Too many sends wait for the store of the partition. Wait, then send again.
             OperationTimeoutError: The store did not answer in time, or the transaction has been open for more than two
-                minutes. The message is stored at most once; `effect` says whether it may be stored.
+                minutes. The message is stored at most once; `effect` shows whether it may have been stored.
             ServiceBusQuotaExceededError: The partition of the key or every partition is full, the memory limit is
                 reached, or the transaction holds 100 messages.
             ForkedProcessError: The sender was created before the process forked.
@@ -163,14 +163,14 @@ class ServiceBusSender:
 
         Args:
             sequence_numbers: Numbers that `schedule_messages` returned, all from one partition.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Raises:
             MessageNotFoundError: A message does not exist or is active already; the text names it, and none is deleted.
             MessagingEntityNotFoundError: The entity does not exist or was deleted.
             MessagingEntityDisabledError: The status of the entity forbids sending.
             InvalidOperationError: The numbers are from several partitions, or the call is inside `Transaction.scope`.
-            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` says whether the
+            PartitionUnavailableError: The partition is out of service, or its store failed; `effect` shows whether the
                 messages may have been deleted.
             OperationTimeoutError: The store did not answer in time; either all are deleted, or none is.
             ServiceBusQuotaExceededError: The disk of the partition is full.

@@ -74,7 +74,7 @@ class ServiceBusSession:
         """Return the state of the session; None when none was set.
 
         Args:
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Raises:
             SessionLockLostError: The lock on the session expired.
@@ -100,7 +100,7 @@ class ServiceBusSession:
 
         Args:
             state: Bytes, or text that is stored as UTF-8; at most the entity's message size.
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
             transaction: The transaction to join. None: the transaction of the current `Transaction.scope`, if there is
                 one.
 
@@ -109,7 +109,7 @@ class ServiceBusSession:
             MessagingEntityNotFoundError: The entity was deleted.
             InvalidOperationError: The transaction is over or covers another entity or partition.
             PartitionUnavailableError: The partition of the session is out of service, or its store failed; `effect`
-                says whether the state may be set.
+                shows whether the state may have been set.
             OperationTimeoutError: The store did not answer in time, so the state is the new one or the old one; or the
                 transaction has been open for more than two minutes.
             ServiceBusQuotaExceededError: The entity, the namespace or the disk is full.
@@ -126,7 +126,7 @@ class ServiceBusSession:
         """Extend the lock of the session to one lock duration from now.
 
         Args:
-            timeout: Seconds to wait for a store that does not answer, more than 0. None: no limit.
+            timeout: Seconds to wait for an unresponsive disk, more than 0. None: no limit.
 
         Returns:
             The new end of the lock, in UTC.

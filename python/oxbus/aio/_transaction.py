@@ -52,8 +52,8 @@ class Transaction(TransactionScopes):
             OperationTimeoutError: The transaction was open for more than two minutes, so nothing took effect; or the
                 store did not answer in time.
             ServiceBusQuotaExceededError: An entity or the disk is full; nothing took effect.
-            PartitionUnavailableError: The partition is out of service or its store failed; `effect` says whether it may
-                be committed.
+            PartitionUnavailableError: The partition is out of service or its store failed; `effect` shows whether it
+                may have been committed.
             ForkedProcessError: The transaction began before the process forked.
             ValueError: The namespace is closed.
 

@@ -42,10 +42,10 @@ class WakeUps:
             while True:
                 # Created before the step: another thread may notify before the step returns.
                 notified = self._waiting[number] = asyncio.get_running_loop().create_future()
-                found = await step(waiter)
-                if not isinstance(found, float):
-                    return found
-                await asyncio.wait((notified,), timeout=None if math.isinf(found) else found)
+                result = await step(waiter)
+                if not isinstance(result, float):
+                    return result
+                await asyncio.wait((notified,), timeout=None if math.isinf(result) else result)
         finally:
             waiter.cancel()
             del self._waiting[number]

@@ -110,27 +110,27 @@ class AccessRules:
 
 def _read(file: Path) -> list[AuthorizationRule]:
     try:
-        found = json.loads(file.read_bytes())
+        rules = json.loads(file.read_bytes())
     except ValueError as error:
         raise CommandError(f"`{file}` is not valid JSON: {error}") from error
-    if not isinstance(found, list) or not found:
+    if not isinstance(rules, list) or not rules:
         raise CommandError(f"`{file}` must be a list of at least one authorization rule")
-    return [_rule(file, place, rule) for place, rule in enumerate(found)]
+    return [_rule(file, index, rule) for index, rule in enumerate(rules)]
 
 
-def _rule(file: Path, place: int, found: object) -> AuthorizationRule:
+def _rule(file: Path, index: int, rule: object) -> AuthorizationRule:
     from oxbus.management import AuthorizationRule  # noqa: PLC0415 -- not needed for `--help`
 
-    where = f"`{file}`: rule {place}"
-    if not isinstance(found, dict):
+    where = f"`{file}`: rule {index}"
+    if not isinstance(rule, dict):
         raise CommandError(f"{where} must be an object with {', '.join(_KEYS)}")
-    if unknown := sorted(found.keys() - set(_KEYS)):
+    if unknown := sorted(rule.keys() - set(_KEYS)):
         raise CommandError(f"{where} has an unknown key; use {', '.join(_KEYS)}: `{unknown[0]}`")
-    if not isinstance(found.get("rights"), list) or not all(isinstance(right, str) for right in found["rights"]):
+    if not isinstance(rule.get("rights"), list) or not all(isinstance(right, str) for right in rule["rights"]):
         raise CommandError(f"{where} must have rights: a list of Send, Listen or Manage")
     for key in _KEYS[:3]:
-        if key in found and not isinstance(found[key], str):
+        if key in rule and not isinstance(rule[key], str):
             raise CommandError(f"{where}: {key} must be a string")
-    if "key_name" not in found or "primary_key" not in found:
+    if "key_name" not in rule or "primary_key" not in rule:
         raise CommandError(f"{where} must have key_name and primary_key")
-    return AuthorizationRule(**found)
+    return AuthorizationRule(**rule)

@@ -113,9 +113,9 @@ def _where(options: Options) -> SqlRuleFilter | None:
     return None if options.where is None else sql_filter(options.where, options)
 
 
-def _print_count(what: str, count: int, options: Options) -> int:
+def _print_count(action: str, count: int, options: Options) -> int:
     if options.json:
-        print_json({what: count})
+        print_json({action: count})
     else:
-        print(f"{count:,} dead letter{'' if count == 1 else 's'} {what}")
+        print(f"{count:,} dead letter{'' if count == 1 else 's'} {action}")
     return DONE

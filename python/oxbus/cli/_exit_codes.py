@@ -20,4 +20,4 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """The command failed; the text says what the user can do."""
+    """The command failed; the text explains what the user can do."""

@@ -60,6 +60,6 @@ def _missing(kind: str, name: str | None, known: list[str], *owner: str) -> Iter
         return
     shown = ", ".join(known[:_SHOWN]) or "none"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    there = "entities" if kind == "queue" and any("/Subscriptions/" in other for other in known) else f"{kind}s"
+    kinds = "entities" if kind == "queue" and any("/Subscriptions/" in other for other in known) else f"{kind}s"
     make = " ".join([kind, "create", *owner, name])
-    yield f"the {kind} `{name}` does not exist; existing {there}: {shown}{more}; create it with `oxbus {make}`"
+    yield f"the {kind} `{name}` does not exist; existing {kinds}: {shown}{more}; create it with `oxbus {make}`"

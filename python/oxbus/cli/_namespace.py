@@ -97,22 +97,22 @@ class OpenNamespace:
         return ServiceBusAdministrationClient(self.namespace)
 
 
-def open_namespace(options: Options, **how: Any) -> OpenNamespace:
-    """Open an existing namespace; `how` are further options of `Namespace`.
+def open_namespace(options: Options, **namespace_options: Any) -> OpenNamespace:
+    """Open an existing namespace; `namespace_options` are further options of `Namespace`.
 
     Raises:
         CommandError: The directory is not a namespace.
     """
-    place = directory(options.data)
-    # A namespace without its catalog is opened, so that the error says what to do.
-    if not (place / CATALOG).exists() and not has_messages(place):
+    path = directory(options.data)
+    # Opening a namespace without its catalog raises an error that explains what to do.
+    if not (path / CATALOG).exists() and not has_messages(path):
         raise CommandError(
-            f"there is no namespace in `{place}`: specify another directory, or create one with `oxbus init`"
+            f"there is no namespace in `{path}`: specify another directory, or create one with `oxbus init`"
         )
-    return open_directory(place, options, **how, **rules(options))
+    return open_directory(path, options, **namespace_options, **rules(options))
 
 
-def open_directory(place: Path, options: Options | None = None, **how: Any) -> OpenNamespace:
+def open_directory(path: Path, options: Options | None = None, **namespace_options: Any) -> OpenNamespace:
     """Open a directory, with a progress bar if that takes long."""
-    with ReadProgress(place, show_reading):
-        return OpenNamespace(Namespace(place, **how), options)
+    with ReadProgress(path, show_reading):
+        return OpenNamespace(Namespace(path, **namespace_options), options)

@@ -72,17 +72,17 @@ def peeked(bus: OpenNamespace, options: Options, *, sub_queue: str | None) -> It
     """Yield the requested messages."""
     source: dict[str, Any] = {"sub_queue": sub_queue, "partition_id": getattr(options, "partition_id", None)}
     source["session_id"] = getattr(options, "session_id", None)
-    left = None if options.all else options.count
+    remaining = None if options.all else options.count
     number = options.sequence_number
     with bus.client.get_queue_receiver(receivable(options), **source) as receiver:
-        while left != 0:
-            messages = receiver.peek_messages(min(left or _AT_ONCE, _AT_ONCE), sequence_number=number)
+        while remaining != 0:
+            messages = receiver.peek_messages(min(remaining or _AT_ONCE, _AT_ONCE), sequence_number=number)
             if not messages:
                 return
             # Continue after the last message.
             number = 0
-            if left is not None:
-                left -= len(messages)
+            if remaining is not None:
+                remaining -= len(messages)
             yield from messages
 
 

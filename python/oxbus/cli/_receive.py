@@ -87,7 +87,7 @@ def _receive(options: Options) -> int:
             partition_id=options.partition_id,
             max_wait_time=options.wait,
         )
-        held: list[ServiceBusReceivedMessage] = []
+        locked: list[ServiceBusReceivedMessage] = []
         for batch in _batches(receiver, options):
             for message in batch:
                 _write(message, options)
@@ -96,22 +96,22 @@ def _receive(options: Options) -> int:
             if options.outcome == "complete":
                 receiver.complete_messages(batch)
             else:
-                held += batch
-        _settle(receiver, held, options)
+                locked += batch
+        _settle(receiver, locked, options)
     return DONE
 
 
 def _batches(receiver: ServiceBusReceiver, options: Options) -> Iterator[list[ServiceBusReceivedMessage]]:
-    left = None if options.all else options.count
+    remaining = None if options.all else options.count
     empty = 0
-    while left != 0 and empty < (1 if options.wait else _EMPTY):
+    while remaining != 0 and empty < (1 if options.wait else _EMPTY):
         try:
-            batch = receiver.receive_messages(min(left or _AT_ONCE, _AT_ONCE), max_wait_time=options.wait)
+            batch = receiver.receive_messages(min(remaining or _AT_ONCE, _AT_ONCE), max_wait_time=options.wait)
         except OperationTimeoutError:
             # No session became available in time.
             return
-        if left is not None:
-            left -= len(batch)
+        if remaining is not None:
+            remaining -= len(batch)
         empty = 0 if batch else empty + 1
         if batch:
             yield batch

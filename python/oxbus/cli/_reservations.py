@@ -26,7 +26,7 @@ def add_reservation_commands(add: Callable[..., ArgumentParser]) -> None:
     """Add the commands."""
     listing = add("list", "show the reservations of an entity", _list)
     _add_entity(listing)
-    cancel = add("cancel", "release the reservations of a consumer without charging a delivery", _cancel)
+    cancel = add("cancel", "release the reservations of a consumer without counting a delivery", _cancel)
     _add_entity(cancel)
     cancel.add_argument("consumer", metavar="CONSUMER", help="the name of the consumer")
 

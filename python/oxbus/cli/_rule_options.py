@@ -36,11 +36,11 @@ def add_rule_options(parser: ArgumentParser) -> None:
     condition.add_argument("--true", action="store_true", help="every message")
     condition.add_argument("--false", action="store_true", help="no message")
     equal = parser.add_argument_group("filter on equality", "a message must equal all given values")
-    for name, what in _EQUAL.items():
+    for name, description in _EQUAL.items():
         flags = ["--" + name.replace("_", "-")]
         if name == "label":
             flags.append("--subject")
-        equal.add_argument(*flags, dest=name, metavar="TEXT", help=f"its {what}")
+        equal.add_argument(*flags, dest=name, metavar="TEXT", help=f"its {description}")
     equal.add_argument(
         "--property",
         dest="properties",

@@ -110,9 +110,9 @@ def _lines() -> Iterator[list[bytes]]:
     begun = b""
     source = cast("BufferedReader", sys.stdin.buffer)
     while chunk := source.read1(_CHUNK):
-        *whole, begun = (begun + chunk).split(b"\n")
-        if whole:
-            yield [line.removesuffix(b"\r") for line in whole]
+        *complete, begun = (begun + chunk).split(b"\n")
+        if complete:
+            yield [line.removesuffix(b"\r") for line in complete]
     if begun:
         yield [begun]
 

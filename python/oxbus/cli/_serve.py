@@ -50,12 +50,12 @@ def add_serve(parser: ArgumentParser) -> None:
         "Each port speaks AMQP, HTTP and TLS, and serves bulk clients. Without these options the default ports are "
         "opened; with some, only the given ones. 0 selects a free port.",
     )
-    for name, (usual, what) in _PORTS.items():
+    for name, (usual, purpose) in _PORTS.items():
         ports.add_argument(
             f"--{name}-port",
             type=_values.amount,
             metavar="PORT",
-            help=f"the port for {what} (default: {usual or 'none'})",
+            help=f"the port for {purpose} (default: {usual or 'none'})",
         )
     add_access_rules(parser)
     parser.add_argument(

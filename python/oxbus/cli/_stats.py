@@ -100,7 +100,7 @@ def _stats(options: Options) -> int:
     unwell = [partition for partition in health if partition["status"] != "healthy"]
     if unwell:
         ids = ", ".join(str(partition["partition_id"]) for partition in unwell)
-        print(f"oxbus: partitions out of service: {ids}; the column reason says why", file=sys.stderr)
+        print(f"oxbus: partitions out of service: {ids}; the column reason shows why", file=sys.stderr)
     return FAILED if unwell else DONE
 
 

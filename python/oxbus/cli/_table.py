@@ -48,12 +48,14 @@ class _Table:
 
     def without(self, is_left_out: Callable[[str, set[str]], bool]) -> _Table:
         """Return the table without the columns for which `is_left_out` returns True, given heading and texts."""
-        kept = [
-            at
-            for at, heading in enumerate(self.headings)
-            if not is_left_out(heading, {_NOTHING, *(row[at] for row in self.rows)})
+        columns = [
+            column
+            for column, heading in enumerate(self.headings)
+            if not is_left_out(heading, {_NOTHING, *(row[column] for row in self.rows)})
         ]
-        return _Table([self.headings[at] for at in kept], [[row[at] for at in kept] for row in self.rows])
+        return _Table(
+            [self.headings[column] for column in columns], [[row[column] for column in columns] for row in self.rows]
+        )
 
     def cut_to(self, limit: int, columns: Sequence[str]) -> _Table:
         """Return the table with the texts of these columns cut, in order, as far as the limit requires and allows."""

@@ -52,20 +52,20 @@ class TurnLog:
     turns: list[SessionTurn] = field(default_factory=list)
     held_twice: int = 0
     """How often a session was accepted while another receiver held it."""
-    _held: set[str] = field(default_factory=set)
+    _held_sessions: set[str] = field(default_factory=set)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def accepted(self, session_id: str) -> None:
         """Record that a receiver holds the session."""
         with self._guard:
-            self.held_twice += session_id in self._held
-            self._held.add(session_id)
+            self.held_twice += session_id in self._held_sessions
+            self._held_sessions.add(session_id)
 
     def ends(self, turn: SessionTurn) -> None:
         """Record the messages of a turn; the receiver releases the session afterwards."""
         with self._guard:
             self.turns.append(turn)
-            self._held.discard(turn.session_id)
+            self._held_sessions.discard(turn.session_id)
 
 
 def run_scenario(
@@ -88,14 +88,14 @@ def run_scenario(
         began = time.perf_counter()
         with client.get_queue_sender(QUEUE) as sender:
             sender.send_arrow(flights)
-        in_threads([partial(_take_turns, client, place, book) for place in range(RECEIVERS)])
+        in_threads([partial(_take_turns, client, number, book) for number in range(RECEIVERS)])
         seconds = time.perf_counter() - began
         left_in_queue = admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
     checks = session_checks.check_sessions(flights, messages.num_rows - flights.num_rows, book, left_in_queue)
     return ScenarioResult(checks, flights.num_rows, seconds)
 
 
-def _take_turns(client: ServiceBusClient, place: int, book: TurnLog) -> None:
+def _take_turns(client: ServiceBusClient, number: int, book: TurnLog) -> None:
     """Accept one session after the other until none is available; other receivers drain those that they hold."""
     while True:
         try:
@@ -106,7 +106,7 @@ def _take_turns(client: ServiceBusClient, place: int, book: TurnLog) -> None:
                 batch = pa.table(receiver.receive_arrow(FLIGHTS_PER_TURN, max_wait_time=0))
                 if batch.num_rows:
                     receiver.settle_arrow(batch, "complete")
-                book.ends(SessionTurn(place, session_id, batch.select(["message_id", "session_id"])))
+                book.ends(SessionTurn(number, session_id, batch.select(["message_id", "session_id"])))
         except OperationTimeoutError:
             return
 

@@ -92,26 +92,28 @@ def run_scenario(
         began = time.perf_counter()
         with client.get_topic_sender(TOPIC) as sender:
             sender.send_arrow(departures)
-        came = in_threads([partial(_drain, client, one.name) for one in SUBSCRIPTIONS])
+        received_ids = in_threads([partial(_drain, client, subscription.name) for subscription in SUBSCRIPTIONS])
         seconds = time.perf_counter() - began
     checks = [
         topic_checks.check_subscription(
-            f"topic: subscription {one.name} ({one.wants})", messages["message_id"].filter(one.selects(flights)), ids
+            f"topic: subscription {subscription.name} ({subscription.wants})",
+            messages["message_id"].filter(subscription.selects(flights)),
+            ids,
         )
-        for one, ids in zip(SUBSCRIPTIONS, came, strict=True)
+        for subscription, ids in zip(SUBSCRIPTIONS, received_ids, strict=True)
     ]
-    copies = sum(len(ids) for ids in came)
+    copies = sum(len(ids) for ids in received_ids)
     return ScenarioResult(checks, copies, seconds)
 
 
 def _create(admin: ServiceBusAdministrationClient) -> None:
     admin.create_topic(TOPIC, enable_partitioning=True)
-    for one in SUBSCRIPTIONS:
-        (name, rule_filter), *others = one.rules.items()
+    for subscription in SUBSCRIPTIONS:
+        (name, rule_filter), *others = subscription.rules.items()
         first = RuleProperties(name, filter=rule_filter, action=None, created_at_utc=None)
-        admin.create_subscription(TOPIC, one.name, rule=first)
+        admin.create_subscription(TOPIC, subscription.name, rule=first)
         for other_name, other_filter in others:
-            admin.create_rule(TOPIC, one.name, other_name, filter=other_filter)
+            admin.create_rule(TOPIC, subscription.name, other_name, filter=other_filter)
 
 
 def _drain(client: ServiceBusClient, subscription: str) -> pa.ChunkedArray:

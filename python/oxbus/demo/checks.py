@@ -60,7 +60,7 @@ def check_placement(sent: pa.Table, partitions: int) -> list[Check]:
 
 
 def check_kept(sent: SendResult) -> list[Check]:
-    """Check that a run killed while sending lost no acknowledged message; empty without such a run."""
+    """Check that a run killed while sending lost no acknowledged message; empty if no run was killed."""
     if sent.acknowledged_before == 0:
         return []
     return [
@@ -164,10 +164,10 @@ def _numbers_rise(deliveries: Deliveries) -> Check:
     number = deliveries.messages["sequence_number"].to_numpy()
     # Stable sort: deliveries of one receiver from one partition stay in order.
     by_source = np.lexsort((partition, deliveries.receiver, deliveries.run))
-    who = np.stack([deliveries.run, deliveries.receiver, partition])[:, by_source]
-    same_source = (who[:, 1:] == who[:, :-1]).all(axis=0)
+    sources = np.stack([deliveries.run, deliveries.receiver, partition])[:, by_source]
+    same_source = (sources[:, 1:] == sources[:, :-1]).all(axis=0)
     falls = int((np.diff(number[by_source])[same_source] <= 0).sum())
-    receivers = np.unique(who[:2], axis=1).shape[1]
+    receivers = np.unique(sources[:2], axis=1).shape[1]
     return Check(
         f"each of {receivers} receivers saw every partition's sequence numbers rise",
         falls == 0,

@@ -45,7 +45,7 @@ class SendResult:
     """Number acknowledged to earlier runs, if the queue was not filled yet; 0 once it was."""
     missing: int
     """Number of those that this run did not find in the queue."""
-    found: int
+    found_in_queue: int
     """Number found in the queue without an acknowledgement, and not sent again."""
 
 
@@ -75,23 +75,23 @@ def send(
     acknowledged = pa.Table.from_batches(batches[:first], messages.schema)
     on_rows(acknowledged.num_rows)
     if first == len(batches):
-        return SendResult(messages, 0, 0.0, acknowledged_before=0, missing=0, found=0)
+        return SendResult(messages, 0, 0.0, acknowledged_before=0, missing=0, found_in_queue=0)
 
     in_queue = _message_ids_in(client, queue_name)
     missing = acknowledged.num_rows - _count(acknowledged["message_id"], in_queue)
-    found = _count(batches[first]["message_id"], in_queue)
+    found_in_queue = _count(batches[first]["message_id"], in_queue)
     rows, seconds = 0, 0.0
     with client.get_queue_sender(queue_name) as sender:
-        for place, batch in enumerate(batches[first:], start=first):
-            left = _without(batch, in_queue) if place == first else batch
+        for number, batch in enumerate(batches[first:], start=first):
+            unsent = _without(batch, in_queue) if number == first else batch
             started = time.perf_counter()
-            if left.num_rows:
-                sender.send_arrow(left.select(["message_id", "partition_key", "body"]))
+            if unsent.num_rows:
+                sender.send_arrow(unsent.select(["message_id", "partition_key", "body"]))
             seconds += time.perf_counter() - started
-            notes.acknowledge(place + 1)
-            rows += left.num_rows
+            notes.acknowledge(number + 1)
+            rows += unsent.num_rows
             on_rows(batch.num_rows)
-    return SendResult(messages, rows, seconds, acknowledged.num_rows, missing, found)
+    return SendResult(messages, rows, seconds, acknowledged.num_rows, missing, found_in_queue)
 
 
 def receive(
@@ -107,10 +107,10 @@ def receive(
     received: list[ReceiveResult | None] = [None] * RECEIVERS
     failures: list[BaseException] = []
 
-    def drain(place: int, receiver: ServiceBusReceiver) -> None:
+    def drain(number: int, receiver: ServiceBusReceiver) -> None:
         try:
             start_together.wait()
-            received[place] = _receive_until_quiet(receiver, place, notes, stop, on_rows)
+            received[number] = _receive_until_quiet(receiver, number, notes, stop, on_rows)
         except BaseException as error:  # noqa: BLE001 -- carried to the caller's thread
             failures.append(error)
             stop.set()
@@ -133,12 +133,12 @@ def receive(
             raise
     if failures:
         raise failures[0]
-    return [one for one in received if one is not None]
+    return [result for result in received if result is not None]
 
 
 def _receive_until_quiet(
     receiver: ServiceBusReceiver,
-    place: int,
+    receiver_number: int,
     notes: ProgressLog,
     stop: threading.Event,
     on_rows: Callable[[int], object],
@@ -151,9 +151,9 @@ def _receive_until_quiet(
         batch = pa.table(receiver.receive_arrow(MESSAGES_PER_RECEIVE, max_wait_time=QUIET_SECONDS))
         if batch.num_rows == 0:
             break
-        notes.take(place, number, batch.select(SCHEMA.names).cast(SCHEMA))
+        notes.take(receiver_number, number, batch.select(SCHEMA.names).cast(SCHEMA))
         receiver.settle_arrow(batch, "complete")
-        notes.complete(place, number)
+        notes.complete(receiver_number, number)
         last_completed = time.perf_counter()
         rows += batch.num_rows
         on_rows(batch.num_rows)

@@ -51,7 +51,7 @@ COLUMNS = {
 
 
 class InputMissingError(RuntimeError):
-    """Required input is not installed; the text says what to install."""
+    """Required input is not installed; the text names what to install."""
 
 
 def write_numbered_csv(target: Path) -> int:

@@ -65,8 +65,10 @@ class ProgressLog:
 
     def complete(self, receiver: int, number: int) -> None:
         """Record that the completion of these messages was acknowledged."""
-        taken = self._deliveries[receiver, number]
-        self._deliveries[receiver, number] = Delivery(taken.run, taken.receiver, taken.messages, completed=True)
+        delivery = self._deliveries[receiver, number]
+        self._deliveries[receiver, number] = Delivery(
+            delivery.run, delivery.receiver, delivery.messages, completed=True
+        )
 
     def deliveries(self) -> list[Delivery]:
         """Return all deliveries, by run, receiver and number."""

@@ -136,7 +136,7 @@ def _rates(report: Report) -> Table:
     journal = ", each list synced to disk" if report.runs.directory else ""
     notes = " and noted each list" if report.runs.directory else ""
     some = f"{scenarios.SHARE:.0%} of the flights, in memory"
-    for stage, key, how in (
+    for stage, key, conditions in (
         ("placed and encoded", "encode", "Spark on two cores, its start not counted"),
         ("loaded in bulk", "bulk", "Spark's tasks into a directory, reading the file and a second try included"),
         ("sent", "send", f"one sender, send_arrow{journal}"),
@@ -146,7 +146,7 @@ def _rates(report: Report) -> Table:
     ):
         if report.rows[key]:
             rate = f"{report.rows[key] / max(report.seconds[key], 1e-9):,.0f} messages/s"
-            rates.add_row(stage, rate, f"[dim]{how}[/]")
+            rates.add_row(stage, rate, f"[dim]{conditions}[/]")
         else:
             rates.add_row(stage, "-", "[dim]done by an earlier run[/]")
     return rates

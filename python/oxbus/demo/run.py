@@ -95,7 +95,7 @@ def run(
         directory=str(notes.directory) if notes.directory else None,
         recovery_seconds=recovery.seconds if recovery else 0.0,
         frames_recovered=recovery.frames if recovery else 0,
-        found_in_queue=sent.found,
+        found_in_queue=sent.found_in_queue,
         redelivered=deliveries.redelivered,
         noted_again=int(deliveries.noted_again.sum()),
     )
@@ -107,7 +107,7 @@ def run(
         seconds={
             "encode": encoded.encode_seconds,
             "send": sent.seconds,
-            "receive": max(one.seconds for one in received),
+            "receive": max(result.seconds for result in received),
             "sessions": by_session.seconds,
             "topic": by_topic.seconds,
             "bulk": encoded.bulk.seconds if encoded.bulk else 0.0,
@@ -116,7 +116,7 @@ def run(
         rows={
             "encode": 0 if runs.resumed else total,
             "send": sent.rows,
-            "receive": sum(one.rows for one in received),
+            "receive": sum(result.rows for result in received),
             "sessions": by_session.rows,
             "topic": by_topic.rows,
             "bulk": encoded.bulk.rows if encoded.bulk else 0,

@@ -50,17 +50,17 @@ def in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
     results: dict[int, Result] = {}
     failures: list[BaseException] = []
 
-    def do(place: int, job: Callable[[], Result]) -> None:
+    def run(index: int, job: Callable[[], Result]) -> None:
         try:
-            results[place] = job()
+            results[index] = job()
         except BaseException as error:  # noqa: BLE001 -- carried to the caller's thread
             failures.append(error)
 
-    threads = [threading.Thread(target=do, args=each) for each in enumerate(jobs)]
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(jobs)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if failures:
         raise failures[0]
-    return [results[place] for place in range(len(jobs))]
+    return [results[index] for index in range(len(jobs))]

@@ -31,7 +31,7 @@ def check_sessions(sent: pa.Table, left_out: int, book: TurnLog, left_in_queue: 
         book: The turns of all receivers.
         left_in_queue: Number of messages in the queue at the end.
     """
-    came = pa.concat_tables(
+    received = pa.concat_tables(
         [
             _COLUMNS.empty_table(),
             *(
@@ -40,13 +40,13 @@ def check_sessions(sent: pa.Table, left_out: int, book: TurnLog, left_in_queue: 
             ),
         ]
     ).combine_chunks()
-    place = pc.index_in(came["message_id"].combine_chunks(), sent["message_id"])
+    place = pc.index_in(received["message_id"].combine_chunks(), sent["message_id"])
     unknown = place.null_count
-    came = came.filter(place.is_valid())
+    received = received.filter(place.is_valid())
     places = pc.drop_null(place).to_numpy().astype(np.int64)
     return [
         _exactly_once(sent, left_out, places, unknown, left_in_queue),
-        _own_session(sent, came, places, book.held_twice),
+        _own_session(sent, received, places, book.held_twice),
         _in_order(sent, places, book),
     ]
 
@@ -61,10 +61,10 @@ def _exactly_once(sent: pa.Table, left_out: int, places: NDArray[np.int64], unkn
     )
 
 
-def _own_session(sent: pa.Table, came: pa.Table, places: NDArray[np.int64], held_twice: int) -> Check:
+def _own_session(sent: pa.Table, received: pa.Table, places: NDArray[np.int64], held_twice: int) -> Check:
     tail_number = sent["session_id"].take(pa.array(places))
-    own = pc.and_(pc.equal(came["session_id"], tail_number), pc.equal(came["accepted"], tail_number))
-    strange = came.num_rows - (pc.sum(own).as_py() or 0)
+    own = pc.and_(pc.equal(received["session_id"], tail_number), pc.equal(received["accepted"], tail_number))
+    strange = received.num_rows - (pc.sum(own).as_py() or 0)
     return Check(
         "sessions: each receiver got only flights of the aircraft whose session it held, and held it alone",
         strange == held_twice == 0,
@@ -82,7 +82,7 @@ def _in_order(sent: pa.Table, places: NDArray[np.int64], book: TurnLog) -> Check
     receivers: dict[str, set[int]] = {}
     for turn in book.turns:
         receivers.setdefault(turn.session_id, set()).add(turn.receiver)
-    shared = sum(len(who) > 1 for who in receivers.values())
+    shared = sum(len(holders) > 1 for holders in receivers.values())
     return Check(
         f"sessions: the flights of each of {len(aircraft.dictionary):,} aircraft came out in the order they were sent",
         late == 0,

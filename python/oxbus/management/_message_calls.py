@@ -83,7 +83,7 @@ class MessageCalls:
             where: Only messages that the filter selects; a message for which the filter cannot be evaluated stays.
             rate: Messages per second of the namespace's clock. None: as fast as possible. The call returns after the
                 last message.
-            limit: Upper bound for the number of messages. None: all that are there when the call begins.
+            limit: Upper bound for the number of messages. None: all that exist when the call begins.
 
         Returns:
             The number of messages moved.

@@ -35,7 +35,7 @@ class QueueProperties(MutableFieldMapping):
         availability_status: Whether all partitions are in service; read only.
         enable_batched_operations: Stored and returned; has no effect.
         enable_express: Stored and returned; has no effect.
-        enable_partitioning: Whether the queue is spread over the partitions of the namespace; fixed at creation.
+        enable_partitioning: Whether the queue uses all partitions of the namespace; fixed at creation.
         lock_duration: How long a received message stays locked.
         max_delivery_count: Deliveries before a message moves to the dead-letter queue.
         max_size_in_megabytes: Largest size of each partition, in megabytes.

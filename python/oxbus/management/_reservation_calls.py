@@ -82,7 +82,7 @@ class ReservationCalls:
     def cancel_reservation(
         self, entity: str, consumer: str, *, sub_queue: ServiceBusSubQueue | str | None = None
     ) -> int:
-        """Release all messages that a consumer has reserved; no delivery is charged.
+        """Release all messages that a consumer has reserved, without counting a delivery.
 
         The consumer loses its current batch, so cancel only a consumer that no program will resume.
 

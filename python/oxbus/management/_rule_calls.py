@@ -32,16 +32,16 @@ class RuleCalls:
         filter: CorrelationRuleFilter | SqlRuleFilter = _EVERY_MESSAGE,  # noqa: A002 (the name is the SDK's)
         action: SqlRuleAction | None = None,
     ) -> RuleProperties:
-        """Add a rule to a subscription, for messages that are sent from now on.
+        """Add a rule to a subscription, for messages sent after the call.
 
-        ``$Default`` selects every message until it is deleted, whatever other rules say.
+        ``$Default`` selects every message until it is deleted, whatever the other rules select.
 
         Args:
             topic_name: The topic.
             subscription_name: Its subscription.
             rule_name: Up to 50 letters, digits and ``. - _``. Letter case is kept and ignored in comparisons.
             filter: Which messages the rule selects. Default: every message.
-            action: How the rule changes its copy. A rule with an action creates a copy of its own; all other rules
+            action: How the rule changes its copy. A rule with an action creates a separate copy; all other rules
                 share one.
 
         Returns:
@@ -85,7 +85,7 @@ class RuleCalls:
         return rule_properties(self._namespace._get_rule(*names, required_text("rule_name", rule_name)))
 
     def update_rule(self, topic_name: str, subscription_name: str, rule: RuleProperties | Mapping[str, Any]) -> None:
-        """Replace the filter and the action of a rule, for messages that are sent from now on.
+        """Replace the filter and the action of a rule, for messages sent after the call.
 
         Args:
             topic_name: The topic.

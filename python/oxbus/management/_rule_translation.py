@@ -91,13 +91,13 @@ def _native_correlation(filter_: CorrelationRuleFilter) -> dict[str, Any]:
     return {**native, "properties": _native_values("properties", filter_.properties)}
 
 
-def _native_values(what: str, values: Mapping[str, RuleValue] | None) -> dict[str, RuleValue]:
+def _native_values(parameter: str, values: Mapping[str, RuleValue] | None) -> dict[str, RuleValue]:
     native = dict(values or {})
     for name, value in native.items():
-        required_text(f"a name in {what}", name)
+        required_text(f"a name in {parameter}", name)
         if not isinstance(value, _VALUES):
             raise TypeError(
-                f"{what}[{name!r}] must be a str, int, float, bool, datetime, timedelta or UUID, "
+                f"{parameter}[{name!r}] must be a str, int, float, bool, datetime, timedelta or UUID, "
                 f"not {type(value).__name__}"
             )
     return native

@@ -55,7 +55,7 @@ class StageCalls:
             stage_id: The id of the stage.
 
         Returns:
-            Whether there was such a stage.
+            Whether the stage existed.
 
         Raises:
             InvalidOperationError: The stage is being written or published, or this process does not own all partitions.

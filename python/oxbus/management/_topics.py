@@ -37,8 +37,8 @@ class TopicProperties(MutableFieldMapping):
         status: Which operations the topic allows.
         support_ordering: Whether subscriptions get messages in the order in which they were sent.
         auto_delete_on_idle: The topic is deleted after this much time without use.
-        enable_partitioning: Whether the topic and its subscriptions are spread over the partitions of the namespace;
-            fixed at creation.
+        enable_partitioning: Whether the topic and its subscriptions use all partitions of the namespace; fixed at
+            creation.
         availability_status: Whether all partitions are in service; read only.
         enable_express: Stored and returned; has no effect.
         user_metadata: Free text, at most 1,024 characters.
@@ -82,7 +82,7 @@ class TopicRuntimeProperties:
         subscription_count: Number of subscriptions.
         sql_filter_count: Rules with a SQL filter in all subscriptions, true and false filters included.
         correlation_filter_count: Rules with a correlation filter in all subscriptions.
-        scheduled_message_count: Scheduled messages; subscriptions get them at their time.
+        scheduled_message_count: Scheduled messages; subscriptions get them when they become available.
         partitions: The counts of each partition.
         availability_status: Limited when a partition did not answer; the sums then lack it.
 

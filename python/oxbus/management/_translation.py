@@ -81,16 +81,16 @@ def utc(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def required_text(what: str, value: object) -> str:
+def required_text(parameter: str, value: object) -> str:
     """Return a name that must be a str.
 
     Raises:
-        TypeError: It is not; for a properties object the text says to pass its name.
+        TypeError: The value is not a str. For a properties object the text asks for its name.
     """
     if isinstance(value, str):
         return value
     hint = ": give its name, `properties.name`" if hasattr(value, "name") else ""
-    raise TypeError(f"{what} must be a str, not {type(value).__name__}{hint}")
+    raise TypeError(f"{parameter} must be a str, not {type(value).__name__}{hint}")
 
 
 def _names(model: type[Any]) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def aligned(df: DataFrame, key: Column | str, partitions: SupportsIndex = 16) -> DataFrame:
     """Shuffle a frame so that its partition i has the rows that oxbus puts into partition i.
 
-    Each task that writes such a frame touches one partition of the queue, and rows with the same key stay together.
+    Each task that writes this frame touches one partition of the queue, and rows with the same key stay together.
     Within a task the order is the shuffle's; sort within partitions where order matters.
 
     Args:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bulk load: tasks of a Spark job store rows in a queue of a namespace in a directory, each row once.
 
-A task writes its rows into files of its own, one per partition, without opening any partition. At its end it attaches
+A task writes its rows into separate files, one per partition, without opening any partition. At its end it attaches
 them under the name of the job and the task. A partition accepts rows of one name once: rows that an earlier or
 speculative attempt attached are not attached again. The next process that opens the namespace sees the messages. No
 server is needed; all executors must see the directory.

@@ -30,11 +30,11 @@ class LoadedRows:
     rows: int
     """Rows of the task for that partition."""
     attached: bool
-    """Whether this attempt stored them; otherwise an earlier one did."""
+    """True if this attempt stored the rows, False if an earlier attempt did."""
 
 
 def reader_of(first: Any) -> tuple[Any, Any]:
-    """Return a function that reads such elements as tables, and one that converts results to the same form."""
+    """Return a function that reads elements of this type as tables, and one that converts results to this type."""
     import pyarrow as pa  # noqa: PLC0415
 
     if isinstance(first, pa.RecordBatch):
@@ -98,10 +98,10 @@ def _as_batch(loaded: list[LoadedRows]) -> Iterator[Any]:
 
     yield pa.record_batch(
         {
-            "task": pa.array([it.task for it in loaded], pa.int32()),
-            "partition": pa.array([it.partition for it in loaded], pa.int32()),
-            "rows": pa.array([it.rows for it in loaded], pa.int64()),
-            "attached": pa.array([it.attached for it in loaded], pa.bool_()),
+            "task": pa.array([row.task for row in loaded], pa.int32()),
+            "partition": pa.array([row.partition for row in loaded], pa.int32()),
+            "rows": pa.array([row.rows for row in loaded], pa.int64()),
+            "attached": pa.array([row.attached for row in loaded], pa.bool_()),
         }
     )
 

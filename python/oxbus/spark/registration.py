@@ -16,8 +16,8 @@ _KNOWN = "DATA_SOURCE_ALREADY_EXISTS"
 def register(spark: SparkSession) -> None:
     """Register `format("oxbus")` in a session.
 
-    Spark finds it by itself where oxbus is installed, unless another module named ``pyspark_…`` fails to import or
-    oxbus was installed after the driver started.
+    Spark finds the format automatically where oxbus is installed, unless another module named ``pyspark_…`` fails to
+    import or oxbus was installed after the driver started.
 
     Args:
         spark: The session; each session of a Spark application needs its own call.
@@ -27,5 +27,5 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(OxbusDataSource)
     except AnalysisException as error:
-        if error.getCondition() != _KNOWN:  # PySpark 4.0 does not replace a data source that it found by itself
+        if error.getCondition() != _KNOWN:  # PySpark 4.0 does not replace a data source that it discovered
             raise

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! AMQP 1.0 without sockets and without a clock.
 //!
-//! - `codec`: values to bytes and back;
-//! - `performative`: what frames say, and the states of deliveries;
-//! - `message`: where the sections of a message are, and those that a broker reads and writes;
-//! - `engine`: a server's half of a connection: bytes in, events out, commands in, bytes out.
+//! - `codec`: encoding and decoding of values;
+//! - `performative`: frames, performatives and delivery states;
+//! - `message`: the sections of messages;
+//! - `engine`: the server side of a connection as a state machine.
 //!
-//! Knows no broker. Limits are in `oxbus_model::caps`.
+//! Does not depend on the broker. Limits are in `oxbus_model::caps`.
 //! Source: OASIS AMQP 1.0, parts 1 to 5.
 
 pub mod codec;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Written values are read back, and untrusted bytes cost bounded memory.
+//! Round trips of values, and limits on untrusted bytes.
 
 mod support {
     pub(crate) mod values;
@@ -13,12 +13,12 @@ use support::values::value;
 
 proptest! {
     #[test]
-    fn value_comes_back_as_it_was_written(value in value()) {
+    fn a_value_survives_a_round_trip(value in value()) {
         prop_assert_eq!(AmqpValue::from_bytes(&value.to_bytes()), Ok(value));
     }
 
     #[test]
-    fn value_cut_short_is_an_error(value in value(), cut in 0.0..1.0_f64) {
+    fn a_truncated_value_is_an_error(value in value(), cut in 0.0..1.0_f64) {
         let bytes = value.to_bytes();
         let cut = (bytes.len() as f64 * cut) as usize;
         prop_assert!(AmqpValue::from_bytes(&bytes.slice(..cut)).is_err());
@@ -36,9 +36,9 @@ proptest! {
         prop_assert_eq!(reader.position(), end);
     }
 
-    /// Whatever the bytes, what is read of them reads the same once it is written.
+    /// A value decoded from any bytes encodes to bytes that decode to the same value.
     #[test]
-    fn strange_bytes_are_an_error_or_a_value(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_an_error_or_a_value(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(value) = AmqpValue::from_bytes(&Bytes::from(bytes)) {
             let again = AmqpValue::from_bytes(&value.to_bytes()).map(|value| value.to_bytes());
             prop_assert_eq!(again, Ok(value.to_bytes()));
@@ -93,7 +93,7 @@ fn every_form_of_a_list_a_map_and_an_array_is_read() {
     );
 }
 
-/// Clients in use fail to read an array without items.
+/// Common clients cannot read an empty array.
 #[test]
 fn empty_array_is_written_as_empty_list_or_null() {
     assert_eq!(&AmqpValue::Array(Array::default()).to_bytes()[..], b"\x45");
@@ -104,7 +104,7 @@ fn empty_array_is_written_as_empty_list_or_null() {
 }
 
 #[test]
-fn array_of_several_types_is_refused() {
+fn an_array_of_several_types_is_rejected() {
     assert_eq!(Array::new(vec![AmqpValue::Uint(1), AmqpValue::Int(1)]), None);
     let twice = AmqpValue::described(AmqpValue::Null, AmqpValue::described(AmqpValue::Null, AmqpValue::Null));
     assert_eq!(Array::new(vec![twice]), None);
@@ -112,7 +112,7 @@ fn array_of_several_types_is_refused() {
 }
 
 #[test]
-fn binaries_and_texts_share_the_bytes_they_came_in() {
+fn binaries_and_texts_share_the_input_buffer() {
     let bytes = AmqpValue::List(vec![
         AmqpValue::from("text"),
         AmqpValue::Binary(Bytes::from_static(b"binary")),
@@ -128,7 +128,7 @@ fn binaries_and_texts_share_the_bytes_they_came_in() {
     assert!(range.contains(&text.as_ptr()) && range.contains(&binary.as_ptr()));
 }
 
-/// The attack: levels that would overflow the stack of a recursive decode.
+/// The attack: nesting that would overflow the stack of a recursive decode.
 #[test]
 fn levels_are_limited() {
     let levels = |depth: usize| {
@@ -147,7 +147,7 @@ fn levels_are_limited() {
     assert_eq!(Reader::new(&skipped.freeze()).skip(), Err(DecodeError::TooDeep));
 }
 
-/// The attack: a dozen bytes that ask for memory for four billion values that take no bytes.
+/// The attack: a dozen bytes that declare four billion values of no bytes.
 #[test]
 fn counts_are_limited() {
     assert_eq!(
@@ -168,7 +168,7 @@ fn counts_are_limited() {
 }
 
 #[test]
-fn sizes_that_lie_are_errors() {
+fn wrong_sizes_are_errors() {
     assert_eq!(decoded(b"\xc0\x03\x01\x43\x43"), Err(DecodeError::BadSize));
     assert_eq!(decoded(b"\xc1\x02\x01\x43"), Err(DecodeError::BadSize));
     assert_eq!(decoded(b"\xc0\x02\x02\x43"), Err(DecodeError::Truncated));

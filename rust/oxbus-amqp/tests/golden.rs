@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames that the encoder of azure-servicebus wrote, and values that proton wrote, are read here; ours are read by
-//! their decoders in `tests/amqp`.
+//! Decodes frames written by azure-servicebus and values written by proton. `tests/amqp` has their decoders read ours.
 //!
-//! `OXBUS_GOLDEN=write cargo test -p oxbus-amqp --test golden` rewrites our files.
+//! `OXBUS_GOLDEN=write cargo test -p oxbus-amqp --test golden` rewrites ours.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,7 +27,7 @@ const TAG: [u8; 16] = [
     0x33, 0x22, 0x11, 0, 0x55, 0x44, 0x77, 0x66, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff,
 ];
 
-/// The bytes of a file by their names.
+/// The named byte strings of a file.
 fn lines(text: &str) -> BTreeMap<&str, Bytes> {
     let bytes = |text: &str| {
         let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
@@ -235,13 +234,13 @@ fn their_message_is_read() {
     );
 }
 
-fn framed(channel: u16, body: &impl Field) -> BytesMut {
+fn framed(channel: u16, what: &impl Field) -> BytesMut {
     let mut out = BytesMut::new();
-    put_frame(&mut out, channel, body);
+    put_frame(&mut out, channel, what);
     out
 }
 
-/// A message as it goes to a client: new sections, then what is kept as it came.
+/// A message to a client: new sections, then stored bytes.
 fn delivered() -> BytesMut {
     let tag = Tag::from(TAG);
     let head = TransferHeader {
@@ -384,7 +383,7 @@ fn ours() -> BTreeMap<&'static str, BytesMut> {
     ])
 }
 
-/// The values that `tests/kit/proton_values.py` has proton write.
+/// The values that `tests/kit/proton_values.py` writes with proton.
 fn values() -> Vec<(&'static str, AmqpValue)> {
     let array = |items: Vec<AmqpValue>| AmqpValue::from(Array::new(items).expect("one type"));
     let list = |items: Vec<AmqpValue>| AmqpValue::List(items);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sections of messages are found without a look into them, and read and written one by one.
+//! Locating, reading and writing the sections of messages.
 
 mod support {
     pub(crate) mod values;
@@ -76,7 +76,7 @@ fn every_section_is_found() {
 }
 
 #[test]
-fn sections_are_read_as_they_were_written() {
+fn sections_survive_a_round_trip() {
     let (message, _) = message();
     let sections = Sections::scan(&message).expect("a message");
     let reader = |range: &std::ops::Range<usize>| Reader::within(&message, range.start, range.end);
@@ -100,7 +100,7 @@ fn sections_are_read_as_they_were_written() {
 }
 
 #[test]
-fn sections_that_are_not_there_are_empty() {
+fn missing_sections_are_empty() {
     let message = Bytes::from_static(b"\0\x53\x75\xa0\x02ab");
     let sections = Sections::scan(&message).expect("a message");
     assert!(sections.header.is_empty() && sections.properties.is_empty() && sections.footer.is_empty());
@@ -118,7 +118,7 @@ fn sections_that_are_not_there_are_empty() {
 }
 
 #[test]
-fn descriptors_are_read_in_every_form() {
+fn descriptors_are_read_in_every_encoding() {
     let long = Bytes::from_static(b"\0\x80\0\0\0\0\0\0\0\x77\xa1\x02hi");
     let named = Bytes::from_static(b"\0\xa3\x11amqp:amqp-value:*\xa1\x02hi");
     for message in [long, named] {
@@ -130,7 +130,7 @@ fn descriptors_are_read_in_every_form() {
 
 #[test]
 fn delivery_annotations_may_be_last() {
-    // azure-servicebus writes those of an annotated message behind everything; a server refused it as out of order.
+    // Regression: azure-servicebus writes them last, and a server rejected the message as out of order.
     let scan = |bytes: &'static [u8]| Sections::scan(&Bytes::from_static(bytes));
     let sections = scan(b"\0\x53\x70\x45\0\x53\x75\xa0\x00\0\x53\x71\xc1\x01\0").expect("a message");
     assert_eq!(sections.delivery_annotations, 9..15);
@@ -149,7 +149,7 @@ fn delivery_annotations_may_be_last() {
 }
 
 #[test]
-fn messages_that_cannot_be_are_errors() {
+fn invalid_messages_are_errors() {
     let scan = |bytes: &'static [u8]| Sections::scan(&Bytes::from_static(bytes));
     assert_eq!(
         scan(b"\0\x53\x75\xa0\x00\0\x53\x70\x45"),
@@ -180,7 +180,7 @@ fn messages_that_cannot_be_are_errors() {
     ));
 }
 
-/// A message that a client sends again: annotations come as binaries.
+/// A message that a client resends has binaries as annotations.
 #[test]
 fn binary_in_an_annotation_is_read_as_text() {
     let map = Map::new().with("x-opt-partition-key", Bytes::from_static(b"key"));
@@ -220,7 +220,7 @@ fn message_id() -> impl Strategy<Value = AmqpMessageId> {
 
 proptest! {
     #[test]
-    fn properties_come_back_with_their_types(
+    fn properties_keep_their_types(
         message_id in prop::option::of(message_id()),
         to in prop::option::of(".{0,40}"),
         content_type in prop::option::of("[ -~]{0,40}"),
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn any_body_is_found_and_kept(
+    fn any_body_is_located_and_kept(
         body in value(),
         pairs in prop::collection::vec(("[a-z]{1,9}", scalar()), 0..6),
     ) {
@@ -259,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn strange_bytes_are_no_message_or_one(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let bytes = Bytes::from(bytes);
         if let Ok(sections) = Sections::scan(&bytes) {
             prop_assert!(sections.bare().end <= bytes.len());

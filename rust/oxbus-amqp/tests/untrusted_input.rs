@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes of strangers on inputs from a seed: frames of a client in use, damaged, repeated, cut and reassembled.
+//! Untrusted input from seeds: frames of a common client, damaged, repeated, split and reordered.
 
 #[path = "support/application.rs"]
 pub mod application;
@@ -9,7 +9,7 @@ pub mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Frames that the encoder of azure-servicebus wrote: see `golden.rs`.
+/// Frames written by azure-servicebus; see `golden.rs`.
 fn recorded() -> Vec<Vec<u8>> {
     let bytes = |text: &str| {
         let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
@@ -32,7 +32,7 @@ fn damaged(mut bytes: Vec<u8>, damage: &[(usize, u8)]) -> Vec<u8> {
     bytes
 }
 
-/// The first byte: behind the start of a connection, in the largest pieces.
+/// An input whose first byte selects the start of a connection and the largest chunks.
 fn input(choice: u8, bytes: &[u8]) -> Vec<u8> {
     [&[choice][..], bytes].concat()
 }
@@ -48,13 +48,13 @@ fn recorded_frames_are_read() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_harmless(bytes in vec(any::<u8>(), 0..300)) {
         support::codec(&bytes);
         support::engine(&bytes);
     }
 
     #[test]
-    fn damaged_frames_are_read_without_harm(
+    fn damaged_frames_are_harmless(
         frame in any::<prop::sample::Index>(),
         damage in vec((any::<usize>(), any::<u8>()), 0..5),
         choice in any::<u8>(),
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_in_any_order_are_taken_without_harm(order in vec(any::<prop::sample::Index>(), 1..30), choice in any::<u8>()) {
+    fn reordered_frames_are_harmless(order in vec(any::<prop::sample::Index>(), 1..30), choice in any::<u8>()) {
         let frames = recorded();
         let bytes: Vec<_> = order.iter().flat_map(|place| frames[place.index(frames.len())].clone()).collect();
         support::engine(&input(choice, &bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns of text, bytes and times of all supported Arrow types, read row by row without a copy.
+//! Columns of text, bytes and times of several Arrow types, read row by row without copies.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_schema::{DataType, TimeUnit};
 use oxbus_model::{Error, ErrorKind};
 
-/// Bytes or text.
+/// A column of bytes or text.
 pub enum BytesColumn {
     /// Bytes.
     Binary(BinaryArray),
@@ -29,21 +29,21 @@ pub enum BytesColumn {
     LargeText(LargeStringArray),
     /// Text through views.
     TextView(StringViewArray),
-    /// Values by key.
+    /// Keys, the dictionary array, and its values.
     Dictionary(Vec<usize>, ArrayRef, Box<BytesColumn>),
 }
 
-/// The content that a column may hold.
+/// What a column may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ColumnContent {
     /// Text only.
     Text,
-    /// BytesColumn, or text as its bytes.
+    /// Bytes, or text as its bytes.
     BytesOrText,
 }
 
 impl BytesColumn {
-    /// The column, if its type is of that kind.
+    /// The column, if its type has this content.
     pub fn new(array: &ArrayRef, kind: ColumnContent) -> Option<Self> {
         let bytes = kind == ColumnContent::BytesOrText;
         Some(match array.data_type() {
@@ -57,7 +57,7 @@ impl BytesColumn {
             DataType::Dictionary(_, _) => {
                 let dictionary = array.as_any_dictionary();
                 let values = Self::new(dictionary.values(), kind)?;
-                // Without values every key is null, and the keys are never looked at.
+                // Without values every key is null, so `get` reads no key.
                 let keys = if dictionary.values().is_empty() {
                     Vec::new()
                 } else {
@@ -89,7 +89,7 @@ impl BytesColumn {
         }
     }
 
-    /// The text of a row of a column of kind text; `None` for null.
+    /// The text of a row of a text column; `None` for null.
     #[inline]
     pub fn text(&self, row: usize) -> Option<&str> {
         macro_rules! of {
@@ -107,14 +107,14 @@ impl BytesColumn {
     }
 }
 
-/// TimeColumn or durations in whole units.
+/// A column of timestamps or durations.
 pub(crate) struct TimeColumn {
     values: Int64Array,
     per_ms: (i64, i64),
 }
 
 impl TimeColumn {
-    /// The column, if it holds timestamps (`durations` false) or durations.
+    /// The column, if it has durations (`durations`) or else timestamps.
     pub(crate) fn new(array: &ArrayRef, durations: bool) -> Option<Self> {
         let unit = match (array.data_type(), durations) {
             (DataType::Timestamp(unit, _), false) | (DataType::Duration(unit), true) => *unit,
@@ -129,7 +129,7 @@ impl TimeColumn {
                 }
             };
         }
-        // Milliseconds are the values times the first and divided by the second number.
+        // Factor and divisor from values to milliseconds.
         let (values, per_ms) = match unit {
             TimeUnit::Second => (values!(TimestampSecondType, DurationSecondType), (1000, 1)),
             TimeUnit::Millisecond => (values!(TimestampMillisecondType, DurationMillisecondType), (1, 1)),
@@ -148,7 +148,7 @@ impl TimeColumn {
     }
 }
 
-/// Text under text.
+/// A column of maps from text to text.
 pub(crate) struct TextMapColumn {
     map: MapArray,
     keys: BytesColumn,
@@ -156,7 +156,7 @@ pub(crate) struct TextMapColumn {
 }
 
 impl TextMapColumn {
-    /// The column, if it is a map of text to text.
+    /// The column, if it has maps from text to text.
     pub(crate) fn new(array: &ArrayRef) -> Option<Self> {
         let map = array.as_map_opt()?.clone();
         let keys = BytesColumn::new(map.keys(), ColumnContent::Text)?;
@@ -175,7 +175,7 @@ impl TextMapColumn {
     }
 }
 
-/// The error of a column that has another type than it should.
+/// The error of a column of the wrong type.
 pub(crate) fn wrong_type(name: &str, expected: &str, got: &DataType) -> Error {
     let detail = format!("column `{name}` has the wrong type; use {expected}: {got}");
     Error::new(ErrorKind::InvalidArgument, detail)

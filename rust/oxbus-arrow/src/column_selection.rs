@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The columns of received messages, and which of them are wanted.
+//! The columns of received messages, and selections of them.
 
 use oxbus_model::{Error, ErrorKind, Result};
 
@@ -29,7 +29,7 @@ pub(crate) enum Column {
     DeadLetterDescription,
 }
 
-/// All columns and their names, in the order of the public contract.
+/// All columns and their names, in the documented order.
 pub(crate) const COLUMNS: [(Column, &str); 21] = [
     (Column::Body, "body"),
     (Column::MessageId, "message_id"),
@@ -54,8 +54,7 @@ pub(crate) const COLUMNS: [(Column, &str); 21] = [
     (Column::DeadLetterDescription, "dead_letter_error_description"),
 ];
 
-/// Which columns of received messages are made; a table has them in the order of the public contract, whatever the
-/// order in which they were named.
+/// A selection of columns. A table has them in the documented order, not in that of the selection.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnSelection {
     /// `None` for all.
@@ -63,7 +62,7 @@ pub struct ColumnSelection {
 }
 
 impl ColumnSelection {
-    /// The columns with these names, or all; an error names one that no message has.
+    /// The columns with these names, by default all; an unknown name is an error.
     pub fn of<'a>(names: Option<impl IntoIterator<Item = &'a str>>) -> Result<Self> {
         let column = |name: &str| {
             let found = COLUMNS.iter().find(|(_, known)| *known == name);
@@ -79,7 +78,7 @@ impl ColumnSelection {
         self.columns.as_ref().is_none_or(|columns| columns.contains(&column))
     }
 
-    /// The result of `make` if the column is wanted.
+    /// Calls `make` if the column is selected.
     pub(crate) fn when<B>(&self, column: Column, make: impl FnOnce() -> B) -> Option<B> {
         self.has(column).then(make)
     }

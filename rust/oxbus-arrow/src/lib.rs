@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of Arrow tables as messages, and messages as rows: in the process, and as streams of bytes between processes.
+//! Converts rows of Arrow tables to messages and back, in the process and as Arrow IPC streams.
 //!
-//! Knows no Python and no socket. An invalid table is an error of kind invalid argument that names the column.
+//! Depends on neither Python nor sockets. An error in a table is of kind `InvalidArgument` and names the column.
 
 mod column;
 mod column_selection;
@@ -32,6 +32,6 @@ pub use tokens::{LockTokens, lock_tokens};
 
 /// The error of Arrow data that cannot be read.
 pub fn unreadable(error: ArrowError) -> Error {
-    let detail = format!("the Arrow data cannot be read; check what made it: {error}");
+    let detail = format!("the Arrow data cannot be read; check the program that wrote it: {error}");
     Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
 }

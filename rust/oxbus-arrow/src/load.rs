@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a table as rows of a bulk load.
+//! Adds rows of a table to a bulk load.
 
 use oxbus_broker::BulkLoad;
 use oxbus_model::message::NewId;
@@ -9,8 +9,8 @@ use oxbus_model::{PartitionId, Result};
 use crate::rows::InputColumns;
 use crate::send::at_row;
 
-/// Adds the rows of a chunk to a bulk load; those without a key go to one partition. `first` is the number of the first
-/// row, for errors.
+/// Adds the rows of a chunk to a bulk load. Rows without a key go to the partition `keyless`. `first` is the number of
+/// the first row, for errors.
 pub fn load_rows(
     load: &mut BulkLoad,
     chunk: &InputColumns,

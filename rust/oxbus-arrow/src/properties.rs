@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The column of application properties: text under text, or JSON that keeps numbers and truth values.
+//! The column of application properties: a map of text to text, or JSON text, which preserves numbers and booleans.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use serde::Deserialize;
 use crate::column::{BytesColumn, ColumnContent, TextMapColumn, wrong_type};
 use crate::unreadable;
 
-/// The form of the column.
+/// The format of the column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PropertiesFormat {
     /// A map of text to text.
     #[default]
     Map,
-    /// The text of a JSON object; what JSON does not have is text in it.
+    /// The text of a JSON object; values of types that JSON lacks become text.
     Json,
 }
 
-/// The column of rows that come in, in either form.
+/// The column of input rows.
 pub(crate) enum PropertiesColumn {
     /// A map of text to text.
     Map(Box<TextMapColumn>),
@@ -33,7 +33,7 @@ pub(crate) enum PropertiesColumn {
 }
 
 impl PropertiesColumn {
-    /// The column, unless it has another type.
+    /// The column; an error if it has another type.
     pub(crate) fn new(array: &ArrayRef) -> Result<Self> {
         let map = TextMapColumn::new(array).map(|map| Self::Map(Box::new(map)));
         let either = map.or_else(|| BytesColumn::new(array, ColumnContent::Text).map(Self::Json));
@@ -43,7 +43,7 @@ impl PropertiesColumn {
         })
     }
 
-    /// Writes the properties of a row; false when it has none.
+    /// Writes the properties of a row; false if it has none.
     pub(crate) fn write(&self, row: usize, out: &mut PropertiesBuilder) -> Result<bool> {
         out.clear();
         match self {
@@ -66,7 +66,7 @@ impl PropertiesColumn {
     }
 }
 
-/// Writes the members of a JSON object.
+/// Writes the members of a JSON object as properties.
 fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
     let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, format!("application_properties {what}"));
     let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
@@ -81,12 +81,12 @@ fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
                 (None, Some(real)) if it.is_f64() => Value::Double(real),
                 _ => {
                     return Err(wrong(format!(
-                        "have a number of more than 64 bits; make it text: `{key}` {it}"
+                        "contain a number of more than 64 bits; convert it to text: `{key}` {it}"
                     )));
                 }
             },
             serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-                let detail = "take null, booleans, numbers and texts; make a list or an object text";
+                let detail = "allow null, booleans, numbers and texts; convert lists and objects to text";
                 return Err(wrong(format!("{detail}: `{key}`")));
             }
         };
@@ -95,7 +95,7 @@ fn from_json(text: &str, out: &mut PropertiesBuilder) -> Result<()> {
     Ok(())
 }
 
-/// The column, as far as it is.
+/// Builds the column of received messages.
 pub(crate) struct PropertiesColumnBuilder {
     form: FormatBuilder,
     scratch: String,
@@ -161,7 +161,7 @@ fn as_json(properties: &Properties<'_>) -> String {
                 Value::Null => serde_json::Value::Null,
                 Value::Bool(it) => it.into(),
                 Value::Int(it) | Value::Timespan(it) => it.into(),
-                // A number that JSON does not have is text.
+                // JSON has no NaN and no infinity.
                 Value::Double(it) if it.is_finite() => it.into(),
                 other => {
                     let mut text = String::new();
@@ -175,7 +175,7 @@ fn as_json(properties: &Properties<'_>) -> String {
     serde_json::Value::Object(object).to_string()
 }
 
-/// The text form of a property value in a map of text to text.
+/// Writes a property value as text.
 fn write_text(value: Value<'_>, out: &mut String) {
     let written = match value {
         Value::Null => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Received messages as tables.
+//! Tables of received and reserved messages.
 
 use arrow_array::RecordBatch;
 use oxbus_broker::Receiver;
@@ -9,11 +9,10 @@ use oxbus_model::Result;
 
 use crate::table::TableBuilder;
 
-/// Records that are fetched at once.
+/// Records that are prefetched at once.
 const PREFETCHED_RECORDS: usize = 16;
 
-/// Reads something of each record, so that the processor fetches them from memory side by side and not one after the
-/// other.
+/// Reads a byte at each end of each record, so that the processor loads them into its cache in parallel.
 fn prefetch(deliveries: &[Delivery]) {
     let ends = |it: &Delivery| {
         let record = it.claimed.record.in_memory()?;
@@ -22,7 +21,7 @@ fn prefetch(deliveries: &[Delivery]) {
     std::hint::black_box(deliveries.iter().filter_map(ends).fold(0, |sum, byte| sum ^ byte));
 }
 
-/// Received messages as columns.
+/// A table of received messages.
 pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch> {
     let body_bytes = deliveries.iter().map(|delivery| delivery.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(deliveries.len(), body_bytes);
@@ -35,7 +34,7 @@ pub fn table(receiver: &Receiver, deliveries: &[Delivery]) -> Result<RecordBatch
     builder.finish()
 }
 
-/// Messages of a reservation as columns.
+/// A table of messages of a reservation.
 pub fn reserved_table(queue: &Entity, messages: &[Delivery], with_body: bool) -> Result<RecordBatch> {
     let body_bytes = messages.iter().map(|it| it.claimed.record.len()).sum();
     let mut builder = TableBuilder::new(messages.len(), if with_body { body_bytes } else { 0 });

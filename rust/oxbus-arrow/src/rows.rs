@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a table, read in place as the fields of messages.
+//! Rows of input tables, read as fields of messages without copies.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type};
@@ -12,7 +12,7 @@ use crate::column::{BytesColumn, ColumnContent, TimeColumn, wrong_type};
 use crate::properties::PropertiesColumn;
 use crate::unreadable;
 
-/// The columns of one chunk.
+/// The columns of one chunk of an input table.
 #[derive(Default)]
 pub struct InputColumns {
     rows: usize,
@@ -28,17 +28,17 @@ pub struct InputColumns {
     application_properties: Option<PropertiesColumn>,
     scheduled_enqueue_time_utc: Option<TimeColumn>,
     time_to_live: Option<TimeColumn>,
-    /// Where rows without a key are to go.
+    /// Partitions of rows without a key.
     partition_id: Option<Int32Array>,
 }
 
 impl InputColumns {
-    /// The columns of a chunk; refuses names and types that no message has.
+    /// Reads the columns of a chunk; rejects unknown names and wrong types.
     pub fn read(chunk: &StructArray) -> Result<Self> {
         Self::read_columns(chunk, None)
     }
 
-    /// The same, with a column `partition_id` for where rows without a key are to go; a null there leaves it open.
+    /// Reads the columns of a chunk, where `partition_id` may name the partition of rows without a key; null for any.
     pub fn read_with_partitions(chunk: &StructArray) -> Result<Self> {
         Self::read_columns(chunk, Some("partition_id"))
     }
@@ -63,12 +63,12 @@ impl InputColumns {
         Ok(columns)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The partition that a row names.
+    /// The row's `partition_id`.
     pub(crate) fn partition(&self, row: usize, count: u16) -> Result<Option<PartitionId>> {
         let Some(column) = self.partition_id.as_ref().filter(|column| column.is_valid(row)) else {
             return Ok(None);
@@ -79,19 +79,18 @@ impl InputColumns {
             .filter(|partition| *partition < count)
             .map(PartitionId);
         partition.map(Some).ok_or_else(|| {
-            let detail =
-                format!("partition_id is out of range; the entity has {count} partitions, counted from 0: {value}");
+            let detail = format!("partition_id is out of range; use 0 to {}: {value}", count - 1);
             Error::new(ErrorKind::InvalidArgument, detail)
         })
     }
 
     fn set(&mut self, name: &str, array: &ArrayRef) -> Result<()> {
         let missing = matches!(array.data_type(), DataType::Null);
-        let text = |place: &mut Option<BytesColumn>| {
+        let text = |target: &mut Option<BytesColumn>| {
             if !missing {
                 let column = BytesColumn::new(array, ColumnContent::Text)
                     .ok_or_else(|| wrong_type(name, "string", array.data_type()))?;
-                *place = Some(column);
+                *target = Some(column);
             }
             Ok(())
         };
@@ -137,7 +136,7 @@ impl InputColumns {
         }
     }
 
-    /// Runs `run` on a row as fields, without a message id when the row has none.
+    /// Calls `run` with the fields of a row.
     pub(crate) fn with_row<R>(
         &self,
         row: usize,
@@ -182,7 +181,7 @@ impl InputColumns {
     }
 }
 
-/// A column of partition ids, of any whole type that has room for them.
+/// A column of partition ids of a supported integer type.
 fn partitions(array: &ArrayRef) -> Result<Option<Int32Array>> {
     Ok(match array.data_type() {
         DataType::Null => None,

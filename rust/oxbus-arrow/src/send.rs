@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows of a table as messages, and what became of them.
+//! Sends rows of tables as messages.
 
 use oxbus_store::Wait;
 use std::borrow::Borrow;
@@ -16,65 +16,69 @@ use oxbus_model::{Effect, Error, ErrorKind, PartitionId, Result};
 
 use crate::rows::InputColumns;
 
-/// The result of a send of rows.
+/// The result of a send.
 #[derive(Debug, Default)]
 pub struct SendReport {
-    /// Partition id → rows that it stored.
+    /// Partition id → number of stored rows.
     pub stored: BTreeMap<u16, usize>,
-    /// Indexes of the rows that were not stored, rising.
-    pub refused: Vec<usize>,
-    /// The error of the first refused row, or of the first row with an unknown outcome.
-    pub refusal: Option<Error>,
+    /// Indexes of the rows that were not stored, ascending.
+    pub not_stored: Vec<usize>,
+    /// Why the first of them was not stored; if rows may be stored without a confirmation, the error of the first of
+    /// those.
+    pub error: Option<Error>,
 }
 
-/// Why not all rows were stored.
+/// The error of a send that did not store all rows.
 #[derive(Debug)]
 pub enum RowSendError {
-    /// None was.
+    /// No row was stored.
     NothingStored(Error),
-    /// Some were.
+    /// Some rows were stored.
     PartlyStored {
-        /// The cause and the remedy.
+        /// What happened and what to do.
         detail: String,
-        /// Partial, or unknown when rows that are not counted may have been stored.
+        /// Partial, or unknown if further rows may be stored.
         effect: Effect,
-        /// Indexes of the rows that were not stored, rising.
+        /// Indexes of the rows that were not stored, ascending.
         rows: Vec<usize>,
-        /// Partition id → rows that it stored.
+        /// Partition id → number of stored rows.
         stored: BTreeMap<u16, usize>,
     },
 }
 
 impl SendReport {
-    /// Partition id → rows that it stored, if all were.
+    /// Partition id → number of stored rows; an error unless all rows were stored.
     pub fn outcome(self) -> std::result::Result<BTreeMap<u16, usize>, RowSendError> {
-        if self.refused.is_empty() {
+        if self.not_stored.is_empty() {
             return Ok(self.stored);
         }
-        let refusal = self
-            .refusal
-            .unwrap_or_else(|| Error::new(ErrorKind::PartitionUnavailable, "no partition took the rows; try again"));
+        let error = self.error.unwrap_or_else(|| {
+            Error::new(
+                ErrorKind::PartitionUnavailable,
+                "no partition accepted the rows; try again",
+            )
+        });
         if self.stored.is_empty() {
-            return Err(RowSendError::NothingStored(refusal));
+            return Err(RowSendError::NothingStored(error));
         }
-        let effect = match refusal.effect() {
+        let effect = match error.effect() {
             Some(Effect::Unknown) => Effect::Unknown,
             _ => Effect::Partial,
         };
         let detail = format!(
-            "{} rows were not stored, send them again; one was refused because: {refusal}",
-            self.refused.len()
+            "{} rows were not stored; send them again; the first error: {error}",
+            self.not_stored.len()
         );
         Err(RowSendError::PartlyStored {
             detail,
             effect,
-            rows: self.refused,
+            rows: self.not_stored,
             stored: self.stored,
         })
     }
 }
 
-/// Rows on their way: checked and encoded, in groups for their partitions.
+/// Encodes rows, groups them by partition, and sends them.
 pub struct RowSender<S> {
     partitioner: Partitioner<S>,
     new_id: NewId,
@@ -82,7 +86,7 @@ pub struct RowSender<S> {
 }
 
 impl<S: Borrow<Sender>> RowSender<S> {
-    /// No rows yet. Those without a key go to the partitions that work now, in turn.
+    /// A sender without rows. Rows without a key are spread over the healthy partitions.
     pub fn new(sender: S, new_id: NewId) -> Result<Self> {
         Ok(Self {
             new_id,
@@ -91,7 +95,7 @@ impl<S: Borrow<Sender>> RowSender<S> {
         })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.partitioner.count()
     }
@@ -99,7 +103,7 @@ impl<S: Borrow<Sender>> RowSender<S> {
     /// Checks and encodes further rows.
     pub fn push(&mut self, chunk: &InputColumns) -> Result<()> {
         let entity = Arc::clone(self.partitioner.sender().entity());
-        // All at once: a count that threads share is dear.
+        // All ids at once, because the counter is shared by threads.
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
             let id = ids.following(row as u64);
@@ -121,13 +125,13 @@ impl<S: Borrow<Sender>> RowSender<S> {
         } = self.partitioner.send(wait);
         SendReport {
             stored,
-            refused: refused.iter().map(|refused| refused.position).collect(),
-            refusal: reason,
+            not_stored: refused.iter().map(|refused| refused.position).collect(),
+            error: reason,
         }
     }
 }
 
-/// A row as a message, with `id` if it has none, and the partition that it asks for.
+/// Encodes a row, with `id` if it has no message id; returns also its `partition_id`.
 #[inline]
 pub(crate) fn encode_row(
     entity: &Entity,
@@ -145,7 +149,7 @@ pub(crate) fn encode_row(
     })
 }
 
-/// An error with the index of its row.
+/// Adds the index of the row to an error.
 pub(crate) fn at_row(number: usize, error: &Error) -> Error {
     let detail = format!("row {number}: {}", error.detail());
     Error::new(error.kind(), detail).with_shared_source(error.shared_source())

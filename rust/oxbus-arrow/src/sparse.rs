@@ -4,10 +4,10 @@
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, DurationMicrosecondBuilder, StringBuilder, TimestampMicrosecondBuilder};
 
-/// A column that few rows have a value in: a row without one costs nothing until a later row has one.
+/// A column in which few rows have a value: nulls are appended only before the next value.
 pub(crate) struct SparseColumn<B>(pub(crate) B);
 
-/// The operations that a sparse column needs of its builder.
+/// A builder that can append many nulls at once.
 pub(crate) trait AppendNulls: ArrayBuilder {
     fn append_nulls(&mut self, rows: usize);
 }
@@ -31,13 +31,13 @@ impl AppendNulls for DurationMicrosecondBuilder {
 }
 
 impl<B: AppendNulls> SparseColumn<B> {
-    /// The builder, ready for the value of a row.
+    /// The builder, positioned at a row.
     pub(crate) fn at(&mut self, row: usize) -> &mut B {
         self.0.append_nulls(row - self.0.len());
         &mut self.0
     }
 
-    /// The column of that many rows.
+    /// The column with this number of rows.
     pub(crate) fn finish(&mut self, rows: usize) -> ArrayRef {
         self.at(rows).finish()
     }

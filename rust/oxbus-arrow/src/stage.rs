@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stages: rows of a table that a commit publishes later.
+//! Writes rows of a table to a stage.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use oxbus_model::{PartitionId, Result};
 use crate::rows::InputColumns;
 use crate::send::{at_row, encode_row};
 
-/// A stage that takes rows. Dropped before it is finished, it is removed.
+/// Writes a stage. Dropping it before `finish` removes the stage.
 pub struct StageBuilder {
     staging: Staging,
     new_id: NewId,
@@ -21,7 +21,7 @@ pub struct StageBuilder {
 }
 
 impl StageBuilder {
-    /// Puts rows into a stage.
+    /// A builder without rows.
     pub fn new(staging: Staging, new_id: NewId) -> Self {
         Self {
             staging,
@@ -33,7 +33,7 @@ impl StageBuilder {
 
     /// Checks and adds further rows.
     pub fn push(&mut self, chunk: &InputColumns) -> Result<()> {
-        // Those of one partition stay in order.
+        // Rows of one partition keep their order.
         let mut rows: BTreeMap<Option<PartitionId>, Vec<EncodedMessage>> = BTreeMap::new();
         let ids = (self.new_id)(chunk.rows() as u64);
         for row in 0..chunk.rows() {
@@ -47,7 +47,7 @@ impl StageBuilder {
             .try_for_each(|(partition, rows)| self.staging.push(partition, rows))
     }
 
-    /// Ends the stage; how many rows it has.
+    /// Ends the stage; returns its number of rows.
     pub fn finish(self) -> Result<u64> {
         self.staging.finish()
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables as streams of bytes: the Arrow IPC streaming format, piece by piece.
+//! The Arrow IPC streaming format, incrementally.
 //!
-//! The bytes of columns are not copied on their way out. On their way in everything is checked: offsets, text and
-//! types.
+//! Encoding does not copy columns. Decoding validates everything: offsets, text and types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -14,16 +13,16 @@ use oxbus_model::Result;
 
 use crate::unreadable;
 
-/// Makes bytes of batches of one schema.
+/// Encodes batches of one schema.
 pub struct Encoder(StreamEncoder);
 
 impl Encoder {
-    /// For batches of that schema.
+    /// An encoder for batches of this schema.
     pub fn new(schema: &Schema) -> Result<Self> {
         StreamEncoder::try_new(schema).map(Self).map_err(unreadable)
     }
 
-    /// The bytes of a batch, those of the schema before the first.
+    /// Encodes a batch; the first call also encodes the schema.
     pub fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<Buffer>> {
         self.0.encode(batch).map_err(unreadable)
     }
@@ -34,12 +33,12 @@ impl Encoder {
     }
 }
 
-/// Makes batches of bytes, however those are cut.
+/// Decodes batches from chunks of bytes of any size.
 #[derive(Debug, Default)]
 pub struct Decoder(StreamDecoder);
 
 impl Decoder {
-    /// The batches that are complete with these bytes.
+    /// Adds bytes; returns the batches that they complete.
     pub fn push(&mut self, mut bytes: Buffer) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         while !bytes.is_empty() {
@@ -49,37 +48,37 @@ impl Decoder {
         Ok(batches)
     }
 
-    /// The schema, once it has come.
+    /// The schema, once it is decoded.
     pub fn schema(&self) -> Option<SchemaRef> {
         self.0.schema()
     }
 
-    /// Refuses a stream that ended within a message.
+    /// Fails if the stream ended within a message.
     pub fn finish(mut self) -> Result<()> {
         self.0.finish().map_err(unreadable)
     }
 }
 
-/// Splits a batch into parts of about `bytes` bytes, without a copy where its columns allow it.
+/// Splits a batch into parts of about this many bytes, without a copy if the columns allow it.
 pub fn split_batch(batch: RecordBatch, bytes: usize) -> impl Iterator<Item = RecordBatch> + use<> {
     let rows = batch.num_rows();
     let size = batch.get_array_memory_size().max(1);
     let step = if size <= bytes {
         rows.max(1)
     } else {
-        // A row of average size; at least one row.
+        // Assumes rows of average size; at least one row.
         usize::try_from(rows as u128 * bytes as u128 / size as u128).map_or(rows, |rows| rows.max(1))
     };
 
     let part = move |first: usize| {
         let part = batch.slice(first, step.min(rows - first));
-        if step < rows { without_rest(&part) } else { part }
+        if step < rows { without_unused_bytes(&part) } else { part }
     };
     (0..rows).step_by(step).map(part)
 }
 
-/// Views bring all the bytes of the whole column with them; this leaves those that the rows show.
-fn without_rest(batch: &RecordBatch) -> RecordBatch {
+/// Drops bytes of view columns that no row of the slice uses.
+fn without_unused_bytes(batch: &RecordBatch) -> RecordBatch {
     let column = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {
             DataType::Utf8View => std::sync::Arc::new(array.as_string_view().gc()),

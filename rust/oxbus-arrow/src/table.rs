@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Received and browsed messages as columns.
+//! Builds tables of received, browsed and reserved messages.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn micros(time: Timestamp) -> i64 {
     time.0 as i64 * 1000
 }
 
-/// A message as a row shows it.
+/// A message as a row of a table.
 struct MessageRow<'a> {
     index: usize,
     counter: Counter,
@@ -40,11 +40,11 @@ struct MessageRow<'a> {
     state: &'static str,
 }
 
-/// The columns of received messages, or those of them that were selection.
+/// Builds a table of messages, with all or selected columns.
 pub struct TableBuilder {
     rows: usize,
     body: Option<BinaryBuilder>,
-    /// Text, which is checked when the column is finished.
+    /// Text; `finish` validates it.
     message_id: Option<BinaryBuilder>,
     texts: [Option<SparseColumn<StringBuilder>>; 7],
     application_properties: Option<PropertiesColumnBuilder>,
@@ -75,12 +75,12 @@ const TEXTS: [Column; 7] = [
 const DEAD_LETTER: [Column; 2] = [Column::DeadLetterReason, Column::DeadLetterDescription];
 
 impl TableBuilder {
-    /// All columns for that many rows, whose bodies take at most `body_bytes`.
+    /// All columns; `rows` and `body_bytes` are the expected size.
     pub fn new(rows: usize, body_bytes: usize) -> Self {
         Self::of(&ColumnSelection::default(), rows, body_bytes)
     }
 
-    /// The selection columns.
+    /// The selected columns.
     pub fn of(selection: &ColumnSelection, rows: usize, body_bytes: usize) -> Self {
         let text = |column| selection.when(column, || SparseColumn(StringBuilder::with_capacity(rows, 0)));
         let time = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
@@ -109,7 +109,7 @@ impl TableBuilder {
         }
     }
 
-    /// With application properties in another form.
+    /// Sets the format of application properties.
     #[must_use]
     pub fn with_properties(mut self, form: PropertiesFormat) -> Self {
         if let Some(column) = &mut self.application_properties {
@@ -148,13 +148,13 @@ impl TableBuilder {
         )
     }
 
-    /// Adds a message that was only looked at; it has no lock.
+    /// Adds a browsed message, which has no lock.
     pub fn push_browsed(&mut self, queue: &Entity, browsed: &BrowseItem, with_body: bool) -> Result<()> {
         let BrowseItem { index, message } = browsed;
         self.push_peeked(queue, *index, message, bytes_of(&message.record), with_body)
     }
 
-    /// Adds a message of the partition with that index; `record` has its bytes, wherever they were read.
+    /// Adds a message of the partition with this index; `record` is its encoded bytes.
     pub fn push_peeked(
         &mut self,
         queue: &Entity,
@@ -182,7 +182,7 @@ impl TableBuilder {
         )
     }
 
-    /// Adds a message of a reservation; its lock is the reservation's.
+    /// Adds a reserved message, which has no lock token: the reservation locks it.
     pub fn push_reserved(&mut self, queue: &Entity, delivery: &Delivery, with_body: bool) -> Result<()> {
         let claimed = &delivery.claimed;
         self.push_unlocked(
@@ -233,7 +233,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds what the sender said, and why the message is dead.
+    /// Adds the fields that the sender set, and the dead-letter reason and description.
     fn push_fields(&mut self, fields: &Fields<'_>, with_body: bool) -> Result<()> {
         if let Some(column) = &mut self.body {
             match fields.body {
@@ -289,7 +289,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// The columns, also without rows.
+    /// Finishes the table.
     pub fn finish(mut self) -> Result<RecordBatch> {
         let rows = self.rows;
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
@@ -299,11 +299,11 @@ impl TableBuilder {
                 columns.push(array);
             }
         }
-        let counted = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &counted).map_err(unreadable)
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(unreadable)
     }
 
-    /// A column, if it was selection.
+    /// Finishes a column, if it is selected.
     fn finish_column(&mut self, column: Column) -> Result<Option<ArrayRef>> {
         fn finish_builder(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
             Some(builder?.finish())
@@ -345,7 +345,7 @@ impl TableBuilder {
     }
 }
 
-/// The bytes of a message that was handed out.
+/// The bytes of a delivered message.
 fn bytes_of(record: &StoredRecord) -> &[u8] {
-    record.in_memory().expect("what is handed out is in memory")
+    record.in_memory().expect("delivered messages are in memory")
 }

@@ -9,31 +9,31 @@ use oxbus_model::{Error, ErrorKind, Result};
 
 use crate::column::{BytesColumn, ColumnContent, wrong_type};
 
-/// The lock tokens of rows, and their sequence numbers, which are none without that column.
+/// The lock tokens of rows, and their sequence numbers if the table has them.
 #[derive(Debug, Default)]
 pub struct LockTokens {
-    /// Sequence numbers, or none.
+    /// Sequence numbers; empty without the column.
     pub numbers: Vec<u64>,
     /// Lock tokens.
     pub tokens: Vec<[u8; 16]>,
 }
 
-fn refused(detail: impl Into<String>) -> Error {
+fn invalid(detail: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, detail)
 }
 
 /// The lock tokens of a table with the column `lock_token`.
 pub fn lock_tokens(data_type: &DataType, chunks: &[ArrayRef]) -> Result<LockTokens> {
     if !matches!(data_type, DataType::Struct(_)) {
-        return Err(refused(format!(
-            "settle_arrow takes a table with a column lock_token: {data_type}"
+        return Err(invalid(format!(
+            "settle_arrow needs a table with a column lock_token: {data_type}"
         )));
     }
     let mut found = LockTokens::default();
     for chunk in chunks {
         let chunk = chunk.as_struct();
         let column = chunk.column_by_name("lock_token").ok_or_else(|| {
-            refused("column `lock_token` is missing; keep it when selecting columns of a received table")
+            invalid("column `lock_token` is missing; keep it when selecting columns of a received table")
         })?;
         found.push_column(column)?;
         if let Some(column) = chunk
@@ -56,7 +56,7 @@ impl LockTokens {
         for row in 0..column.len() {
             let token = bytes
                 .get(row)
-                .ok_or_else(|| refused("column `lock_token` has a null; settle only received rows with a lock"))?;
+                .ok_or_else(|| invalid("column `lock_token` has a null; settle only received rows with a lock"))?;
             self.tokens.push(token.try_into().map_err(|_| wrong())?);
         }
         Ok(())

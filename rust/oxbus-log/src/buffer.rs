@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines between the threads that emit them and the one that writes them.
+//! A bounded queue of log lines, from the threads that emit them to the reader thread that writes them.
 //!
 //! Invariants
-//! - the mutex is a leaf: nothing is called with it, so emitting cannot meet another lock;
-//! - lines beyond the bound are counted and said, never waited for.
+//! - the mutex is a leaf: no other lock is taken under it, so emitting cannot deadlock;
+//! - emitting never blocks: lines beyond the limit are dropped, counted and reported.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
@@ -17,10 +17,10 @@ use super::events::LINES_LOST;
 use super::limiter::RepeatLimiter;
 use super::line::Line;
 
-/// Lines on their way, until it is closed.
+/// The queue of log lines.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
-    /// Whole after a panic: each step is one push, or taking all.
+    /// Consistent after a panic: each change is one push, or takes all lines.
     state: Mutex<LineBufferState>,
     changed: Condvar,
 }
@@ -30,7 +30,7 @@ struct LineBufferState {
     lines: Vec<Line>,
     limiter: RepeatLimiter,
     lost: u64,
-    /// The state of the reader.
+    /// State of the reader thread.
     reader: ReaderState,
     is_closed: bool,
 }
@@ -39,21 +39,22 @@ struct LineBufferState {
 enum ReaderState {
     #[default]
     None,
-    /// It was asked for.
+    /// It was requested.
     Starting,
     /// It waits for lines, or writes those that it took.
-    Running(ThreadId, IsWriting),
+    Running {
+        thread: ThreadId,
+        is_writing: bool,
+    },
     Ended,
 }
-
-type IsWriting = bool;
 
 impl LineBuffer {
     fn state(&self) -> MutexGuard<'_, LineBufferState> {
         ignore_poison(self.state.lock())
     }
 
-    /// Takes a line, unless it is one of too many. True when a reader is to be started.
+    /// Adds a line, unless a limit drops it. Returns true if the caller must start a reader.
     pub(crate) fn push(&self, mut line: Line, now: Ticks) -> bool {
         let mut state = self.state();
         if state.is_closed {
@@ -75,7 +76,7 @@ impl LineBuffer {
         starts
     }
 
-    /// Asks for a reader before there is a line. True when one is to be started.
+    /// Requests a reader before there is a line. Returns true if the caller must start one.
     pub(crate) fn request_reader(&self) -> bool {
         let mut state = self.state();
         let starts = state.reader == ReaderState::None && !state.is_closed;
@@ -85,22 +86,25 @@ impl LineBuffer {
         starts
     }
 
-    /// True when a reader runs or was requested.
+    /// True if a reader runs or was requested.
     pub fn has_reader(&self) -> bool {
         !matches!(self.state().reader, ReaderState::None)
     }
 
-    /// Notes that no reader could be started: the next line asks for one again.
+    /// Notes that starting the reader failed; the next line requests one again.
     pub fn reader_not_started(&self) {
         self.state().reader = ReaderState::None;
     }
 
-    /// Waits for lines, at least one; `None` when no more will come. The one reader calls it again and again; what it
-    /// took before is written then.
+    /// Waits for at least one line; `None` after the last one. Only the reader calls this, in a loop: a call means that
+    /// the lines of the previous call are written.
     pub fn take(&self, clock: &dyn Clock) -> Option<Vec<Line>> {
         let me = std::thread::current().id();
         let mut state = self.state();
-        state.reader = ReaderState::Running(me, false);
+        state.reader = ReaderState::Running {
+            thread: me,
+            is_writing: false,
+        };
         self.changed.notify_all();
         loop {
             let now = if state.is_closed { Ticks::NEVER } else { clock.ticks() };
@@ -111,7 +115,10 @@ impl LineBuffer {
                 state.lines.push(lines_lost(lost));
             }
             if !state.lines.is_empty() {
-                state.reader = ReaderState::Running(me, true);
+                state.reader = ReaderState::Running {
+                    thread: me,
+                    is_writing: true,
+                };
                 return Some(std::mem::take(&mut state.lines));
             }
             if state.is_closed {
@@ -122,7 +129,7 @@ impl LineBuffer {
             state = match state.limiter.due() {
                 None => ignore_poison(self.changed.wait(state)),
                 Some(due) => {
-                    // A coarse clock may be a tick behind the end of the wait.
+                    // At least 10 ms, since a coarse clock may not have reached the end of the wait.
                     let left = Duration::from_millis(due.0.saturating_sub(now.0).max(10));
                     ignore_poison(self.changed.wait_timeout(state, left)).0
                 }
@@ -130,33 +137,33 @@ impl LineBuffer {
         }
     }
 
-    /// Waits until all lines so far are written, or for so long. The reader does not wait for itself.
-    pub fn flush(&self, longest: Duration) -> bool {
-        let is_on_its_way = |state: &mut LineBufferState| {
+    /// Waits until all lines are written, for at most `timeout`; false on timeout. The reader does not wait for itself.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let is_unwritten = |state: &mut LineBufferState| {
             let me = std::thread::current().id();
             match state.reader {
                 ReaderState::None | ReaderState::Ended => false,
                 ReaderState::Starting => true,
-                ReaderState::Running(its, is_writing) => its != me && (is_writing || !state.lines.is_empty()),
+                ReaderState::Running { thread, is_writing } => thread != me && (is_writing || !state.lines.is_empty()),
             }
         };
-        let (state, waited) = ignore_poison(self.changed.wait_timeout_while(self.state(), longest, is_on_its_way));
+        let (state, waited) = ignore_poison(self.changed.wait_timeout_while(self.state(), timeout, is_unwritten));
         drop(state);
         !waited.timed_out()
     }
 
-    /// Takes no more lines, and waits until the reader has written the rest and has ended, or for so long.
-    pub fn close(&self, longest: Duration) {
+    /// Rejects further lines, and waits for at most `timeout` until the reader has written the rest and ended.
+    pub fn close(&self, timeout: Duration) {
         let mut state = self.state();
         state.is_closed = true;
         self.changed.notify_all();
         let me = std::thread::current().id();
-        let reads = |state: &mut LineBufferState| match state.reader {
+        let is_running = |state: &mut LineBufferState| match state.reader {
             ReaderState::None | ReaderState::Ended => false,
             ReaderState::Starting => true,
-            ReaderState::Running(its, _) => its != me,
+            ReaderState::Running { thread, .. } => thread != me,
         };
-        let _ended = ignore_poison(self.changed.wait_timeout_while(state, longest, reads));
+        let _ended = ignore_poison(self.changed.wait_timeout_while(state, timeout, is_running));
     }
 }
 
@@ -210,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_order_and_the_first_asks_for_a_reader() {
+    fn lines_keep_their_order_and_the_first_one_requests_a_reader() {
         let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         assert!(!buffer.has_reader());
         assert!(buffer.push(line("a.a", &[]), Ticks(0)));
@@ -219,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_in_time_is_counted() {
+    fn lines_beyond_the_limit_are_counted() {
         let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         for number in 0..LOG_LINES_WAITING_MAX as u64 + 3 {
-            // Each has a separate window, since this test is not about the limit on repeated lines.
+            // Each in another window, because this does not test the limit on repeated lines.
             buffer.push(line("a.a", &[]), Ticks(number * LOG_WINDOW_MS));
         }
         let texts = texts(buffer.take(&clock));
@@ -231,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_waits_wakes_to_say_how_many_were_left_out() {
+    fn a_waiting_reader_reports_the_suppressed_lines() {
         let (buffer, clock) = (Arc::new(LineBuffer::default()), Arc::new(TestClock::default()));
         for _ in 0..9 {
             buffer.push(line("a.a", &[]), Ticks(0));
@@ -240,15 +247,15 @@ mod tests {
         let (its, seen) = (Arc::clone(&buffer), Arc::clone(&clock));
         let reader = std::thread::spawn(move || texts(its.take(&*seen)));
         clock.0.store(LOG_WINDOW_MS, Ordering::SeqCst);
-        // Another event has the reader look, as the end of its wait would.
+        // Another event wakes the reader, as the end of its wait would.
         buffer.push(line("b.b", &[]), Ticks(LOG_WINDOW_MS));
-        let mut said = reader.join().expect("it ends");
-        said.sort();
-        assert_eq!(said, ["a.a left_out=4", "b.b"]);
+        let mut lines = reader.join().expect("it ends");
+        lines.sort();
+        assert_eq!(lines, ["a.a left_out=4", "b.b"]);
     }
 
     #[test]
-    fn closing_has_the_rest_written_and_said() {
+    fn closing_writes_the_rest_and_the_counts() {
         let (buffer, clock) = (Arc::new(LineBuffer::default()), TestClock::default());
         for _ in 0..6 {
             buffer.push(line("a.a", &[]), Ticks(0));
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_that_is_not_there_or_for_himself() {
+    fn flush_and_close_do_not_wait_without_a_reader_or_on_its_thread() {
         let (buffer, clock) = (LineBuffer::default(), TestClock::default());
         assert!(buffer.flush(LONG));
         buffer.push(line("a.a", &[]), Ticks(0));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log events, each with its name, target and level. docs/logging.md lists them with the operator's response.
+//! All log events: name, target and level. docs/logging.md lists them with the fields and what to do.
 
 use tracing::Level;
 
-/// An event.
+/// A log event.
 #[derive(Debug, Clone, Copy)]
 pub struct LogEvent {
-    /// Its name, which stays.
+    /// Its name, which never changes.
     pub name: &'static str,
-    /// The part of oxbus that emits it: the name of the logger, with `::` for each dot.
+    /// The part of oxbus that emits it: the Python logger name with `::` for each dot.
     pub target: &'static str,
-    /// How grave it is.
+    /// Its level.
     pub level: Level,
 }
 
@@ -29,7 +29,7 @@ macro_rules! events {
             pub const $event: LogEvent = LogEvent { name: $name, target: $target, level: Level::$level };
         )+
 
-        /// All of them, by name.
+        /// All events, in the order of this file.
         pub const ALL: &[LogEvent] = &[$($event),+];
     };
 }
@@ -37,63 +37,63 @@ macro_rules! events {
 events! {
     /// A connection has ended.
     CONNECTION_CLOSED = "connection.closed", SERVER, DEBUG;
-    /// A connection ended before it spoke a protocol, or by an error of its protocol.
+    /// A connection ended before its protocol was known, or by a protocol error.
     CONNECTION_FAILED = "connection.failed", SERVER, INFO;
-    /// A connection speaks a protocol.
+    /// The protocol of a connection is known.
     CONNECTION_OPENED = "connection.opened", SERVER, DEBUG;
-    /// A client was refused: by its token, its key, or because what it names is not there.
+    /// The server rejected a client: invalid token or key, or an unknown entity.
     CLIENT_REFUSED = "client.refused", SERVER, WARN;
-    /// A call waited for a store longer than the threshold.
+    /// A call waited for the store longer than the threshold.
     CALL_SLOW = "call.slow", BROKER, WARN;
-    /// A stalled disk responds again.
+    /// A stalled disk answers again.
     DISK_ANSWERS = "disk.answers", BROKER, WARN;
-    /// A disk has room again.
+    /// A full disk has space again.
     DISK_FREE = "disk.free", STORE, WARN;
-    /// A disk is full: the partition takes no messages, and goes on with everything else.
+    /// A disk is full: the partition accepts no messages; receiving and settling work.
     DISK_FULL = "disk.full", STORE, ERROR;
-    /// A disk is unresponsive: its partitions are stalled.
+    /// A disk does not answer.
     DISK_STALLED = "disk.stalled", BROKER, WARN;
-    /// A test put a fault into a partition or its files.
+    /// A test injected a fault into a partition or its files.
     FAULT_INJECTED = "fault.injected", BROKER, INFO;
-    /// Messages stay at their source, because the destination of a forward takes none.
+    /// Messages stay at their source, because the destination of a forward rejects them.
     FORWARD_BLOCKED = "forward.blocked", BROKER, WARN;
-    /// Lines were lost, because they came faster than they were written.
+    /// Log lines were dropped, because they came faster than they were written.
     LINES_LOST = "log.lines_lost", LOG, WARN;
-    /// The rows of bulk loads were stored at an opening.
+    /// An open stored the rows of unfinished bulk loads.
     LOAD_TAKEN_OVER = "load.taken_over", BROKER, INFO;
-    /// The rows of a bulk load could not be stored at an opening, and wait in their file.
+    /// An open could not store the rows of a bulk load; they stay in their file.
     LOAD_WAITING = "load.waiting", BROKER, WARN;
-    /// A call came with a lock that is over.
+    /// A call used an expired or released message lock.
     LOCK_LOST = "lock.lost", BROKER, INFO;
-    /// The broker moved messages to a dead-letter queue without a call.
+    /// The broker dead-lettered messages.
     MESSAGE_DEAD_LETTERED = "message.dead_lettered", BROKER, INFO;
-    /// A namespace has closed.
+    /// A namespace is closed.
     NAMESPACE_CLOSED = "namespace.closed", BROKER, INFO;
     /// A namespace is open.
     NAMESPACE_OPENED = "namespace.opened", BROKER, INFO;
     /// A partition is out of service.
     PARTITION_FAULT = "partition.fault", BROKER, ERROR;
-    /// A try to bring a partition back failed; there will be another one.
+    /// Healing a partition failed and will be repeated.
     PARTITION_HEAL_FAILED = "partition.heal_failed", BROKER, WARN;
     /// A partition is back in service.
     PARTITION_HEALED = "partition.healed", BROKER, WARN;
-    /// A partition of a directory is open.
+    /// A durable partition is open.
     PARTITION_OPENED = "partition.opened", STORE, DEBUG;
-    /// A message was refused for want of room or of numbers.
+    /// A message was rejected, because a quota or the sequence numbers are used up.
     QUOTA_EXCEEDED = "quota.exceeded", BROKER, WARN;
-    /// The end of a journal was cut, because its write never finished.
+    /// Recovery cut an incomplete write from the end of a journal.
     RECOVERY_CUT = "recovery.cut", STORE, WARN;
-    /// Other authorization rules hold in a server.
+    /// A server's authorization rules were replaced.
     RULES_REPLACED = "rules.replaced", SERVER, INFO;
-    /// A server waits for the requests under way.
+    /// A server waits for running requests before it stops.
     SERVER_DRAINING = "server.draining", SERVER, INFO;
     /// A server accepts connections.
     SERVER_READY = "server.ready", SERVER, INFO;
     /// A server is about to listen.
     SERVER_STARTING = "server.starting", SERVER, INFO;
-    /// A server has ended.
+    /// A server has stopped.
     SERVER_STOPPED = "server.stopped", SERVER, INFO;
-    /// The lock of a session ended, or a call came with one that is over.
+    /// A session lock expired, or a call used an expired one.
     SESSION_LOST = "session.lost", BROKER, INFO;
     /// A snapshot of a partition could not be written.
     SNAPSHOT_FAILED = "snapshot.failed", BROKER, WARN;
@@ -106,13 +106,13 @@ mod tests {
     use super::{ALL, TARGETS};
 
     #[test]
-    fn every_event_has_a_name_and_a_target_of_its_own_kind() {
+    fn every_event_has_a_unique_name_and_a_known_target() {
         for (position, event) in ALL.iter().enumerate() {
             assert!(TARGETS.contains(&event.target), "{}", event.name);
             assert!(event.name.contains('.'), "{}", event.name);
             assert!(
                 ALL[..position].iter().all(|other| other.name != event.name),
-                "{} is listed twice",
+                "{} is there twice",
                 event.name
             );
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which levels the program wants, as it said when it was last asked.
+//! The log levels of the program, cached.
 //!
-//! Asking takes the interpreter, which an emitting thread must not wait for. So the answer is kept, for a moment: an
-//! event that comes later goes to the reader in any case, and the reader asks again.
+//! Reading them needs the interpreter lock, for which an emitting thread must not wait. So the levels are cached for a
+//! moment. After that, an event goes to the reader in any case, and the reader reads the levels again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,14 +11,14 @@ use tracing::Level;
 
 use super::events::TARGETS;
 
-/// For how long an answer holds.
+/// Milliseconds for which cached levels are valid.
 pub(crate) const LEVELS_FRESH_MS: u64 = 100;
 
-/// For each target the most detailed level that is wanted, in the low byte, and until when that holds, above it.
+/// For each target: the most detailed enabled level in the low byte, and above it the time until which it is valid.
 #[derive(Debug)]
 pub struct Levels([AtomicU64; TARGETS.len()]);
 
-/// From the gravest one.
+/// From the most severe.
 const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
 
 fn rank(level: Level) -> u64 {
@@ -27,14 +27,14 @@ fn rank(level: Level) -> u64 {
 }
 
 impl Default for Levels {
-    /// The levels until the program is asked for its own.
+    /// `WARN` for all targets, already outdated.
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(rank(Level::WARN))))
     }
 }
 
 impl Levels {
-    /// Notes what a target wants; `None` is nothing at all.
+    /// Sets the level of a target; `None` disables it.
     pub fn set(&self, target: &str, level: Option<Level>, now: Ticks) {
         if let Some(slot) = self.slot(target) {
             let until = now.plus_ms(LEVELS_FRESH_MS).0;
@@ -42,13 +42,13 @@ impl Levels {
         }
     }
 
-    /// True when the answers need not be asked for again yet.
+    /// True if all cached levels are still valid.
     pub fn are_fresh(&self, now: Ticks) -> bool {
         self.0.iter().all(|slot| now.0 < slot.load(Ordering::Relaxed) >> 8)
     }
 
-    /// True when a line is wanted; `None` when it was not, but the answer is old.
-    pub(crate) fn wants(&self, target: &str, level: Level, now: Ticks) -> Option<bool> {
+    /// Whether the level is enabled; `None` if it was not and the cache is outdated.
+    pub(crate) fn is_enabled(&self, target: &str, level: Level, now: Ticks) -> Option<bool> {
         let slot = self.slot(target)?.load(Ordering::Relaxed);
         if rank(level) <= slot & 0xff {
             Some(true)
@@ -73,22 +73,22 @@ mod tests {
     use super::{LEVELS_FRESH_MS, Levels};
 
     #[test]
-    fn a_program_that_says_nothing_wants_warnings() {
+    fn warnings_are_enabled_by_default() {
         let levels = Levels::default();
-        assert_eq!(levels.wants("oxbus::store", Level::WARN, Ticks(1)), Some(true));
-        assert_eq!(levels.wants("oxbus::store", Level::INFO, Ticks(1)), None);
+        assert_eq!(levels.is_enabled("oxbus::store", Level::WARN, Ticks(1)), Some(true));
+        assert_eq!(levels.is_enabled("oxbus::store", Level::INFO, Ticks(1)), None);
     }
 
     #[test]
-    fn an_answer_holds_for_a_moment() {
+    fn levels_are_valid_for_a_moment() {
         let levels = Levels::default();
         levels.set("oxbus::store", Some(Level::ERROR), Ticks(1_000));
         levels.set("oxbus::broker", None, Ticks(1_000));
-        let wants = |target, level, at| levels.wants(target, level, Ticks(at));
-        assert_eq!(wants("oxbus::store", Level::ERROR, 1_000), Some(true));
-        assert_eq!(wants("oxbus::store", Level::WARN, 1_000), Some(false));
-        assert_eq!(wants("oxbus::store", Level::WARN, 1_000 + LEVELS_FRESH_MS), None);
-        assert_eq!(wants("oxbus::broker", Level::ERROR, 1_000), Some(false));
-        assert!(!levels.are_fresh(Ticks(1_000)), "not all were asked for");
+        let is_enabled = |target, level, at| levels.is_enabled(target, level, Ticks(at));
+        assert_eq!(is_enabled("oxbus::store", Level::ERROR, 1_000), Some(true));
+        assert_eq!(is_enabled("oxbus::store", Level::WARN, 1_000), Some(false));
+        assert_eq!(is_enabled("oxbus::store", Level::WARN, 1_000 + LEVELS_FRESH_MS), None);
+        assert_eq!(is_enabled("oxbus::broker", Level::ERROR, 1_000), Some(false));
+        assert!(!levels.are_fresh(Ticks(1_000)), "not all were set");
     }
 }

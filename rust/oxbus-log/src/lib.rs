@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Log events for operators, from their source to the line in the log.
+//! Log events for operators, passed from any thread to the logging of the program.
 //!
 //! ```text
-//! event!(PARTITION_FAULT, …)       in any crate, on a cold path only; with the level off one load and a branch
-//!   └─ tracing ─► LogSubscriber    asks `levels`, puts fields into a `Line`
-//!        └─ LineBuffer             counts lines that repeat; bounded; emitting never waits and never calls out
-//!             └─ a reader          one thread that may wait: it hands lines to the logging of the program
+//! event!(PARTITION_FAULT, …)       in any crate, on cold paths only; one load and a branch if the level is off
+//!   └─ tracing ─► LogSubscriber    checks `levels`, puts fields into a `Line`
+//!        └─ LineBuffer             counts repeated lines; bounded; emitting never blocks
+//!             └─ reader thread     passes lines to the logging of the program; may block
 //! ```
 //!
 //! Invariants
-//! - emitting takes one mutex for one step and calls nothing, so it may be done under any other lock;
-//! - an event has one name, one target and one level, and they stand in `events`;
-//! - no field holds a body, a property, a session id, a partition key, a key or a token.
+//! - emitting takes one leaf mutex, so it is allowed under any other lock;
+//! - an event has one name, one target and one level, defined in `events`;
+//! - no field contains a body, a property, a session id, a partition key, a key or a token.
 //!
 //! Source: docs/logging.md.
 
@@ -32,7 +32,7 @@ pub use tracing::field::display;
 #[doc(hidden)]
 pub use tracing;
 
-/// Emits an event of [`events`] with fields as `tracing` has them: `event!(PARTITION_FAULT, partition = 2, cause =
+/// Emits an event of [`events`] with fields in the syntax of `tracing`: `event!(PARTITION_FAULT, partition = 2, cause =
 /// %error)`.
 #[macro_export]
 macro_rules! event {
@@ -46,13 +46,14 @@ macro_rules! event {
     };
 }
 
-/// True when a subscriber takes events: one load. For callers whose event needs work before it is emitted.
+/// True if events are enabled at all; costs one load. For callers that do work before they know whether there is an
+/// event.
 #[inline]
 pub fn is_on() -> bool {
     tracing::level_filters::LevelFilter::current() != tracing::level_filters::LevelFilter::OFF
 }
 
-/// True when an event may be wanted: for a caller that has to work for its fields.
+/// True if an event may be enabled; for callers that do work for its fields.
 #[macro_export]
 macro_rules! enabled {
     ($event:ident) => {

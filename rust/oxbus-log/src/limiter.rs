@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines that repeat: a few of each subject are let through in a window of time, the others are counted, and the count
-//! is said.
+//! Limits repeated lines: each subject gets a few lines per time window; the others are counted, and the count is
+//! reported.
 //!
-//! A subject is an event with what its line is about: its entity, its partition and so on (`Line::subject`). Time is an
-//! argument.
+//! A subject is an event and what it is about, such as its entity and partition (`Line::subject`). Time is an argument.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +11,10 @@ use oxbus_model::caps::{LOG_LINES_MAX, LOG_SUBJECTS_MAX, LOG_WINDOW_MS};
 
 use super::line::Line;
 
-/// The subject of all those beyond: no line has an empty one.
+/// The shared subject beyond the limit of subjects; no line has an empty subject.
 const OTHERS: &str = "";
 
-/// Limits repeated lines, and counts those that it leaves out.
+/// The time windows of all subjects.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatLimiter {
     windows: BTreeMap<(&'static str, String), Window>,
@@ -24,16 +23,16 @@ pub(crate) struct RepeatLimiter {
 #[derive(Debug)]
 struct Window {
     ends: Ticks,
-    let_through: u32,
+    admitted: u32,
     left_out: u64,
-    /// The line that reports those that were left out.
+    /// The line that reports the suppressed ones.
     sample: Line,
 }
 
 impl RepeatLimiter {
-    /// True when a line is to be written; otherwise it is counted.
+    /// True if the line may be written; otherwise counts it.
     pub(crate) fn admit(&mut self, line: &mut Line, now: Ticks) -> bool {
-        let key = self.key_of(line, now);
+        let key = self.window_key(line, now);
         let is_others = key.1 == OTHERS;
         let window = self
             .windows
@@ -43,20 +42,20 @@ impl RepeatLimiter {
             line.left_out = window.left_out;
             *window = Window::of(line, is_others, now);
         }
-        if window.let_through < LOG_LINES_MAX {
-            window.let_through += 1;
+        if window.admitted < LOG_LINES_MAX {
+            window.admitted += 1;
             return true;
         }
         window.left_out += 1;
         false
     }
 
-    fn key_of(&mut self, line: &Line, now: Ticks) -> (&'static str, String) {
+    fn window_key(&mut self, line: &Line, now: Ticks) -> (&'static str, String) {
         let key = (line.event, line.subject());
         if self.windows.contains_key(&key) {
             return key;
         }
-        // A window that ended without leaving a line out needs no report.
+        // Windows that ended with nothing to report.
         self.windows
             .retain(|_, window| window.ends > now || window.left_out > 0);
         let of_event = (line.event, String::new())..;
@@ -71,20 +70,20 @@ impl RepeatLimiter {
         }
     }
 
-    /// When the first count is to be said, if no line of its subject comes before.
+    /// When the next count is due, unless a line of its subject comes first.
     pub(crate) fn due(&self) -> Option<Ticks> {
         let counting = self.windows.values().filter(|window| window.left_out > 0);
         counting.map(|window| window.ends).min()
     }
 
-    /// The counts of windows that are over.
+    /// Removes ended windows; returns a line for each count.
     pub(crate) fn take_due(&mut self, now: Ticks) -> Vec<Line> {
         let is_due = |window: &Window| window.ends <= now && window.left_out > 0;
-        let say = |window: &Window| Line {
+        let to_line = |window: &Window| Line {
             left_out: window.left_out,
             ..window.sample.clone()
         };
-        let due = self.windows.values().filter(|it| is_due(it)).map(say).collect();
+        let due = self.windows.values().filter(|it| is_due(it)).map(to_line).collect();
         self.windows.retain(|_, window| !is_due(window));
         due
     }
@@ -99,7 +98,7 @@ impl Window {
         }
         Self {
             ends: now.plus_ms(LOG_WINDOW_MS),
-            let_through: 0,
+            admitted: 0,
             left_out: 0,
             sample,
         }
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_thousand_lines_a_few_are_let_through_and_the_others_are_counted() {
+    fn a_few_of_a_thousand_lines_are_admitted_and_the_others_counted() {
         let mut limiter = RepeatLimiter::default();
         let now = Ticks(1_000);
         let written = let_through(&mut limiter, (0..1_000).map(|_| refused("orders")), now);
@@ -140,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_of_the_next_window_says_how_many_were_left_out() {
+    fn the_first_line_of_the_next_window_reports_the_count() {
         let mut limiter = RepeatLimiter::default();
         let_through(&mut limiter, (0..7).map(|_| refused("orders")), Ticks(0));
         let mut next = refused("orders");
         assert!(limiter.admit(&mut next, Ticks(LOG_WINDOW_MS)));
         assert_eq!(next.left_out, 2);
-        assert_eq!(limiter.take_due(Ticks(3 * LOG_WINDOW_MS)), [], "it was said once");
+        assert_eq!(limiter.take_due(Ticks(3 * LOG_WINDOW_MS)), [], "reported once");
     }
 
     #[test]
-    fn subjects_and_events_are_counted_apart() {
+    fn subjects_and_events_are_counted_separately() {
         let mut limiter = RepeatLimiter::default();
         for entity in ["orders", "bills"] {
             assert_eq!(let_through(&mut limiter, (0..9).map(|_| refused(entity)), Ticks(0)), 5);
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_names_share_one_count_once_there_are_many() {
+    fn many_invented_names_share_one_count() {
         let mut limiter = RepeatLimiter::default();
         let names = (0..10_000).map(|number| refused(&format!("entity-{number}")));
         let written = let_through(&mut limiter, names, Ticks(0));
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_are_over_make_room() {
+    fn ended_windows_free_their_places() {
         let mut limiter = RepeatLimiter::default();
         for window in 0..3 {
             let names = (0..LOG_SUBJECTS_MAX).map(|number| refused(&format!("entity-{window}-{number}")));

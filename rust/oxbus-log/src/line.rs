@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A line: an event that was emitted, with its fields as text.
+//! A log line: an emitted event with its fields as text.
 
 use std::fmt::{self, Write as _};
 
@@ -7,28 +7,28 @@ use oxbus_model::caps::LOG_VALUE_CHARS_MAX;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// The fields that make up the subject of a line. Lines of an event are counted by subject.
+/// The fields that form the subject of a line, for counting repeated lines.
 const SUBJECT: [&str; 6] = ["entity", "partition", "key_name", "reason", "path", "peer"];
 
-/// An event that was emitted.
+/// An emitted event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The name of the event.
     pub event: &'static str,
-    /// Where it comes from.
+    /// The part of oxbus that emitted it.
     pub target: &'static str,
-    /// How grave it is.
+    /// Its level.
     pub level: Level,
-    /// Names and values, in the order of the source.
+    /// Names and values, in source order.
     pub fields: Vec<(&'static str, String)>,
     /// The source file and the line in it.
     pub source: Option<(&'static str, u32)>,
-    /// How many lines of the same subject were left out before this one.
+    /// Number of suppressed lines of the same subject before this one.
     pub left_out: u64,
 }
 
 impl Line {
-    /// A field by its name.
+    /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(its, _)| *its == name);
         found.map(|(_, value)| value.as_str())
@@ -43,7 +43,7 @@ impl Line {
         subject
     }
 
-    /// A copy with only the fields of the subject.
+    /// The line with only the fields of its subject.
     pub(crate) fn only_subject(&self) -> Self {
         let fields = self.fields.iter().filter(|(name, _)| SUBJECT.contains(name)).cloned();
         Self {
@@ -58,7 +58,7 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.event)?;
         for (name, value) in &self.fields {
-            // Quoted unless it is a word: a line stays a line, whatever a client calls its entity.
+            // Other values are quoted, so that a name from a client cannot start a new line.
             let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.:/$@+".contains(char);
             if !value.is_empty() && value.chars().all(is_plain) {
                 write!(f, " {name}={value}")?;
@@ -73,16 +73,16 @@ impl fmt::Display for Line {
     }
 }
 
-/// Puts fields into a line.
+/// Adds fields to a line.
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut kept = TruncatedText {
+        let mut limited = TruncatedText {
             text: String::new(),
             left: LOG_VALUE_CHARS_MAX,
         };
-        // An error means that the text is long enough.
-        let _ = write!(kept, "{value:?}");
-        self.fields.push((field.name(), kept.text));
+        // An error means that the text has reached its limit.
+        let _ = write!(limited, "{value:?}");
+        self.fields.push((field.name(), limited.text));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -91,7 +91,7 @@ impl Visit for Line {
     }
 }
 
-/// A text that is cut after `left` more characters.
+/// A text that stops after a number of characters.
 struct TruncatedText {
     text: String,
     left: usize,
@@ -127,7 +127,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_line_stays_one_line_whatever_its_values_are() {
+    fn values_cannot_break_a_line() {
         let line = line(
             "client.refused",
             &[("entity", "orders\n2026 forged"), ("key_name", "app")],
@@ -139,7 +139,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_empty_value_is_shown_as_one() {
+    fn an_empty_value_is_quoted() {
         assert_eq!(line("a.b", &[("entity", "")]).to_string(), r#"a.b entity="""#);
     }
 }

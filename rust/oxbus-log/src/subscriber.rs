@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The subscriber of `tracing` that takes the events of oxbus, and no others.
+//! The `tracing` subscriber for the events of oxbus.
 //!
-//! A forked child starts a new buffer: a thread of the parent may have locked the parent's at the fork, and the parent
-//! writes its lines itself.
+//! A forked child gets a new buffer: a thread of the parent may have locked the parent's buffer at the fork, and the
+//! parent writes its lines.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,20 +17,20 @@ use super::events::TARGETS;
 use super::levels::Levels;
 use super::line::Line;
 
-/// Starts the thread that reads a buffer. It must not wait.
+/// Starts the reader thread of a buffer. Must not block.
 pub type StartReader = Box<dyn Fn(Arc<LineBuffer>) + Send + Sync>;
 
-/// Where events go.
+/// Turns events into lines of a buffer.
 pub struct LogSubscriber {
     clock: Arc<dyn Clock>,
     levels: Arc<Levels>,
     start: StartReader,
-    /// How many forks made this process; it grows in a child only.
+    /// Number of forks from the first process to this one.
     forks: fn() -> u64,
     first: ProcessBuffer,
 }
 
-/// The buffer of one process, with its number of forks from the first process.
+/// The buffer of a process, and those of its forked children.
 struct ProcessBuffer {
     forks: u64,
     buffer: Arc<LineBuffer>,
@@ -48,7 +48,7 @@ impl ProcessBuffer {
 }
 
 impl LogSubscriber {
-    /// A subscriber under a clock. `start` starts a reader, at the first line that needs one.
+    /// A subscriber; `start` starts the reader when the first line needs it.
     pub fn new(clock: Arc<dyn Clock>, levels: Arc<Levels>, forks: fn() -> u64, start: StartReader) -> Self {
         Self {
             clock,
@@ -69,7 +69,7 @@ impl LogSubscriber {
         &process.buffer
     }
 
-    /// Starts the reader before the first line, so that it sees changes of levels.
+    /// Starts the reader before the first line, so that level changes take effect from now on.
     pub fn start_reader(&self) {
         let buffer = self.buffer();
         if buffer.request_reader() {
@@ -100,9 +100,9 @@ impl Subscriber for LogSubscriber {
         Self::is_ours(metadata)
             && self
                 .levels
-                .wants(metadata.target(), level, self.clock.ticks())
-                // The reader asks for levels. Lines below a warning start no reader: a thread is too expensive for
-                // them.
+                .is_enabled(metadata.target(), level, self.clock.ticks())
+                // The reader checks again. Only warnings start one: lower levels are usually disabled and not worth a
+                // thread.
                 .unwrap_or_else(|| level <= Level::WARN || self.buffer().has_reader())
     }
 
@@ -123,7 +123,7 @@ impl Subscriber for LogSubscriber {
         }
     }
 
-    // There are no spans.
+    // oxbus uses no spans.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
@@ -153,7 +153,7 @@ mod tests {
     use crate::levels::Levels;
     use crate::{enabled, event};
 
-    /// A clock that stands still.
+    /// A clock that never advances.
     struct FixedClock;
 
     impl Clock for FixedClock {
@@ -177,10 +177,10 @@ mod tests {
         static FORKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// `tracing` caches the interest in a call for all subscribers of a process, so only one test runs at a time.
+    /// Runs one test at a time, because `tracing` caches the interest of call sites per process.
     static ONE: Mutex<()> = Mutex::new(());
 
-    /// The lines that `emit` left in the buffer of this process, and the number of readers started.
+    /// The lines that `emit` emitted in this process, and how often a reader was started.
     fn emitted(levels: &Arc<Levels>, emit: impl FnOnce()) -> (Vec<String>, usize) {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Arc::new(AtomicUsize::new(0));
@@ -196,7 +196,7 @@ mod tests {
         ));
         with_default(Arc::clone(&subscriber), emit);
         let buffer = Arc::clone(subscriber.buffer());
-        // So that there is an end.
+        // So that `take` returns.
         event_into(&buffer);
         let taken = buffer.take(&FixedClock).unwrap_or_default();
         let lines: Vec<String> = taken.iter().map(ToString::to_string).collect();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_a_line_with_its_name_and_fields() {
+    fn an_event_becomes_a_line_with_its_name_and_fields() {
         let error = std::io::Error::other("no disk");
         let (lines, started) = emitted(&Arc::default(), || {
             event!(PARTITION_FAULT, partition = 2u16, fault = "failed", cause = %error);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_a_client_has_an_end() {
+    fn long_values_are_truncated() {
         let name = "e".repeat(3 * LOG_VALUE_CHARS_MAX);
         for is_text in [true, false] {
             let (lines, _) = emitted(&Arc::default(), || {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_nobody_asked_for_starts_no_reader() {
+    fn an_unknown_lower_level_starts_no_reader() {
         let (lines, started) = emitted(&Arc::default(), || {
             event!(NAMESPACE_CLOSED, partitions = 2u16);
             assert!(!enabled!(NAMESPACE_CLOSED));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_not_wanted_is_left_out() {
+    fn a_disabled_level_is_dropped() {
         let levels = Arc::new(Levels::default());
         levels.set("oxbus::broker", Some(Level::ERROR), Ticks(1_000));
         let (lines, _) = emitted(&levels, || {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_others_are_not_taken() {
+    fn events_of_other_crates_are_ignored() {
         let (lines, started) = emitted(&Arc::default(), || {
             tracing::error!(target: "somebody", "else");
         });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules that say who may do what: a named pair of keys with rights, on a namespace or on one entity (B-046, B-416).
+//! Authorization rules: a named pair of keys with rights, on a namespace or on one entity (B-046, B-416).
 //!
-//! Only a server enforces them: a program that opens the namespace itself has all rights.
+//! Servers enforce them for each client. In process they have no effect: a program with the namespace may do
+//! everything.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::caps::{ACCESS_KEY_BYTES_MAX, ACCESS_KEY_BYTES_MIN, ACCESS_KEY_NAME_CHARS_MAX, AUTHORIZATION_RULES_MAX};
 use crate::{Error, ErrorKind, Result};
 
-/// A right of the bearer of a key.
+/// What a client with a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessRight {
     /// Send.
@@ -34,7 +35,7 @@ impl AccessRight {
         }
     }
 
-    /// The right of a name; case does not matter.
+    /// The right with this name; case does not matter.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -42,31 +43,31 @@ impl AccessRight {
     }
 }
 
-/// A rule: a client that proves knowledge of one of its keys has its rights. `Debug` shows no key.
+/// A rule: a client that proves that it knows one of the keys has the rights. `Debug` shows no key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorizationRule {
-    /// The name of its keys, one of its kind in its place.
+    /// The name of the rule and its keys, unique in the namespace or entity.
     pub key_name: String,
-    /// One key.
+    /// The first key.
     pub primary_key: String,
-    /// Another one, so that the first can be replaced while clients go on.
+    /// A second key, so that clients keep working while the first is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secondary_key: Option<String>,
-    /// The rights of its bearers.
+    /// The rights of its clients.
     pub rights: Vec<AccessRight>,
-    /// When it was made, in milliseconds since 1970 in UTC.
+    /// When it was created, in milliseconds since 1970 in UTC.
     pub created_at_ms: u64,
-    /// When it was changed last, in milliseconds since 1970 in UTC.
+    /// When it was last changed, in milliseconds since 1970 in UTC.
     pub modified_at_ms: u64,
 }
 
 impl AuthorizationRule {
-    /// The only kind of rule there is, as management shows it.
+    /// The only type of rule, as the management API shows it.
     pub const TYPE: &str = "SharedAccessAuthorizationRule";
-    /// The claim type of every rule.
+    /// Claim type of each rule in the management API.
     pub const CLAIM_TYPE: &str = "SharedAccessKey";
-    /// The claim value of every rule.
+    /// Claim value of each rule in the management API.
     pub const CLAIM_VALUE: &str = "None";
 
     /// Its keys.
@@ -74,12 +75,12 @@ impl AuthorizationRule {
         std::iter::once(self.primary_key.as_str()).chain(self.secondary_key.as_deref())
     }
 
-    /// True when its bearers may do that; who manages may do everything.
+    /// True when the rule gives this right; `Manage` includes all rights.
     pub fn allows(&self, right: AccessRight) -> bool {
         self.rights.contains(&right) || self.rights.contains(&AccessRight::Manage)
     }
 
-    /// Refuses a rule that gives nothing, or whose keys could be guessed.
+    /// Rejects a rule without rights, with an invalid name, or with keys that are too short or too long.
     pub fn check(&self) -> Result<()> {
         let wrong = |why: String| {
             let detail = format!("the authorization rule {why}: key_name=`{}`", self.key_name);
@@ -105,7 +106,7 @@ impl AuthorizationRule {
         Ok(())
     }
 
-    /// Rejects the rules of a namespace or an entity if they are too many, share a name, or one is invalid.
+    /// Rejects the rules of one namespace or entity if they are too many, share a name, or one of them is invalid.
     pub fn check_all(rules: &[Self]) -> Result<()> {
         if rules.len() > AUTHORIZATION_RULES_MAX {
             let detail = format!(
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_manages_may_do_everything() {
+    fn manage_includes_all_rights() {
         let mut it = rule("root", "0123456789abcdef");
         assert!(it.allows(AccessRight::Listen) && !it.allows(AccessRight::Send));
         it.rights = vec![AccessRight::Manage];
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_could_be_guessed_or_gives_nothing_is_refused() {
+    fn a_rule_with_a_short_key_or_no_rights_is_rejected() {
         assert!(rule("root", "0123456789abcdef").check().is_ok());
         assert!(rule("root", "short").check().is_err());
         assert!(rule("", "0123456789abcdef").check().is_err());
@@ -175,15 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_twelve_rules_of_different_names() {
+    fn a_namespace_has_at_most_twelve_rules_of_different_names() {
         // B-046.
         let mut rules: Vec<_> = (0..AUTHORIZATION_RULES_MAX)
             .map(|at| rule(&format!("r{at}"), "0123456789abcdef"))
             .collect();
         assert!(AuthorizationRule::check_all(&rules).is_ok());
         rules.push(rule("more", "0123456789abcdef"));
-        let refused = AuthorizationRule::check_all(&rules).expect_err("thirteen");
-        assert_eq!(refused.kind(), ErrorKind::QuotaExceeded);
+        let error = AuthorizationRule::check_all(&rules).expect_err("thirteen");
+        assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
         rules.truncate(1);
         rules.push(rules[0].clone());
         assert!(AuthorizationRule::check_all(&rules).is_err());

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors, by what the caller can do next.
+//! The error of all crates: a kind for programs and a text for people, which ends with a remedy.
 //!
-//! Kinds are few and public; the text is for people. An edge (Python, AMQP, HTTP) maps every kind of
-//! [`ErrorKind::ALL`] and proves it by a test.
+//! Each front end (Python, AMQP, HTTP) maps every kind of [`ErrorKind::ALL`]; a test checks this.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::SequenceNumber;
 
-/// The original cause of an error: an error of the system, a decoder or a network.
+/// The cause of an error, from outside oxbus: the system, a decoder, the network.
 pub type SharedError = Arc<dyn std::error::Error + Send + Sync>;
 
-/// Result with this crate's error.
+/// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The kind of an error, by what the caller can do about it.
+/// The kind of an error; each says what the caller can do.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -25,54 +24,53 @@ pub enum ErrorKind {
     SessionLockLost,
     /// Another receiver holds the session. Wait for it, or accept another one.
     SessionCannotBeLocked,
-    /// No message answers to that number. Peek to see which do.
+    /// No message has this number in the state that the call needs. Peek to see the messages.
     MessageNotFound,
-    /// This message object was settled before. Receive the next one.
+    /// This message object is already settled. Receive the next message.
     MessageAlreadySettled,
-    /// No entity has that name. Create it first.
+    /// No entity has this name. Create it first.
     EntityNotFound,
-    /// An entity has that name. Choose another, or update that one.
+    /// An entity with this name exists. Use another name, or update the entity.
     EntityAlreadyExists,
-    /// The entity's status forbids the call. Set its status to active first.
+    /// The entity's status forbids the call. Set it to active first.
     EntityDisabled,
     /// The message or batch is larger than the limit. Send less at once.
     MessageSizeExceeded,
     /// The entity or the namespace is full. Receive and complete, then send again.
     QuotaExceeded,
-    /// The broker asks for a pause. Wait, then make the same call again.
+    /// The broker is overloaded. Wait, then repeat the call.
     ServerBusy,
     /// The partition's store is out of service. Wait until it is healed, or send without a key.
     PartitionUnavailable,
-    /// The time for the call is over. Its effect is unknown if it was a send.
+    /// The call timed out. The effect of a send is unknown.
     Timeout,
-    /// The transaction was committed or rolled back. Begin another one.
+    /// The transaction is already committed or rolled back. Begin another one.
     TransactionOver,
-    /// The transaction took too long and was rolled back. Repeat the transaction in less time.
+    /// The transaction took too long and was rolled back. Repeat it in less time.
     TransactionTimeout,
-    /// The call cannot work on this entity or this message, now or later. Change the call.
+    /// The call can never work on this entity or message. Change the call.
     InvalidOperation,
-    /// The text of a filter or an action is none. Change it at the position that the text names.
+    /// A filter or an action does not parse. Change it at the position that the text names.
     InvalidRule,
-    /// This version does not have that yet.
+    /// This version does not support the call.
     NotSupported,
-    /// A value is out of its range or of the wrong form. Change the value.
+    /// A value is out of range or malformed. Change it.
     InvalidArgument,
     /// Session id and partition key are both set and differ. Set one of them, or both to the same text.
     KeyMismatch,
-    /// The handle was closed. Open a new one.
+    /// The handle is closed. Open a new one.
     Closed,
     /// Another process owns the store.
     NamespaceInUse,
-    /// Stored bytes fail their checks. Stop and restore from a copy.
+    /// Stored bytes fail their checks. Stop, and restore from a copy.
     Corrupt,
-    /// The system refused to read or write the store's files. See to the disk and its permissions.
+    /// The store's files cannot be read or written. Check the disk and the permissions.
     Storage,
-    /// Another program has since acquired the consumer, or no program has. Acquire it again unless the other program is
-    /// to continue.
+    /// Another program has acquired the consumer, or nobody has. Acquire it again if this program should go on.
     ReservationFenced,
-    /// That number was completed before. Go on from what the consumer has done, or use another consumer.
+    /// The reservation number is already completed. Go on after the consumer's last number, or use another consumer.
     CheckpointBehind,
-    /// The handle was made before a fork. Open the namespace in the child.
+    /// The handle was opened before a fork. Open the namespace in the child.
     Forked,
 }
 
@@ -108,7 +106,7 @@ impl ErrorKind {
         Self::Forked,
     ];
 
-    /// True when the same call may work later without a change.
+    /// True when the same call may succeed later.
     pub fn is_transient(self) -> bool {
         matches!(
             self,
@@ -121,14 +119,14 @@ impl ErrorKind {
     }
 }
 
-/// The effect of a call that failed after its work had begun.
+/// What a failed call did, once its work had begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Nothing: everything is as it was.
+    /// Nothing.
     None,
-    /// A part, which the error names.
+    /// A part; the error says which.
     Partial,
-    /// Unknown: all, a part or nothing.
+    /// All of it, a part or nothing; which is unknown.
     Unknown,
 }
 
@@ -136,7 +134,7 @@ impl Effect {
     /// Every effect.
     pub const ALL: [Self; 3] = [Self::None, Self::Partial, Self::Unknown];
 
-    /// Its name at every edge.
+    /// Its name in Python and on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -145,13 +143,13 @@ impl Effect {
         }
     }
 
-    /// The effect of that name.
+    /// The effect with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|effect| effect.name() == name)
     }
 }
 
-/// An error: its kind, and a text with the cause and the remedy.
+/// An error: its kind, and a text that says what happened and what to do.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -160,7 +158,7 @@ pub struct Error {
     extras: Option<Box<ErrorExtras>>,
 }
 
-/// Fields that few errors have. They are boxed, so that a result on a hot path stays small.
+/// Fields that few errors have, boxed so that results on hot paths stay small.
 #[derive(Debug, Clone, Default)]
 struct ErrorExtras {
     numbers: Box<[SequenceNumber]>,
@@ -178,14 +176,14 @@ impl Error {
         }
     }
 
-    /// The same of a call whose work had begun.
+    /// Sets what the call did.
     #[must_use]
     pub fn with_effect(mut self, effect: Effect) -> Self {
         self.effect = Some(effect);
         self
     }
 
-    /// Sets the effect to partial if an earlier part of the call was done; an unknown effect stays unknown.
+    /// Sets the effect to partial if the call had already done a part; an unknown effect stays unknown.
     #[must_use]
     pub fn after_partial(self, is_part_done: bool) -> Self {
         if is_part_done && self.effect != Some(Effect::Unknown) {
@@ -195,20 +193,20 @@ impl Error {
         }
     }
 
-    /// The same, naming the messages for which the call did not do, or may not have done, what it was to do.
+    /// Names the messages for which the call failed or may have failed.
     #[must_use]
     pub fn with_numbers(mut self, numbers: impl IntoIterator<Item = SequenceNumber>) -> Self {
         self.extras.get_or_insert_default().numbers = numbers.into_iter().collect();
         self
     }
 
-    /// The same, made by another error, which it keeps. Its text stands for itself.
+    /// Sets the cause. The text does not change.
     #[must_use]
     pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.with_shared_source(Some(Arc::new(source)))
     }
 
-    /// The same, made by an error that others keep too, if there is one.
+    /// Sets a cause that other errors share; `None` changes nothing.
     #[must_use]
     pub fn with_shared_source(mut self, source: Option<SharedError>) -> Self {
         if source.is_some() {
@@ -217,34 +215,33 @@ impl Error {
         self
     }
 
-    /// No entity has this path. The text is that of the service, by which clients in use recognise the error.
-    /// `advice` is a sentence.
+    /// No entity has this path. The text is the service's, because clients match it. `advice` is a sentence.
     pub fn entity_not_found(path: &str, advice: &str) -> Self {
         let detail = format!("The messaging entity '{path}' could not be found. {advice}");
         Self::new(ErrorKind::EntityNotFound, detail)
     }
 
-    /// Its kind.
+    /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Its text.
+    /// The text.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The effect of the call; `None` when it failed before its work began.
+    /// What the call did; `None` if it failed before its work began.
     pub fn effect(&self) -> Option<Effect> {
         self.effect
     }
 
-    /// The messages for which the call did not do, or may not have done, what it was to do.
+    /// The messages for which the call failed or may have failed.
     pub fn numbers(&self) -> &[SequenceNumber] {
         self.extras.as_ref().map_or(&[], |extras| &extras.numbers)
     }
 
-    /// The source of the error, to share with another error.
+    /// The cause, to share with another error.
     pub fn shared_source(&self) -> Option<SharedError> {
         self.extras.as_ref()?.source.clone()
     }
@@ -271,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_keeps_what_made_it() {
+    fn an_error_keeps_its_cause() {
         let error = Error::new(ErrorKind::Storage, "the file cannot be read");
         assert!(error.source().is_none() && error.shared_source().is_none());
         let made = error
@@ -279,7 +276,7 @@ mod tests {
             .with_numbers([SequenceNumber(1)]);
         let source = made.source().and_then(|source| source.downcast_ref::<io::Error>());
         assert_eq!(source.and_then(io::Error::raw_os_error), Some(5));
-        assert_eq!(made.detail(), "the file cannot be read", "its text stays");
+        assert_eq!(made.detail(), "the file cannot be read", "the text stays");
         assert_eq!(made.numbers(), [SequenceNumber(1)]);
         let of_another = Error::new(ErrorKind::Storage, "the call failed").with_shared_source(made.shared_source());
         assert_eq!(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which partition a key lives in.
+//! The partition of a key.
 //!
-//! `partition_of(key, n) = (XXH64(key, seed 42) as i64).rem_euclid(n)`, which is what Spark SQL computes for
-//! `pmod(xxhash64(cast(key as binary)), n)`; the remainder is of the *signed* hash, so an unsigned modulo
-//! would disagree wherever `n` is not a power of two (docs/decisions/0001-partition-hash.md).
-//! XXH64 can be attacked: nothing that an attacker could use may rest on it.
+//! `partition_of(key, n) = (XXH64(key, seed 42) as i64).rem_euclid(n)` equals Spark SQL's
+//! `pmod(xxhash64(cast(key as binary)), n)`. The remainder is of the *signed* hash: an unsigned modulo differs
+//! where `n` is not a power of two (docs/decisions/0001-partition-hash.md).
+//! XXH64 does not resist attacks, so no security may depend on it.
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -38,7 +38,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn vectors_of_the_decision_page() {
+    fn hashes_match_the_vectors_of_the_decision() {
         assert_eq!(hash(b""), -7_444_071_767_201_028_348);
         assert_eq!(hash(b"a"), -8_582_455_328_737_087_284);
         assert_eq!(hash("日本語".as_bytes()), -619_341_062_884_681_239);
@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_power_of_two_takes_the_short_cut_to_the_same_answer(key: Vec<u8>, shift in 0u32..31) {
+        fn the_mask_for_powers_of_two_equals_the_remainder(key: Vec<u8>, shift in 0u32..31) {
             let partitions = 1u32 << shift;
             let remainder = hash(&key).rem_euclid(i64::from(partitions));
             prop_assert_eq!(i64::from(partition_of(&key, partitions)), remainder);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The identity that two copies of a message share (B-219 … B-222, B-231).
+//! Identities, by which duplicate detection recognizes copies of a message (B-219 … B-222, B-231).
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// A message id, and the key of the partition if there is one, as a keyed hash of 128 bits. Exact: neither case nor
-/// spelling is folded.
+/// Keyed 128-bit hash of a message id and the partition key, if there is one. Case matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(pub u128);
 
-/// The key that identities are hashed with. A namespace uses one key for its whole life.
+/// The hash key of a namespace; it never changes.
 #[derive(Clone, Copy)]
 pub struct IdentityKey(pub [u8; 16]);
 
@@ -20,10 +19,10 @@ impl std::fmt::Debug for IdentityKey {
 }
 
 impl IdentityKey {
-    /// The identity of a message: of its id alone, or under the key that chose its partition.
+    /// The identity of a message: of its id, and of the key that selected its partition, if there is one.
     pub fn identity(&self, key: Option<&str>, message_id: &str) -> Identity {
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        // Lengths first: no two pairs of texts give the same bytes.
+        // The length of the key goes first, so that no two pairs give the same bytes.
         hasher.write_u64(key.map_or(0, |key| key.len() as u64 + 1));
         hasher.write(key.unwrap_or_default().as_bytes());
         hasher.write(message_id.as_bytes());
@@ -36,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_and_id_are_told_apart() {
+    fn different_keys_or_ids_give_different_identities() {
         let key = IdentityKey([7; 16]);
         let all = [
             key.identity(None, "ab"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kinds of entities, and what each lets its settings be.
+//! The kinds of entities, and the statuses that each can have.
 
 use crate::options::EntityStatus;
 use crate::{Error, ErrorKind, Result};
@@ -7,16 +7,16 @@ use crate::{Error, ErrorKind, Result};
 /// The kind of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntityKind {
-    /// Sent to and received from.
+    /// Clients send to it and receive from it.
     Queue,
-    /// Sent to.
+    /// Clients send to it.
     Topic,
-    /// Received from; a part of its topic.
+    /// Clients receive from it; belongs to a topic.
     Subscription,
 }
 
 impl EntityKind {
-    /// Its name in sentences and in names of functions.
+    /// Its name in texts and in function names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
@@ -25,24 +25,24 @@ impl EntityKind {
         }
     }
 
-    /// True for what may be sent to: the tier's sizes and numbers are for these.
+    /// True if clients can send to it. The tier's sizes and counts apply to these kinds.
     pub fn accepts_sends(self) -> bool {
         self != Self::Subscription
     }
 
-    /// True for what messages become active in: a topic sends on what was due.
+    /// True if clients can receive from it. A topic passes due messages on to its subscriptions.
     pub fn can_be_received_from(self) -> bool {
         self != Self::Topic
     }
 
-    /// Refuses a status that an entity of this kind cannot have (B-396).
+    /// Rejects a status that this kind cannot have (B-396).
     pub fn check_status(self, status: EntityStatus) -> Result<()> {
-        let (what, others) = match (self, status) {
+        let (reason, other) = match (self, status) {
             (Self::Topic, EntityStatus::ReceiveDisabled) => ("a topic is not received from", "SendDisabled"),
             (Self::Subscription, EntityStatus::SendDisabled) => ("a subscription is not sent to", "ReceiveDisabled"),
             _ => return Ok(()),
         };
-        let detail = format!("{what}; use Active, Disabled or {others} as its status: {status:?}");
+        let detail = format!("{reason}; use Active, Disabled or {other} as its status: {status:?}");
         Err(Error::new(ErrorKind::InvalidOperation, detail))
     }
 }

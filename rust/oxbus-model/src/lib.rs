@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The words of a message bus as types.
+//! The types that all crates share: messages, names, settings, limits, errors.
 //!
-//! Has no I/O, no async, no clock, and depends on no other crate of the workspace.
+//! Depends on no other crate of the workspace. No I/O, no async; time is an argument.
 //! Read in this order: `time`, `timespan`, `sequence`, `hash`, `name`, `message`, `identity`, `kind`, `options`, `rules`, `caps`, `lock`, `error`, `sync`, `varint`.
 
 pub mod authorization;

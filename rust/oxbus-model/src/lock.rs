@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lock tokens: 16 bytes that find their own message.
+//! Lock tokens: 16 bytes that name a message and prove its lock.
 //!
 //! ```text
 //! partition 16 | counter 48 | generation 20 | owner epoch 16 | tag 28        (big-endian, 128 bits)
 //! ```
-//! The tag is a keyed hash over the scope (entity incarnation and sub-queue) and the other fields, so a token of
-//! another entity, of a sub-queue, or of thin air does not open. Settling therefore needs no table of tokens
-//! and works from any handle of the same entity.
+//! The tag is a keyed hash of the scope (entity incarnation and sub-queue) and the other fields. A forged token, or one
+//! of another entity or sub-queue, does not open. So settling needs no table of tokens and works from any handle of the
+//! entity.
 
 use std::hash::Hasher;
 
@@ -19,7 +19,7 @@ pub const GENERATION_BITS: u32 = 20;
 const EPOCH_BITS: u32 = 16;
 const TAG_BITS: u32 = 28;
 
-/// The secret of one namespace, from the operating system's randomness.
+/// The secret of a namespace, from the operating system's random numbers.
 #[derive(Clone, Copy)]
 pub struct TokenKey(pub [u8; 16]);
 
@@ -29,32 +29,32 @@ impl std::fmt::Debug for TokenKey {
     }
 }
 
-/// A receiver's hold on a message, as it travels: the AMQP delivery tag.
+/// Proof of a receiver's lock on a message; in AMQP, the delivery tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockToken(pub [u8; 16]);
 
-/// The fields of a lock token.
+/// The fields of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenFields {
-    /// Partition whose cell holds the message.
+    /// Partition of the message.
     pub partition: PartitionId,
-    /// Message in that cell.
+    /// Counter of the message in its cell.
     pub counter: Counter,
-    /// Hold on that message.
+    /// Number of the lock among the message's locks.
     pub generation: u32,
-    /// Ownership of the shard under which the hold was made.
+    /// Owner epoch of the shard when the lock was taken.
     pub epoch: u16,
 }
 
 impl LockToken {
-    /// Makes the token of a hold inside `scope`.
+    /// Makes the token of a lock in `scope`.
     pub fn seal(key: &TokenKey, scope: u64, fields: TokenFields) -> Self {
         let head = head(fields);
         let token = head << TAG_BITS | u128::from(tag(key, scope, head));
         Self(token.to_be_bytes())
     }
 
-    /// Reads a token; `None` when it was not made by this key for this scope.
+    /// Reads a token; `None` if this key did not make it for this scope.
     pub fn open(self, key: &TokenKey, scope: u64) -> Option<TokenFields> {
         let token = u128::from_be_bytes(self.0);
         let head = token >> TAG_BITS;

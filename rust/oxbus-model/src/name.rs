@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of entities: validated once, compared without case, shown as they were given (B-016 … B-018).
+//! Entity names: validated once, compared without case, shown as given (B-016 … B-018).
 
 use crate::caps::{ENTITY_PATH_CHARS_MAX, SUBSCRIPTION_CHARS_MAX};
 use crate::{Error, ErrorKind, Result};
 
-/// Between the path of a topic and the name of a subscription (B-020).
+/// Separates the path of a topic from the name of a subscription (B-020).
 const SUBSCRIPTIONS: &str = "/Subscriptions/";
-/// Behind the path of an entity whose dead-letter queue is meant (B-259).
+/// Suffix of the path of a dead-letter queue (B-259).
 const DEAD_LETTER_QUEUE: &str = "/$deadletterqueue";
 
 /// A valid entity path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityName {
-    shown: String,
+    path: String,
     key: String,
 }
 
 impl EntityName {
-    /// Checks a path: segments of letters, digits, `.`, `-`, `_`, joined by single `/`.
+    /// Validates a path: segments of letters, digits, `.`, `-`, `_`, joined by single `/`.
     pub fn parse(path: &str) -> Result<Self> {
         let wrong = |why: &str| {
             let detail = format!(
@@ -44,25 +44,25 @@ impl EntityName {
             .split('/')
             .any(|segment| segment.eq_ignore_ascii_case("subscriptions"))
         {
-            return wrong("has a segment `Subscriptions`, which leads to the subscriptions of a topic");
+            return wrong("has a segment `Subscriptions`, which is reserved for the subscriptions of a topic");
         }
         Ok(Self {
-            shown: path.to_owned(),
+            path: path.to_owned(),
             key: Self::key_of(path),
         })
     }
 
-    /// The path of a subscription of a topic (B-020). Its own name has no segments (B-017).
+    /// The path of a topic's subscription (B-020), whose name is one segment (B-017).
     pub fn subscription(topic: &Self, name: &str) -> Result<Self> {
         Self::check_segment(name)?;
-        let shown = format!("{}{SUBSCRIPTIONS}{name}", topic.shown);
+        let path = format!("{}{SUBSCRIPTIONS}{name}", topic.path);
         Ok(Self {
-            key: Self::key_of(&shown),
-            shown,
+            key: Self::key_of(&path),
+            path,
         })
     }
 
-    /// Checks the name of a subscription or of a rule: one segment.
+    /// Validates the name of a subscription or a rule: one segment.
     pub fn check_segment(name: &str) -> Result<()> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if !name.is_empty() && name.len() <= SUBSCRIPTION_CHARS_MAX && name.bytes().all(allowed) {
@@ -74,7 +74,7 @@ impl EntityName {
         Err(Error::new(ErrorKind::InvalidArgument, detail))
     }
 
-    /// The path again, as it stands in a catalog.
+    /// Reads a path from the catalog.
     pub fn from_catalog(path: &str) -> Result<Self> {
         match path.rsplit_once(SUBSCRIPTIONS) {
             Some((topic, name)) => Self::subscription(&Self::parse(topic)?, name),
@@ -82,19 +82,19 @@ impl EntityName {
         }
     }
 
-    /// The topic and the subscription of a subscription's path.
+    /// The topic's path and the subscription's name; the whole path and `None` if it is not a subscription.
     pub fn parts(&self) -> (&str, Option<&str>) {
-        self.shown
+        self.path
             .rsplit_once(SUBSCRIPTIONS)
-            .map_or((&self.shown, None), |(topic, name)| (topic, Some(name)))
+            .map_or((&self.path, None), |(topic, name)| (topic, Some(name)))
     }
 
-    /// The form under which names are equal.
+    /// The form in which equal names are equal.
     pub fn key_of(path: &str) -> String {
         path.to_ascii_lowercase()
     }
 
-    /// The path of an entity, and which of its streams a path names.
+    /// Splits a path into the entity's path and the sub-queue.
     pub fn split_sub_queue(path: &str) -> (&str, SubQueue) {
         let at = path.len().saturating_sub(DEAD_LETTER_QUEUE.len());
         match path.split_at_checked(at) {
@@ -103,18 +103,18 @@ impl EntityName {
         }
     }
 
-    /// As it was given.
+    /// The path as given.
     pub fn as_str(&self) -> &str {
-        &self.shown
+        &self.path
     }
 
-    /// The form under which names are equal.
+    /// The form in which equal names are equal.
     pub fn key(&self) -> &str {
         &self.key
     }
 }
 
-/// Which message stream of an entity (B-259).
+/// A message stream of an entity (B-259).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubQueue {
     /// The entity itself.

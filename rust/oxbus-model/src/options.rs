@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settings of a queue: what the caller may say, what holds, and the ranges (B-022 … B-031).
+//! Settings of an entity and the ranges of their values; options of receivers and stores (B-022 … B-031).
 
 use crate::caps::{
     AUTO_DELETE_ON_IDLE_MS_MIN, DUPLICATE_WINDOW_MS_DEFAULT, DUPLICATE_WINDOW_MS_MAX, DUPLICATE_WINDOW_MS_MIN,
@@ -12,43 +12,43 @@ use serde::{Deserialize, Serialize};
 use crate::authorization::AuthorizationRule;
 use crate::{Error, ErrorKind, Result};
 
-/// The operations that a status allows (B-396).
+/// Whether an entity can be sent to and received from (B-396).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum EntityStatus {
-    /// Everything.
+    /// Both.
     #[default]
     Active,
-    /// Nothing.
+    /// Neither.
     Disabled,
-    /// Receives.
+    /// Receive only.
     SendDisabled,
-    /// Sends.
+    /// Send only.
     ReceiveDisabled,
 }
 
 impl EntityStatus {
-    /// May messages be sent?
+    /// True if messages can be sent.
     pub fn allows_send(self) -> bool {
         matches!(self, Self::Active | Self::ReceiveDisabled)
     }
 
-    /// May messages be received?
+    /// True if messages can be received.
     pub fn allows_receive(self) -> bool {
         matches!(self, Self::Active | Self::SendDisabled)
     }
 }
 
-/// Which clock a message in a receive cache is under.
+/// When the lock of a message in a receive cache starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LockPolicy {
-    /// The lock starts at delivery. Cached messages are not locked and return when another receiver waits.
+    /// At delivery. Cached messages are unlocked, and return to the queue when another receiver waits.
     #[default]
     Fresh,
-    /// The lock starts when the message is taken from its partition, as in the service (B-126, B-134).
+    /// When the cache takes the message from its partition, as in the service (B-126, B-134).
     Faithful,
 }
 
-/// From where a browse without a number answers.
+/// The order of a browse that names no sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PeekPolicy {
     /// All partitions, merged by enqueued time.
@@ -58,25 +58,24 @@ pub enum PeekPolicy {
     Faithful,
 }
 
-/// The way a receiver takes messages: under a lock, or by removing them.
+/// Whether a receiver settles its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReceiveMode {
     /// Lock, then settle (B-146).
     #[default]
     PeekLock,
-    /// Gone when received.
+    /// The delivery removes the message.
     ReceiveAndDelete,
 }
 
-/// The failures that an acknowledged send or settlement survives.
+/// What an acknowledged send or settlement survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Nothing: it is in memory.
+    /// Nothing; messages are in memory.
     Memory,
-    /// The end of the process; a loss of power within [`OS_SYNC_INTERVAL_MS`](crate::caps::OS_SYNC_INTERVAL_MS) takes
-    /// it.
+    /// The death of the process, and a power loss after [`OS_SYNC_INTERVAL_MS`](crate::caps::OS_SYNC_INTERVAL_MS).
     Os,
-    /// The loss of power.
+    /// A power loss.
     Fsync,
 }
 
@@ -91,7 +90,7 @@ impl Durability {
     }
 }
 
-/// Settings of a queue, complete and valid.
+/// The complete, valid settings of an entity.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a separate setting in the service, too"
@@ -99,50 +98,50 @@ impl Durability {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSettings {
-    /// One cell in each partition of the namespace, or one cell in all. Fixed at creation (B-008).
+    /// True for one cell in each partition of the namespace, false for a single cell. Fixed at creation (B-008).
     pub enable_partitioning: bool,
     /// Milliseconds a message lock lasts.
     pub lock_duration_ms: u64,
     /// Deliveries before a message is dead-lettered.
     pub max_delivery_count: u32,
-    /// Milliseconds until a message without a time to live expires; `None` for never.
+    /// Time to live, in milliseconds, of messages that set none; `None` for unlimited.
     pub default_time_to_live_ms: Option<u64>,
     /// Expired messages go to the dead-letter queue.
     pub dead_lettering_on_message_expiration: bool,
-    /// Megabytes each partition may hold; `None` without a bound.
+    /// Megabytes of messages in each partition; `None` for unlimited.
     pub max_size_megabytes: Option<u64>,
-    /// Kilobytes one message may have; `None` for the default of the tier, or without a tier the largest that exists.
+    /// Kilobytes of one message; `None` for the tier's limit, or without a tier the largest limit.
     pub max_message_size_kilobytes: Option<u64>,
-    /// The operations that are allowed.
+    /// Whether clients can send and receive.
     pub status: EntityStatus,
-    /// Free text of the user.
+    /// The user's text.
     pub user_metadata: String,
-    /// Kept and shown; batching has no cost to switch off here.
+    /// Stored and shown; has no effect.
     pub enable_batched_operations: bool,
-    /// Kept and shown; memory is as express as it gets.
+    /// Stored and shown; has no effect.
     pub enable_express: bool,
-    /// Copies of a message that came within the window are dropped. Fixed at creation (B-218).
+    /// Drop copies that arrive within the window. Fixed at creation (B-218).
     #[serde(default)]
     pub requires_duplicate_detection: bool,
     /// Milliseconds for which the id of a message is remembered (B-223).
     #[serde(default = "duplicate_window_default")]
     pub duplicate_window_ms: u64,
-    /// The entity that its messages are moved to (B-331).
+    /// The entity to which messages are forwarded (B-331).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_to: Option<String>,
-    /// The entity that its dead-lettered messages are moved to (B-269).
+    /// The entity to which dead-lettered messages are forwarded (B-269).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_dead_letters_to: Option<String>,
-    /// Milliseconds without use after which it is deleted; `None` for never (B-382).
+    /// Milliseconds without use after which the entity is deleted; `None` for never (B-382).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_delete_on_idle_ms: Option<u64>,
     /// Messages are received by session. Fixed at creation (B-181).
     #[serde(default)]
     pub requires_session: bool,
-    /// One expired message of a session that is received from expires all of them (B-209).
+    /// When a message of a session expires during receive, all messages of the session expire (B-209).
     #[serde(default)]
     pub expire_whole_sessions: bool,
-    /// Rules of this entity, in addition to those of the namespace. Servers enforce them (B-046).
+    /// Rights on this entity beside those of the namespace's rules; servers enforce them (B-046).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authorization_rules: Vec<AuthorizationRule>,
 }
@@ -178,7 +177,7 @@ impl Default for QueueSettings {
 }
 
 impl QueueSettings {
-    /// Refuses what is out of range, naming the option, its range and the value.
+    /// Rejects a value out of range; the error names option, range and value.
     pub fn check(&self) -> Result<()> {
         in_range(
             "lock_duration",
@@ -242,7 +241,7 @@ impl QueueSettings {
         )
     }
 
-    /// Refuses a change of what is fixed at creation (B-008).
+    /// Rejects changes of settings that are fixed at creation (B-008).
     pub fn check_change(&self, next: &Self) -> Result<()> {
         if self.enable_partitioning != next.enable_partitioning {
             let detail =
@@ -261,13 +260,13 @@ impl QueueSettings {
         next.check()
     }
 
-    /// Megabytes to show.
+    /// The size to show in management, in megabytes.
     pub fn shown_max_size_megabytes(&self) -> u64 {
         self.max_size_megabytes.unwrap_or(MAX_SIZE_MEGABYTES_DEFAULT)
     }
 }
 
-/// Refuses a value outside `min..=max`.
+/// Rejects a value outside `min..=max`.
 #[inline]
 pub fn in_range(name: &str, value: u64, min: u64, max: u64, unit: &str) -> Result<()> {
     if (min..=max).contains(&value) {

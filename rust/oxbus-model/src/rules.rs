@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules of a subscription: what selects a message, and what is done to the copy (B-343 … B-381).
+//! Rules of a subscription: a filter that selects messages, and an action that changes the copy (B-343 … B-381).
 //!
-//! These are the settings of a rule as the catalog stores them. `oxbus-broker` compiles a rule when it is created, and
-//! rejects one that does not compile (B-359).
+//! These are the source forms that the catalog stores. `oxbus-broker` compiles them; creating a rule that does not
+//! compile fails (B-359).
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Value;
 
-/// A typed value that owns its bytes: a parameter of an expression, or a property that a correlation filter compares.
+/// An owned value: a parameter of an expression, or a property that a correlation filter compares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum OwnedValue {
@@ -18,7 +18,7 @@ pub enum OwnedValue {
     Bool(bool),
     /// A 64-bit integer.
     Int(i64),
-    /// A double. The catalog keeps its bits: JSON has no infinity and no "not a number".
+    /// A double. The catalog stores its bits, because JSON has neither infinity nor NaN.
     Double(#[serde(with = "double_bits")] f64),
     /// Text.
     Text(String),
@@ -28,9 +28,9 @@ pub enum OwnedValue {
     Uuid([u8; 16]),
     /// Milliseconds since 1970 in UTC.
     Time(i64),
-    /// The same, of a time that was written without a zone: it counts as UTC, and is shown without a zone again.
+    /// The same, written without a time zone: interpreted as UTC, shown without a zone.
     TimeWithoutZone(i64),
-    /// A length of time, in [units of 100 ns](crate::timespan).
+    /// A duration, in [units of 100 ns](crate::timespan).
     Timespan(i64),
 }
 
@@ -73,7 +73,7 @@ impl<'a> From<&'a OwnedValue> for Value<'a> {
     }
 }
 
-/// Conditions that must all hold; fields that are `None` are not compared (B-356).
+/// A correlation filter: all conditions must hold; `None` is not compared (B-356).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorrelationSettings {
@@ -83,21 +83,21 @@ pub struct CorrelationSettings {
     pub message_id: Option<String>,
     /// Compared with the destination.
     pub to: Option<String>,
-    /// Compared with the place for answers.
+    /// Compared with the reply-to address.
     pub reply_to: Option<String>,
     /// Compared with the subject, also called label.
     pub subject: Option<String>,
     /// Compared with the session id.
     pub session_id: Option<String>,
-    /// Compared with the session of the answers.
+    /// Compared with the reply-to session id.
     pub reply_to_session_id: Option<String>,
     /// Compared with the content type.
     pub content_type: Option<String>,
-    /// Compared with application properties of the same name.
+    /// Compared with the application properties of the same names.
     pub properties: Vec<(String, OwnedValue)>,
 }
 
-/// The filter that selects messages (B-355).
+/// A filter, which selects messages (B-355).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum FilterSettings {
@@ -116,7 +116,7 @@ pub enum FilterSettings {
     Correlation(CorrelationSettings),
 }
 
-/// The action on the copy that a rule selects (B-376).
+/// An action, which changes the copy of a selected message (B-376).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionSettings {
@@ -130,13 +130,13 @@ pub struct ActionSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSettings {
-    /// Its name, one of its kind in the subscription (B-360).
+    /// Its name, unique in the subscription (B-360).
     pub name: String,
-    /// The filter that selects messages.
+    /// Selects messages.
     pub filter: FilterSettings,
-    /// The action on its copy. A rule without action shares one copy with the others of its kind (B-347).
+    /// Changes its copy. All matching rules without an action share one copy (B-347).
     pub action: Option<ActionSettings>,
-    /// When it was made, in milliseconds since 1970 in UTC.
+    /// When it was created, in milliseconds since 1970 in UTC.
     pub created_at_ms: u64,
 }
 
@@ -144,7 +144,7 @@ pub struct RuleSettings {
 mod double_bits {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(value.to_bits())
     }

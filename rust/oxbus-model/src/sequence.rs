@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Position of a message in its cell: 1, 2, 3, … without gaps. 48 bits.
+/// Number of a message in its cell: 1, 2, 3, … 48 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Counter(pub u64);
 
@@ -25,7 +25,7 @@ impl Counter {
     }
 }
 
-/// One of the partitions of a namespace, and so of each partitioned entity in it.
+/// A partition of a namespace, and of each partitioned entity in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u16);
 
@@ -35,12 +35,12 @@ impl fmt::Display for PartitionId {
     }
 }
 
-/// Number given at enqueue: rises within a partition, is never reused.
+/// Sequence number, assigned at enqueue: rises within a partition, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(pub u64);
 
 impl SequenceNumber {
-    /// The number of `counter` in `partition`. A non-partitioned entity uses partition 0 here (B-104).
+    /// The number of `counter` in `partition`. An entity without partitioning uses partition 0 (B-104).
     #[must_use]
     #[inline]
     pub fn new(partition: PartitionId, counter: Counter) -> Self {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Locks that go on after a panic.
+//! Use of locks after a panic.
 //!
-//! A thread that panics while it has a lock poisons it: what the lock guards may be half changed. These locks
-//! continue, and a comment at each gives the reason why its content is consistent: most guard one value that is
-//! replaced in one step. The state of a partition has other locks, which take the partition out of service.
+//! A thread that panics with a lock poisons it, because its data may be changed by half. A lock may ignore this if its
+//! data stays consistent, for example if each change replaces one value; a comment at the lock says why. The state of a
+//! partition must not: the broker's `Guarded` takes the partition out of service instead.
 
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-/// The guard of a lock, or the result of a wait, whose state is whole although a call may have panicked with it.
+/// The guard of a lock, or the result of a wait, poisoned or not. The data must be consistent after any panic.
 #[inline]
 pub fn ignore_poison<G>(locked: LockResult<G>) -> G {
     match locked {
@@ -16,7 +16,7 @@ pub fn ignore_poison<G>(locked: LockResult<G>) -> G {
     }
 }
 
-/// The same without a wait; `None` when another thread has it.
+/// The guard from a `try_lock`, poisoned or not; `None` if another thread has the lock.
 #[inline]
 pub fn try_ignore_poison<G>(locked: TryLockResult<G>) -> Option<G> {
     match locked {
@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_goes_on_after_a_panic() {
+    fn a_poisoned_lock_stays_usable() {
         let mutex = Mutex::new(1);
         let panicked = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let _guard = mutex.lock();
-                panic!("asked for by the test");
+                panic!("expected by the test");
             });
             thread.join().is_err()
         });

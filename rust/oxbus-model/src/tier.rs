@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tiers and editions of the service: what they let an entity be, and their quotas (B-001 … B-015, B-025 … B-055,
-//! B-466).
+//! Service tiers and documentation editions: their restrictions and quotas (B-001 … B-015, B-025 … B-055, B-466).
 
 use crate::caps::{
     AUTO_DELETE_ON_IDLE_MS_MIN, BASIC_TIME_TO_LIVE_MS_MAX, BATCH_SIZE_BYTES_DEFAULT, CORRELATION_FILTERS_MAX,
@@ -11,30 +10,30 @@ use crate::caps::{
 use crate::options::{QueueSettings, in_range};
 use crate::{EntityKind, Error, ErrorKind, Result};
 
-/// A tier of the service.
+/// A service tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// Queues only.
+    /// Only queues.
     Basic,
-    /// Everything; an entity is partitioned if its settings ask for it.
+    /// All features; partitioning is an option of each entity.
     Standard,
-    /// Everything; all entities are partitioned, or none.
+    /// All features; all entities are partitioned, or none.
     Premium,
 }
 
-/// An edition of the service's page on partitioning (B-466).
+/// An edition of the service documentation's page on partitioning (B-466).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// The newest.
+    /// The latest edition.
     #[default]
     Current,
-    /// No partitioning in Premium.
+    /// Premium has no partitioning.
     Edition2019,
-    /// Partitioned unless the entity's settings refuse it; always, with two partitions, in Premium.
+    /// Entities are partitioned by default; in Premium always, with two partitions.
     Edition2017,
 }
 
-/// The tier and edition of a namespace. Without a tier nothing is metered.
+/// The tier and edition of a namespace. Without a tier, the wider limits of oxbus apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServicePlan {
     /// The tier, if there is one.
@@ -44,7 +43,7 @@ pub struct ServicePlan {
 }
 
 impl Tier {
-    /// Its name, as the service writes it.
+    /// Its name in the service.
     pub fn name(self) -> &'static str {
         match self {
             Self::Basic => "Basic",
@@ -60,7 +59,7 @@ impl Tier {
         }
     }
 
-    /// Bytes that a message may have in an entity that sets no size.
+    /// Default limit of a message, in bytes.
     pub fn message_size_bytes_default(self) -> usize {
         match self {
             Self::Basic | Self::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
@@ -74,14 +73,15 @@ impl Tier {
             None => Ok(()),
             Some(megabytes) => {
                 let tier = self.name();
-                let detail =
-                    format!("max_size_in_megabytes is none of the {tier} tier's; use one of {allowed:?}: {megabytes}");
+                let detail = format!(
+                    "max_size_in_megabytes is not a size of the {tier} tier; use one of {allowed:?}: {megabytes}"
+                );
                 Err(Error::new(ErrorKind::InvalidArgument, detail))
             }
         }
     }
 
-    /// Bytes that one batch may have.
+    /// Limit of a batch, in bytes.
     pub fn batch_size_bytes_max(self) -> usize {
         match self {
             Self::Basic | Self::Standard => STANDARD_MESSAGE_SIZE_BYTES_MAX,
@@ -95,16 +95,16 @@ fn refused(detail: String) -> Error {
 }
 
 impl ServicePlan {
-    /// The partitions of a new namespace (B-004, B-006).
-    pub fn partitions(self, asked: Option<u16>) -> Result<u16> {
+    /// The number of partitions of a new namespace (B-004, B-006).
+    pub fn partitions(self, requested: Option<u16>) -> Result<u16> {
         let (default, allowed): (u16, &[u16]) = match (self.tier, self.profile) {
-            (None, _) => return Ok(asked.unwrap_or(PARTITIONS_DEFAULT)),
+            (None, _) => return Ok(requested.unwrap_or(PARTITIONS_DEFAULT)),
             (Some(Tier::Basic | Tier::Standard), _) => (PARTITIONS_DEFAULT, &[PARTITIONS_DEFAULT]),
             (Some(Tier::Premium), Profile::Current) => (1, &[1, 2, 4]),
             (Some(Tier::Premium), Profile::Edition2019) => (1, &[1]),
             (Some(Tier::Premium), Profile::Edition2017) => (2, &[2]),
         };
-        let partitions = asked.unwrap_or(default);
+        let partitions = requested.unwrap_or(default);
         if allowed.contains(&partitions) {
             return Ok(partitions);
         }
@@ -114,18 +114,18 @@ impl ServicePlan {
         )))
     }
 
-    /// True if a new entity is partitioned. `asked` is its setting, if given (B-005, B-007, B-010).
-    pub fn is_partitioned(self, asked: Option<bool>, partitions: u16) -> bool {
+    /// Whether a new entity is partitioned; `requested` is its option, if set (B-005, B-007, B-010).
+    pub fn is_partitioned(self, requested: Option<bool>, partitions: u16) -> bool {
         match (self.tier, self.profile) {
             (Some(Tier::Premium), Profile::Edition2017) => true,
             (Some(Tier::Premium), Profile::Edition2019) => false,
             (Some(Tier::Premium), Profile::Current) => matches!(partitions, 2 | 4),
-            (Some(Tier::Standard), Profile::Edition2017) => asked.unwrap_or(true),
-            _ => asked.unwrap_or(false),
+            (Some(Tier::Standard), Profile::Edition2017) => requested.unwrap_or(true),
+            _ => requested.unwrap_or(false),
         }
     }
 
-    /// Completes the settings of a new entity by the defaults of the tier.
+    /// Sets unset settings of a new entity to the tier's defaults.
     pub fn complete(self, settings: &mut QueueSettings) {
         let Some(tier) = self.tier else { return };
         settings.max_size_megabytes.get_or_insert(1024);
@@ -138,7 +138,7 @@ impl ServicePlan {
         }
     }
 
-    /// Bytes that one message may have: what the settings say, or else the tier.
+    /// Limit of a message, in bytes: from the settings, else from the tier.
     pub fn message_size_bytes_max(self, settings: &QueueSettings) -> usize {
         let default = self
             .tier
@@ -148,13 +148,13 @@ impl ServicePlan {
             .map_or(default, |kilobytes| (kilobytes as usize) << 10)
     }
 
-    /// The same in kilobytes, to show.
+    /// The limit of a message to show in management, in kilobytes.
     pub fn shown_max_message_size_kilobytes(self, settings: &QueueSettings) -> u64 {
         self.message_size_bytes_max(settings) as u64 >> 10
     }
 
-    /// Refuses what the tier does not have. `before` are the settings that an update changes: what stays as it is may
-    /// be of another tier, or of none.
+    /// Rejects settings that the tier does not allow. `before` are the settings before an update; unchanged settings
+    /// are not checked, since the entity may come from another tier.
     pub fn check(self, kind: EntityKind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
         let Some(tier) = self.tier else { return Ok(()) };
         if tier == Tier::Basic {
@@ -194,26 +194,26 @@ impl ServicePlan {
         }
         match settings.max_message_size_kilobytes {
             Some(kilobytes) if is_new(settings, before, |it| it.max_message_size_kilobytes) => {
-                let most = match tier {
+                let limit = match tier {
                     Tier::Premium if !settings.enable_partitioning => MESSAGE_SIZE_BYTES_MAX,
                     _ => tier.message_size_bytes_default(),
                 };
-                in_range("max_message_size_in_kilobytes", kilobytes, 1, most as u64 >> 10, "KiB")
+                in_range("max_message_size_in_kilobytes", kilobytes, 1, limit as u64 >> 10, "KiB")
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses one entity too many (B-040, B-041).
+    /// Rejects a new entity beyond the quota (B-040, B-041).
     pub fn check_count(self, entities: usize, partitioned: usize, is_partitioned: bool) -> Result<()> {
         let Some(tier) = self.tier else { return Ok(()) };
-        let most = if tier == Tier::Premium {
+        let limit = if tier == Tier::Premium {
             PREMIUM_ENTITIES_MAX
         } else {
             ENTITIES_MAX
         };
-        if entities >= most {
-            let detail = format!("the namespace has {most} queues and topics, which is the most; delete one first");
+        if entities >= limit {
+            let detail = format!("the namespace has reached its limit of {limit} queues and topics; delete one first");
             return Err(Error::new(ErrorKind::QuotaExceeded, detail));
         }
         if tier != Tier::Premium && is_partitioned && partitioned >= PARTITIONED_ENTITIES_MAX {
@@ -226,7 +226,7 @@ impl ServicePlan {
         Ok(())
     }
 
-    /// Bytes that one peek returns at most (B-295); older editions name 256 KB whatever the tier.
+    /// Limit of the messages of one peek, in bytes (B-295); in older editions 256 KB for all tiers.
     pub fn peek_size_bytes_max(self) -> Option<usize> {
         let tier = self.tier?;
         Some(match self.profile {
@@ -235,17 +235,17 @@ impl ServicePlan {
         })
     }
 
-    /// Refuses one filter too many (B-042). `sql` and `correlation` are the numbers of a topic before a change and
-    /// after it.
+    /// Rejects a filter beyond the quota (B-042). `sql` and `correlation` are a topic's counts before and after a
+    /// change.
     pub fn check_filters(self, topic: &str, sql: (usize, usize), correlation: (usize, usize)) -> Result<()> {
         let kinds = [
             ("SQL", sql, SQL_FILTERS_MAX),
             ("correlation", correlation, CORRELATION_FILTERS_MAX),
         ];
-        for (kind, (before, after), most) in kinds {
-            if self.tier.is_some() && after > most && after > before {
+        for (kind, (before, after), limit) in kinds {
+            if self.tier.is_some() && after > limit && after > before {
                 let detail = format!(
-                    "the topic has {most} {kind} filters, which is the most; delete a rule, or use another topic: `{topic}`"
+                    "the topic has reached its limit of {limit} {kind} filters; delete a rule, or use another topic: `{topic}`"
                 );
                 return Err(Error::new(ErrorKind::QuotaExceeded, detail));
             }
@@ -253,7 +253,7 @@ impl ServicePlan {
         Ok(())
     }
 
-    /// Refuses transactions where there are none (B-001).
+    /// Rejects transactions in a tier without them (B-001).
     pub fn check_transactions(self) -> Result<()> {
         if self.tier == Some(Tier::Basic) {
             return Err(refused(
@@ -264,7 +264,7 @@ impl ServicePlan {
     }
 }
 
-/// True for an option that is set now: an update leaves the others as they are.
+/// True if this call sets the option to a new value.
 fn is_new<T: PartialEq>(
     settings: &QueueSettings,
     before: Option<&QueueSettings>,
@@ -335,7 +335,7 @@ fn check_basic(kind: EntityKind, settings: &QueueSettings, before: Option<&Queue
     }
 }
 
-/// True for an option that is set now and was not set to this value before.
+/// True if the option is set and differs from `usual`.
 fn is_set<T: PartialEq>(
     settings: &QueueSettings,
     usual: &QueueSettings,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two clocks, both in milliseconds, both brought by the caller.
+//! Two clocks, both in milliseconds, passed in by the caller.
 //!
-//! Wall time stamps messages (enqueued, expiry, schedule); ticks measure locks, so that a wall clock
-//! that jumps neither doubles a lock nor resurrects one.
+//! Wall-clock time stamps messages (enqueue, expiry, schedule). Monotonic ticks measure locks, so that a jump of the
+//! wall clock neither extends nor revives a lock.
 
-/// Wall time: milliseconds since 1970-01-01T00:00:00Z. Fits 48 bits until the year 10889.
+/// Wall-clock time: milliseconds since 1970-01-01T00:00:00Z. Fits 48 bits until the year 10889.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
-/// Monotonic time: milliseconds since an origin that only the clock knows. Never goes back.
+/// Monotonic time: milliseconds since an origin that only the clock knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticks(pub u64);
 
 impl Timestamp {
-    /// Later than every message: "never expires", "nothing due".
+    /// Later than any other time: "never expires", "nothing due".
     pub const NEVER: Self = Self((1 << 48) - 1);
 
-    /// This time plus `ms` milliseconds, held at [`Timestamp::NEVER`].
+    /// This time plus `ms` milliseconds, at most [`Timestamp::NEVER`].
     #[must_use]
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms).min(Self::NEVER.0))
@@ -24,9 +24,9 @@ impl Timestamp {
 }
 
 impl Ticks {
-    /// Later than every lock. A lock until then is no delivery: its holder moves or removes the message.
+    /// Later than the end of any lock. A lock until then is internal: its owner moves or removes the message.
     pub const NEVER: Self = Self(u64::MAX);
-    /// The deadline of a delivery under another lock, that of a session or a reservation.
+    /// The end of a lock that does not expire by itself, because another lock covers it: of a session or a write.
     pub const OPEN_END: Self = Self(u64::MAX - 1);
 
     /// This time plus `ms` milliseconds.
@@ -36,30 +36,30 @@ impl Ticks {
     }
 }
 
-/// One reading of both clocks.
+/// A simultaneous reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Wall time.
+    /// Wall-clock time.
     pub now: Timestamp,
     /// Monotonic time.
     pub ticks: Ticks,
 }
 
-/// Where time comes from. The broker never reads another clock.
+/// The source of time. The broker reads no other clock.
 pub trait Clock: Send + Sync {
-    /// Wall time now.
+    /// Current wall-clock time.
     fn now(&self) -> Timestamp;
-    /// Monotonic time now.
+    /// Current monotonic time.
     fn ticks(&self) -> Ticks;
-    /// Both of the same moment.
+    /// Both times at once.
     fn moment(&self) -> Moment;
-    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. A lock is given so
-    /// much longer, so that it ends a whole duration after it was taken, or later.
+    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. Locks last that
+    /// much longer, so that none ends before its duration.
     fn lag_ms(&self) -> u64 {
         0
     }
-    /// True when real time and this clock's time pass at the same rate, so that a sleep may be
-    /// bounded by the time of the next deadline. False for a clock that is moved by hand.
+    /// True if this clock advances with real time, so that a thread may sleep until the next deadline. False for a
+    /// manual clock.
     fn is_real_time(&self) -> bool {
         true
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lengths of time among properties and in rules: signed units of 100 ns, the ticks of .NET (B-374, B-429).
+//! Durations in properties and rules: signed units of 100 ns, the ticks of .NET (B-374, B-429).
 
-/// Units of a millisecond.
+/// Units in a millisecond.
 pub const UNITS_PER_MS: i64 = 10_000;
-/// Units of a second.
+/// Units in a second.
 pub const UNITS_PER_SECOND: i64 = 1_000 * UNITS_PER_MS;
-/// The AMQP descriptor of a long that holds a time span.
+/// The AMQP descriptor of a long that is a timespan.
 pub const AMQP_NAME: &str = "com.microsoft:timespan";
 
-/// The text of .NET: `1.02:03:04.5000000`, without days and without a fraction where there are none.
+/// The .NET text, such as `1.02:03:04.5000000`; omits zero days and a zero fraction.
 pub fn text(units: i64) -> String {
     let second = UNITS_PER_SECOND.unsigned_abs();
     let (seconds, fraction) = (units.unsigned_abs() / second, units.unsigned_abs() % second);
@@ -30,7 +30,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn texts_are_those_of_the_framework() {
+    fn texts_match_dotnet() {
         for (units, expected) in [
             (0, "00:00:00"),
             (1, "00:00:00.0000001"),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lengths and times as LEB128: seven bits per byte, low bits first.
+//! Varints (LEB128): seven bits per byte, low bits first.
 
-/// Bytes that `value` takes.
+/// Encoded length of `value` in bytes.
 pub fn len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Writes `value` at `at`; returns the place behind it.
+/// Writes `value` at `at`; returns its end.
 pub fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
     while value >= 0x80 {
         out[at] = value as u8 | 0x80;
@@ -17,32 +17,32 @@ pub fn put(out: &mut [u8], mut at: usize, mut value: u64) -> usize {
     at + 1
 }
 
-/// Writes length and bytes at `at`; returns the place behind them.
+/// Writes length and bytes at `at`; returns their end.
 pub fn put_bytes(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let at = put(out, at, bytes.len() as u64);
     out[at..at + bytes.len()].copy_from_slice(bytes);
     at + bytes.len()
 }
 
-/// Adds `value` to the end of `out`.
+/// Appends `value` to `out`.
 pub fn push(out: &mut Vec<u8>, value: u64) {
     let at = out.len();
     out.resize(at + len(value), 0);
     put(out, at, value);
 }
 
-/// Adds length and bytes to the end of `out`.
+/// Appends length and bytes to `out`.
 pub fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     push(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Takes values from the front of a slice; `None` when it is too short or malformed.
+/// Reads values from the front of a slice; `None` if it is too short or malformed.
 #[derive(Debug, Clone, Copy)]
 pub struct VarintReader<'a>(pub &'a [u8]);
 
 impl<'a> VarintReader<'a> {
-    /// The next number.
+    /// The next varint.
     pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -67,7 +67,7 @@ impl<'a> VarintReader<'a> {
         Some(head)
     }
 
-    /// The next bytes that stand after their length.
+    /// The next bytes with their length before them.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.varint()?;
         self.take(len)

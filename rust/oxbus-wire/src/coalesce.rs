@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Buffers as pieces of a body.
+//! Joins small buffers of a body.
 
 use bytes::{Bytes, BytesMut};
 
-/// Buffers below this are written together.
+/// Smaller buffers are joined.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// The bytes of buffers in their order: small ones together, large ones as they are, without a copy.
+/// Joins runs of small buffers into one; keeps large ones without a copy. The order stays.
 pub fn coalesce<B: AsRef<[u8]> + Send + 'static>(buffers: Vec<B>) -> Vec<Bytes> {
-    let mut pieces = Vec::new();
-    let mut together = BytesMut::new();
+    let mut chunks = Vec::new();
+    let mut joined = BytesMut::new();
     for buffer in buffers {
         let bytes = buffer.as_ref();
         if bytes.len() < SMALL_BYTES {
-            together.extend_from_slice(bytes);
+            joined.extend_from_slice(bytes);
             continue;
         }
-        if !together.is_empty() {
-            pieces.push(together.split().freeze());
+        if !joined.is_empty() {
+            chunks.push(joined.split().freeze());
         }
-        pieces.push(Bytes::from_owner(buffer));
+        chunks.push(Bytes::from_owner(buffer));
     }
-    if !together.is_empty() {
-        pieces.push(together.freeze());
+    if !joined.is_empty() {
+        chunks.push(joined.freeze());
     }
-    pieces
+    chunks
 }
 
 #[cfg(test)]
@@ -32,7 +32,7 @@ mod tests {
     use super::coalesce;
 
     #[test]
-    fn bytes_keep_their_order_and_large_ones_are_not_copied() {
+    fn bytes_keep_their_order_and_large_buffers_are_not_copied() {
         let large = vec![3; 20_000];
         let place = large.as_ptr();
         let made = coalesce(vec![vec![1; 3], vec![2; 2], large, vec![4; 1]]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection string of a server, the same one that SDKs take.
+//! Connection strings of servers, in the format of the SDKs.
 //!
-//! `Endpoint=sb://host:port;SharedAccessKeyName=…;SharedAccessKey=…`, with `UseDevelopmentEmulator=true` behind it
-//! where no TLS is wanted. `EntityPath` and `SharedAccessSignature` are known, too.
+//! `Endpoint=sb://host:port;SharedAccessKeyName=…;SharedAccessKey=…`, with `;UseDevelopmentEmulator=true` for no TLS.
+//! `EntityPath` and `SharedAccessSignature` are supported, too.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use oxbus_model::{Error, ErrorKind, Result, Timestamp};
 
 use crate::signature::shared_access_signature;
 
-/// The ports that clients of the service take when the endpoint names none: with TLS and without.
+/// Default ports with and without TLS: those of the service.
 const DEFAULT_PORTS: (u16, u16) = (5671, 5672);
 
-const FORM: &str = "write Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..., with \
-                    ;UseDevelopmentEmulator=true behind it for a server without TLS, as `oxbus serve` prints it";
+const FORMAT: &str = "write Endpoint=sb://host:port;SharedAccessKeyName=...;SharedAccessKey=..., with \
+                    ;UseDevelopmentEmulator=true at the end for a server without TLS, as `oxbus serve` prints it";
 
-/// The credential of the caller. Its `Debug` text shows no secret.
+/// Identifies the client. `Debug` shows no secret.
 #[derive(Clone)]
 pub enum Credential {
-    /// A key, from which a token is made for each call.
+    /// A key, which signs a token for each call.
     Key {
-        /// Its name.
+        /// The name of the key.
         name: String,
-        /// Itself.
+        /// The key.
         key: String,
     },
-    /// A token that was created before.
+    /// A ready-made token.
     Signature(String),
 }
 
@@ -39,26 +39,26 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Where a server is, and who calls it.
+/// The address of a server and the credential of a client.
 #[derive(Debug, Clone)]
 pub struct ConnectionString {
-    /// True unless the development emulator is meant.
+    /// False with `UseDevelopmentEmulator=true`.
     pub tls: bool,
-    /// A name or an address, an IPv6 one without brackets.
+    /// A name or an address; IPv6 without brackets.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// The credential of the caller.
+    /// Identifies the client.
     pub credential: Credential,
-    /// The only entity that the key is for, if it is for one.
+    /// The `EntityPath`: the entity to which the key is limited.
     pub entity: Option<String>,
 }
 
-fn refused(detail: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("{detail}; {FORM}"))
+fn invalid(detail: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("{detail}; {FORMAT}"))
 }
 
-/// The parts as they stand in the text.
+/// The parts of the text.
 #[derive(Default)]
 struct Parts<'a> {
     endpoint: Option<&'a str>,
@@ -70,13 +70,13 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Result<Self> {
+    fn parse(text: &'a str) -> Result<Self> {
         let mut parts = Self::default();
         for part in text.trim().split(';').filter(|part| !part.trim().is_empty()) {
             let (name, value) = part
                 .split_once('=')
-                .ok_or_else(|| refused("the connection string is malformed: each part is name=value"))?;
-            let place = match name.trim().to_ascii_lowercase().as_str() {
+                .ok_or_else(|| invalid("the connection string is malformed: each part is name=value"))?;
+            let part = match name.trim().to_ascii_lowercase().as_str() {
                 "endpoint" => &mut parts.endpoint,
                 "sharedaccesskeyname" => &mut parts.key_name,
                 "sharedaccesskey" => &mut parts.key,
@@ -84,13 +84,11 @@ impl<'a> Parts<'a> {
                 "entitypath" => &mut parts.entity,
                 "usedevelopmentemulator" => &mut parts.emulator,
                 _ => {
-                    return Err(refused(
-                        "the connection string has a part that a bulk client does not know",
-                    ));
+                    return Err(invalid("the connection string has an unknown part"));
                 }
             };
-            if place.replace(value.trim()).is_some() {
-                return Err(refused("the connection string has a part twice"));
+            if part.replace(value.trim()).is_some() {
+                return Err(invalid("the connection string repeats a part"));
             }
         }
         Ok(parts)
@@ -101,11 +99,11 @@ impl<'a> Parts<'a> {
         match (some(self.key_name), some(self.key), some(self.signature)) {
             (Some(name), Some(key), None) => Ok(Credential::Key { name, key }),
             (None, None, Some(signature)) => Ok(Credential::Signature(signature)),
-            (None, None, None) => Err(refused("the connection string has no key")),
-            (_, _, Some(_)) => Err(refused(
+            (None, None, None) => Err(invalid("the connection string has no key")),
+            (_, _, Some(_)) => Err(invalid(
                 "the connection string has a SharedAccessSignature and a key; keep one of them",
             )),
-            _ => Err(refused(
+            _ => Err(invalid(
                 "the connection string must have both SharedAccessKeyName and SharedAccessKey",
             )),
         }
@@ -116,32 +114,32 @@ impl<'a> Parts<'a> {
             None => Ok(false),
             Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),
             Some(value) if value.eq_ignore_ascii_case("false") => Ok(false),
-            Some(_) => Err(refused("UseDevelopmentEmulator must be true or false")),
+            Some(_) => Err(invalid("UseDevelopmentEmulator must be true or false")),
         }
     }
 }
 
 impl ConnectionString {
-    /// Reads a connection string. Errors show nothing of its text, which holds a secret.
+    /// Parses a connection string. Errors do not quote it, since it contains a secret.
     pub fn parse(text: &str) -> Result<Self> {
-        let parts = Parts::of(text)?;
+        let parts = Parts::parse(text)?;
         let endpoint = parts
             .endpoint
-            .ok_or_else(|| refused("the connection string has no Endpoint"))?;
+            .ok_or_else(|| invalid("the connection string has no Endpoint"))?;
         let (scheme, rest) = endpoint
             .split_once("://")
-            .ok_or_else(|| refused("the Endpoint is no address of a server"))?;
+            .ok_or_else(|| invalid("the Endpoint is not the address of a server"))?;
         match scheme.to_ascii_lowercase().as_str() {
             "sb" => {}
             "http" | "https" => {
                 let detail = "bulk clients no longer have an Endpoint of their own: they use that of the server, which \
                               begins with sb://";
-                return Err(refused(detail));
+                return Err(invalid(detail));
             }
-            _ => return Err(refused("the Endpoint is no address of a server")),
+            _ => return Err(invalid("the Endpoint is not the address of a server")),
         }
         let tls = !parts.is_emulator()?;
-        let (host, port) = host_and_port(rest).ok_or_else(|| refused("the Endpoint is no address of a server"))?;
+        let (host, port) = host_and_port(rest).ok_or_else(|| invalid("the Endpoint is not the address of a server"))?;
         Ok(Self {
             tls,
             host,
@@ -151,7 +149,7 @@ impl ConnectionString {
         })
     }
 
-    /// Host and port as a link bears them.
+    /// Host and port, as in a URL.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -165,7 +163,7 @@ impl ConnectionString {
         format!("sb://{}", self.authority())
     }
 
-    /// A token for an entity, or for whatever the key is for where the call names none.
+    /// A token for an entity, by default for the `EntityPath`, else for the namespace.
     pub(crate) fn token(&self, entity: Option<&str>, expires_at: Timestamp) -> String {
         match &self.credential {
             Credential::Signature(signature) => signature.clone(),
@@ -178,7 +176,7 @@ impl ConnectionString {
     }
 }
 
-/// Parses the host and port after the scheme.
+/// Host and port of an address without its scheme.
 fn host_and_port(rest: &str) -> Option<(String, Option<u16>)> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let (host, port) = if let Some(rest) = rest.strip_prefix('[') {
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_in_any_case() {
+    fn names_of_parts_ignore_case() {
         let found = parsed(&format!("endpoint=sb://[::1]:8443/;{KEY};ENTITYPATH=orders;"));
         assert_eq!((found.tls, found.host.as_str(), found.port), (true, "::1", 8443));
         assert_eq!(found.endpoint(), "sb://[::1]:8443");
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_left_out_for_the_emulator_only_and_ports_are_those_of_the_service() {
+    fn only_the_emulator_has_no_tls_and_default_ports_are_those_of_the_service() {
         for (emulator, tls, port) in [
             ("", true, 5671),
             (";UseDevelopmentEmulator=false", true, 5671),
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_the_entity_of_the_call_and_otherwise_for_what_the_key_is_for() {
+    fn a_token_is_for_the_entity_of_the_call_or_else_for_the_entity_path() {
         let scope = |text: &str, entity: Option<&str>| {
             let token = parsed(text).token(entity, Timestamp(60_000));
             let address = token.split("sr=").nth(1).and_then(|it| it.split('&').next());
@@ -257,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_form_and_show_no_secret() {
+    fn errors_show_the_format_and_no_secret() {
         for text in [
             "Endpoint=sb://h:1;SharedAccessKey=topsecret0123456",
             "Endpoint=sb://h:1;topsecret0123456",

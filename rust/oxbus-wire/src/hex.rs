@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes as hexadecimal text.
+//! Hexadecimal text.
 
-/// The bytes as text, two digits each.
+/// The hexadecimal digits of bytes.
 pub fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -12,7 +12,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a text; `None` when it has anything but pairs of digits.
+/// The bytes of hexadecimal digits; `None` if the text is anything but pairs of digits.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -30,13 +30,13 @@ mod tests {
     use super::{from_hex, to_hex};
 
     #[test]
-    fn bytes_come_back() {
+    fn bytes_survive_a_round_trip() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(from_hex(&to_hex(&all)), Some(all));
     }
 
     #[test]
-    fn what_is_no_pair_of_digits_is_refused() {
+    fn anything_but_pairs_of_digits_is_rejected() {
         for text in ["0", "0g", "é0", "+1"] {
             assert_eq!(from_hex(text), None, "{text}");
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The protocol between a server and its bulk clients, and the client's half of it.
+//! The protocol of bulk requests, and its client.
 //!
-//! The routes and their bodies are in docs/bulk.md. Knows no broker, no Arrow and no Python; starts no thread.
+//! docs/bulk.md describes the routes and bodies. Does not depend on the broker, Arrow or Python; starts no thread.
 
 pub mod client;
 mod coalesce;
@@ -18,9 +18,9 @@ pub use signature::shared_access_signature;
 
 /// The content type of an Arrow stream.
 pub const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
-/// The header that names the sequence number at which the next page begins; absent after the last page.
+/// The header with the sequence number at which the next page begins; absent on the last page.
 pub const NEXT_HEADER: &str = "oxbus-next";
-/// The first segment of all bulk routes. No entity has that name, since none begins with `$`.
+/// The first segment of all bulk routes. No entity can have this name, because names cannot contain `$`.
 pub const BULK_ROOT: &str = "/$bulk";
-/// The version of the routes, behind [`BULK_ROOT`].
+/// The version of the routes, after [`BULK_ROOT`].
 pub const BULK_VERSION: &str = "/v1";

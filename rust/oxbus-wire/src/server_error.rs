@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors on the wire: `{"error": {"kind": …, "detail": …, "effect": …, "sequence_numbers": […]}}`.
+//! Errors of bulk requests as JSON: `{"error": {"kind": …, "detail": …, "effect": …, "sequence_numbers": […]}}`.
 
 use std::collections::BTreeMap;
 
 use oxbus_model::{Effect, Error, ErrorKind, SequenceNumber};
 use serde::{Deserialize, Serialize};
 
-/// The kind of the error.
+/// The kind of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerErrorKind {
     /// An error of the broker.
     Broker(ErrorKind),
-    /// A send stored some rows only.
+    /// A send stored only some rows.
     PartialSend,
-    /// There is no token, or none that is valid.
+    /// The token is missing or invalid.
     Unauthenticated,
-    /// The token is valid, and does not give the right.
+    /// The token lacks the right.
     Unauthorized,
 }
 
 /// An error of a request.
 #[derive(Debug, Clone)]
 pub struct ServerError {
-    /// The kind of the error.
+    /// The kind.
     pub kind: ServerErrorKind,
-    /// The cause and the remedy.
+    /// What happened and what to do.
     pub detail: String,
-    /// After a send that stored some rows only: indexes of those that it did not store.
+    /// Of a partial send: indexes of the rows that were not stored.
     pub rows: Vec<usize>,
-    /// After a send that stored some rows only: partition id → rows that it stored.
+    /// Of a partial send: partition id → number of stored rows.
     pub stored: BTreeMap<u16, usize>,
-    /// The effect of the call; `None` when it failed before its work began.
+    /// What the call did; `None` if it failed before its work began.
     pub effect: Option<Effect>,
-    /// The messages for which it did not do, or may not have done, what it was to do.
+    /// The messages for which the call failed or may have failed.
     pub numbers: Vec<SequenceNumber>,
 }
 
@@ -56,7 +56,7 @@ struct ErrorBody {
 }
 
 impl ServerError {
-    /// An error with only a kind and a text.
+    /// An error with a kind and a text.
     pub fn new(kind: ServerErrorKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -68,7 +68,7 @@ impl ServerError {
         }
     }
 
-    /// As JSON.
+    /// Encodes the error.
     pub fn to_json(&self) -> String {
         let body = ErrorBody {
             kind: self.kind.name(),
@@ -81,7 +81,7 @@ impl ServerError {
         serde_json::to_string(&Envelope { error: body }).expect("text and numbers are JSON")
     }
 
-    /// From JSON; `None` when it is something else.
+    /// Decodes an error; `None` if the text is not one.
     pub fn from_json(text: &[u8]) -> Option<Self> {
         let Envelope { error } = serde_json::from_slice(text).ok()?;
         Some(Self {
@@ -136,10 +136,10 @@ mod tests {
     use super::{ServerError, ServerErrorKind};
 
     #[test]
-    fn every_kind_comes_back() {
+    fn every_kind_survives_a_round_trip() {
         for kind in ErrorKind::ALL {
             let error = ServerError::from(Error::new(kind, "what \"to\" do"));
-            let back = ServerError::from_json(error.to_json().as_bytes()).expect("a error");
+            let back = ServerError::from_json(error.to_json().as_bytes()).expect("an error");
             assert_eq!(back.kind, ServerErrorKind::Broker(kind));
             assert_eq!(back.detail, "what \"to\" do");
         }
@@ -151,7 +151,7 @@ mod tests {
             let error = ServerError::new(kind.clone(), "");
             assert_eq!(
                 ServerError::from_json(error.to_json().as_bytes())
-                    .expect("a error")
+                    .expect("an error")
                     .kind,
                 kind
             );
@@ -159,11 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn effects_and_the_messages_concerned_come_back() {
+    fn effects_and_sequence_numbers_survive_a_round_trip() {
         for effect in Effect::ALL {
             let error = Error::new(ErrorKind::Timeout, "late").with_effect(effect);
             let error = error.with_numbers([SequenceNumber(7), SequenceNumber(u64::MAX)]);
-            let back = ServerError::from_json(ServerError::from(error).to_json().as_bytes()).expect("a error");
+            let back = ServerError::from_json(ServerError::from(error).to_json().as_bytes()).expect("an error");
             assert_eq!(back.effect, Some(effect));
             assert_eq!(back.numbers, [SequenceNumber(7), SequenceNumber(u64::MAX)]);
         }
@@ -171,18 +171,18 @@ mod tests {
         assert!(!early.to_json().contains("effect"), "{}", early.to_json());
         assert_eq!(
             ServerError::from_json(early.to_json().as_bytes())
-                .expect("a error")
+                .expect("an error")
                 .effect,
             None
         );
     }
 
     #[test]
-    fn rows_of_a_partial_send_come_back() {
+    fn rows_of_a_partial_send_survive_a_round_trip() {
         let mut error = ServerError::new(ServerErrorKind::PartialSend, "2 rows");
         error.rows = vec![3, 5];
         error.stored.insert(7, 11);
-        let back = ServerError::from_json(error.to_json().as_bytes()).expect("a error");
+        let back = ServerError::from_json(error.to_json().as_bytes()).expect("an error");
         assert_eq!(back.kind, ServerErrorKind::PartialSend);
         assert_eq!(back.rows, [3, 5]);
         assert_eq!(back.stored[&7], 11);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared access signatures, as SDKs make them.
+//! Shared access signatures, as the SDKs make them.
 //!
-//! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`: the signature is the HMAC-SHA256 of
-//! the escaped address, a line feed and the expiry, by the text of the key, in base64.
+//! `SharedAccessSignature sr=<address>&sig=<signature>&se=<expiry>&skn=<key name>`: the signature is the base64 of an
+//! HMAC-SHA256 over the escaped address, a line feed and the expiry; its key is the text of the access key.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use oxbus_model::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use ring::hmac;
 
-/// A token for an address such as `sb://host/entity`, valid until the second of `expires_at`.
+/// A token for an address such as `sb://host/entity`; `expires_at` is truncated to seconds.
 pub fn shared_access_signature(address: &str, expires_at: Timestamp, key_name: &str, key: &str) -> String {
     let escaped = |text: &str| percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
     let address = escaped(address);
@@ -31,8 +31,8 @@ mod tests {
     use super::shared_access_signature;
 
     #[test]
-    fn it_is_the_one_of_the_python_sdk() {
-        // Made by azure-servicebus 7.15 (`generate_sas_token`), which escapes no `.` and no `-`; there are none in it.
+    fn the_signature_equals_that_of_the_python_sdk() {
+        // Made by azure-servicebus 7.15 (`generate_sas_token`). It does not escape `.` and `-`, so the input has none.
         let made = shared_access_signature(
             "sb://localhost:5672/orders",
             Timestamp(1_800_000_060_000),

@@ -28,7 +28,7 @@ def test_checkpoint_that_was_deleted(spark: SparkSession, broker: Broker, tmp_pa
             raise RuntimeError("a failing batch")
 
     df = messages(spark, broker)
-    with pytest.raises(StreamingQueryException, match="a batch that fails"):
+    with pytest.raises(StreamingQueryException, match="a failing batch"):
         until_done(df.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path)))
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()

@@ -115,8 +115,8 @@ def _admitted(begin: Positions, ends: Positions, allowed: int) -> Positions:
     total = sum(waiting)
     if total <= allowed:
         return tuple(first + count for first, count in zip(begin, waiting, strict=True))
-    taken = [count * allowed // total for count in waiting]
-    for partition in range(len(taken)):
-        if sum(taken) < allowed and taken[partition] < waiting[partition]:
-            taken[partition] += 1
-    return tuple(first + count for first, count in zip(begin, taken, strict=True))
+    shares = [count * allowed // total for count in waiting]
+    for partition in range(len(shares)):
+        if sum(shares) < allowed and shares[partition] < waiting[partition]:
+            shares[partition] += 1
+    return tuple(first + count for first, count in zip(begin, shares, strict=True))

@@ -71,17 +71,17 @@ def _string(name: str, value: str) -> str:
     if name == "connectionString":
         return value
     if name == "connectionStringEnv":
-        found = os.environ.get(value, "").strip()
-        if not found:
+        text = os.environ.get(value, "").strip()
+        if not text:
             raise ValueError(f"option connectionStringEnv: the environment of the driver has no variable `{value}`")
-        return found
+        return text
     try:
-        found = Path(value).read_text(encoding="utf-8").strip()
+        text = Path(value).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"option connectionStringFile: the driver cannot read `{value}`: {error}") from None
-    if not found:
+    if not text:
         raise ValueError(f"option connectionStringFile: the file is empty: `{value}`")
-    return found
+    return text
 
 
 def _forget_parent_clients() -> None:

@@ -76,7 +76,7 @@ class Consumer:
         if answer["late"]:
             _log.warning(
                 "consumer %s: %d messages of batch %d had lost their lock and were taken by others, "
-                "so they may be processed twice",
+                "so these messages may be processed twice",
                 self._settings.consumer,
                 answer["late"],
                 number,

@@ -36,14 +36,14 @@ def describe(client: BulkClient, path: str) -> Entity:
         ServiceBusConnectionError: The broker cannot be reached.
         ServiceBusAuthenticationError: The broker rejects the key.
     """
-    found = client.describe(path)
+    description = client.describe(path)
     return Entity(
         path=path,
-        partitions=found["partitions"],
-        incarnation=str(found["incarnation"]),
-        starts=tuple(counter_of(start) for start in found["starts"]),
-        ends=tuple(counter_of(end) for end in found["ends"]),
-        active_messages=found["active_messages"],
+        partitions=description["partitions"],
+        incarnation=str(description["incarnation"]),
+        starts=tuple(counter_of(start) for start in description["starts"]),
+        ends=tuple(counter_of(end) for end in description["ends"]),
+        active_messages=description["active_messages"],
     )
 
 

@@ -37,8 +37,8 @@ class PushedFilters:
 
     def add(self, filters: Iterable[Any]) -> None:
         """Apply the supported ones of these filters, which must all hold."""
-        for it in filters:
-            match getattr(it, "attribute", None), self._comparison(it):
+        for condition in filters:
+            match getattr(condition, "attribute", None), self._comparison(condition):
                 case ("sequence_number",), (sign, int() as value):
                     self._narrow(sign, value)
                 case ("partition_id",), ("==", int() as value):
@@ -84,10 +84,10 @@ class PushedFilters:
         return batch
 
     @staticmethod
-    def _comparison(it: Any) -> tuple[str, Any]:
-        if isinstance(it, spark.In):
-            return "in", it.value
-        return _COMPARED.get(type(it).__name__, ""), getattr(it, "value", None)
+    def _comparison(condition: Any) -> tuple[str, Any]:
+        if isinstance(condition, spark.In):
+            return "in", condition.value
+        return _COMPARED.get(type(condition).__name__, ""), getattr(condition, "value", None)
 
     def _narrow(self, sign: str, value: int) -> None:
         low, high = self.numbers

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The offsets of streams, as stored in Spark's checkpoints.
 
-Spark compares them as text, so keys and their order are fixed, and no value changes by itself.
+Spark compares them as text, so keys and their order are fixed, and a value changes only with the position.
 `e` is the incarnation of the entity. It detects a checkpoint of another entity, or of one that was deleted and created
 again.
 """

@@ -89,7 +89,7 @@ def read_options(given: Mapping[str, str], *uses: Use) -> dict[str, Any]:
 
     Args:
         given: The options from Spark, names in any letter case.
-        uses: The possible operations; several while Spark has not said which.
+        uses: The possible operations; several while Spark has not selected one.
 
     Returns:
         The value of every option that applies, by its proper name.

@@ -53,9 +53,9 @@ def reservation_text(task: Task) -> str | None:
 
 
 def _page(
-    client: BulkClient, settings: SourceSettings, columns: list[str], task: Task, place: tuple[int, int, int]
+    client: BulkClient, settings: SourceSettings, columns: list[str], task: Task, interval: tuple[int, int, int]
 ) -> tuple[Any, int | None]:
-    partition, first, last = place
+    partition, first, last = interval
     options: dict[str, Any] = {"max_bytes": settings.batch_bytes, "include_body": "body" in columns}
     if settings.properties_as != "map":
         options["application_properties"] = settings.properties_as

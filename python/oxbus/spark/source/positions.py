@@ -29,16 +29,16 @@ def first_positions(client: BulkClient, entity: Entity, settings: SourceSettings
         ValueError: An option names a partition or a number that does not exist.
     """
     if settings.start_time is not None:
-        found = _positions_at(client, entity, settings.start_time)
+        positions = _positions_at(client, entity, settings.start_time)
     elif settings.start == "latest":
-        found = entity.ends
+        positions = entity.ends
     elif isinstance(settings.start, str):
-        found = entity.starts
+        positions = entity.starts
     else:
-        found = _given(entity, settings.start, "startingOffsets", entity.starts)
+        positions = _given(entity, settings.start, "startingOffsets", entity.starts)
         if settings.fail_on_data_loss:
-            fail_on_lost(entity, found)
-    return _without_others(entity, settings, found)
+            fail_on_lost(entity, positions)
+    return _without_others(entity, settings, positions)
 
 
 def end_positions(client: BulkClient, entity: Entity, settings: SourceSettings) -> Positions:
@@ -111,16 +111,16 @@ def _given(entity: Entity, given: Mapping[int, int], option: str, others: Positi
     return tuple(positions)
 
 
-def _without_others(entity: Entity, settings: SourceSettings, found: Positions) -> Positions:
+def _without_others(entity: Entity, settings: SourceSettings, positions: Positions) -> Positions:
     if settings.partitions is None:
-        return found
+        return positions
     beyond = [partition for partition in sorted(settings.partitions) if partition >= entity.partitions]
     if beyond:
         raise ValueError(
             f"option partitionFilter names partition {beyond[0]}; `{entity.path}` has 0 to {entity.partitions - 1}"
         )
     return tuple(
-        position if partition in settings.partitions else _PAST_END for partition, position in enumerate(found)
+        position if partition in settings.partitions else _PAST_END for partition, position in enumerate(positions)
     )
 
 

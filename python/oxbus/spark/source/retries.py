@@ -38,7 +38,7 @@ def retry_idempotent(call: Callable[P, T], *args: P.args, **options: P.kwargs) -
 
 
 def retry_without_effect(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Make a call that is not idempotent; repeat it only while its error says that it had no effect.
+    """Make a call that is not idempotent; repeat it only while its error reports that it had no effect.
 
     Raises:
         ServiceBusConnectionError: The broker could not be reached for half a minute, or the call may have taken effect.

@@ -44,7 +44,7 @@ SINK_COLUMNS = tuple(_KINDS)
 
 _ADVICE = {
     **dict.fromkeys(_KEYS, "; cast it to string first, so that it hashes as it is read"),
-    "application_properties": "; the option applicationPropertiesAs says which form it has, map or json",
+    "application_properties": "; the option applicationPropertiesAs selects its form, map or json",
 }
 
 
@@ -60,7 +60,7 @@ def sink_columns(schema: StructType, settings: SinkSettings) -> list[str]:
     """Check the columns of a write.
 
     Returns:
-        The columns to send; others exist only if they may be ignored.
+        The columns to send. Other columns exist only if the settings ignore them.
 
     Raises:
         ValueError: A column is missing, unknown, or has the wrong type.

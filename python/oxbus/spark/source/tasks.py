@@ -57,7 +57,7 @@ def pack(
         shares = _split(shares, tasks)
     loads: list[list[PartitionSlice]] = [[] for _ in range(min(tasks, len(shares)))]
     for share in sorted(shares, key=lambda share: (-share.bytes, share.partition, share.ranges)):
-        min(loads, key=lambda load: (sum(it.bytes for it in load), len(load))).append(share)
+        min(loads, key=lambda load: (sum(piece.bytes for piece in load), len(load))).append(share)
     return [tuple(sorted(load, key=lambda share: (share.partition, share.ranges))) for load in loads]
 
 

@@ -21,7 +21,7 @@ class _MissingBase:
 
 
 AvailableNow: Any = getattr(limits, "SupportsTriggerAvailableNow", _MissingBase)
-"""Base of readers that stop at the end present at the start of a query; 4.2. Without it such a query is one batch."""
+"""Base of readers that stop at the end present at the start of a query; 4.2. Without it the query is one batch."""
 
 StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
 """Base of stream writers, which get Arrow batches from 4.1 on and rows before."""

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Items of one type, which is written once.
+//! Arrays: items with one constructor.
 
 use bytes::{BufMut, BytesMut};
 
 use super::writer::Compound;
 use super::{AmqpValue, DecodeError, Field, Reader, code};
 
-/// Items of one type, which is written once.
+/// Items of one type, which is encoded once.
 ///
-/// Invariant: `code_of` gives the same for all items, and their descriptors are equal.
+/// Invariant: `code_of` is the same for all items, and their descriptors are equal.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Array(Vec<AmqpValue>);
 
 impl Array {
-    /// An array of these items; nothing when they are of several types, or described more than once.
+    /// An array of these items; `None` if their types differ or a descriptor is nested.
     pub fn new(items: Vec<AmqpValue>) -> Option<Self> {
-        // The first one is compared with itself too: it may be one that no array can have.
+        // Compares the first item with itself, too, to find a nested descriptor.
         let is_uniform = items.iter().all(|item| has_same_constructor(&items[0], item));
         is_uniform.then_some(Self(items))
     }
@@ -29,7 +29,7 @@ impl Array {
         let opened = reader.open(is_wide)?;
         reader.charge(opened.count)?;
         if reader.is_at_end() {
-            // Some encoders leave out the type of no items.
+            // Some encoders omit the constructor of an empty array.
             return if opened.count == 0 {
                 reader.skip_rest(opened);
                 Ok(Self::default())
@@ -72,7 +72,7 @@ impl Field for Array {
         }
     }
 
-    /// No items become an empty list: clients in use fail to read an empty array.
+    /// Encodes an empty array as an empty list, because common clients cannot read an empty array.
     fn encode(&self, out: &mut BytesMut) {
         if self.0.is_empty() {
             out.put_u8(code::LIST_0);
@@ -106,16 +106,16 @@ fn put_array(out: &mut BytesMut, items: &[AmqpValue]) {
     array.end(out, items.len());
 }
 
-fn has_same_constructor(a: &AmqpValue, b: &AmqpValue) -> bool {
-    match (a, b) {
-        (AmqpValue::Described(a), AmqpValue::Described(b)) => {
-            a.0 == b.0 && !matches!(a.1, AmqpValue::Described(_)) && has_same_constructor(&a.1, &b.1)
+fn has_same_constructor(one: &AmqpValue, other: &AmqpValue) -> bool {
+    match (one, other) {
+        (AmqpValue::Described(one), AmqpValue::Described(other)) => {
+            one.0 == other.0 && !matches!(one.1, AmqpValue::Described(_)) && has_same_constructor(&one.1, &other.1)
         }
-        _ => code_of(a) == code_of(b),
+        _ => code_of(one) == code_of(other),
     }
 }
 
-/// The code of an item: always the widest form, which holds every value of the type.
+/// The code of an item: the widest encoding, which can hold all values of the type.
 fn code_of(value: &AmqpValue) -> u8 {
     match value {
         AmqpValue::Null => code::NULL,
@@ -146,7 +146,7 @@ fn code_of(value: &AmqpValue) -> u8 {
     }
 }
 
-/// Writes an item without its code: the encoding of the value in its widest form.
+/// Writes a value in its widest encoding, without the code.
 fn put_item(out: &mut BytesMut, value: &AmqpValue) {
     match value {
         AmqpValue::Boolean(value) => out.put_u8((*value).into()),
@@ -167,7 +167,7 @@ fn put_item(out: &mut BytesMut, value: &AmqpValue) {
             out[start..start + 4].copy_from_slice(&size.to_be_bytes());
             out[start + 4..start + 8].copy_from_slice(&(items.len() as u32).to_be_bytes());
         }
-        // One code and one form: what stands behind the code is the item.
+        // These types have one encoding: write it without the code.
         other => {
             let mut whole = BytesMut::new();
             match other {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first byte of a value: its type and form (AMQP 1.0, part 1, 1.6).
+//! Constructor codes: the first byte of a value gives its type and encoding (AMQP 1.0, part 1, 1.6).
 
 #![expect(missing_docs, reason = "each name is that of the specification")]
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Described lists with named fields.
+//! Composite types: described lists with named fields.
 
 use super::{AmqpValue, DecodeError, Reader, code};
 
-/// Reads a descriptor, its leading zero included; nothing when it is neither a number nor a name of the specification.
+/// Reads a descriptor with its leading zero; `None` if it is neither a number nor a name of the specification.
 pub fn descriptor_code(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeError> {
     match reader.u8()? {
         code::DESCRIBED => {}
@@ -25,7 +25,7 @@ pub fn descriptor_code(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeErr
     }
 }
 
-/// The number of a descriptor that is written as a name.
+/// The numeric code of a symbolic descriptor.
 fn code_of_name(name: &str) -> Option<u64> {
     Some(match name {
         "amqp:open:list" => 0x10,
@@ -68,7 +68,7 @@ fn code_of_name(name: &str) -> Option<u64> {
     })
 }
 
-/// Reads a list field by field; those behind the last one that came are absent.
+/// Reads the fields of a list; fields after the last encoded one are absent.
 pub(crate) struct ListFields<'r, 'a> {
     reader: &'r mut Reader<'a>,
     opened: Option<super::reader::OpenCompound>,
@@ -99,7 +99,7 @@ impl<'r, 'a> ListFields<'r, 'a> {
         }
     }
 
-    /// Leaves the list; fields of a later version are stepped over.
+    /// Ends the list; skips unknown further fields.
     #[inline]
     pub(crate) fn close(self) {
         if let Some(opened) = self.opened {
@@ -108,7 +108,7 @@ impl<'r, 'a> ListFields<'r, 'a> {
     }
 }
 
-/// A described list: a struct, how it is read, and how it is written, always with all its fields.
+/// Defines a composite type as a struct, with its decoder and its encoder, which writes all fields.
 macro_rules! composite {
     (
         $(#[$about:meta])*
@@ -123,10 +123,10 @@ macro_rules! composite {
         }
 
         impl $name {
-            /// Its descriptor.
+            /// The descriptor code.
             pub const CODE: u8 = $code;
 
-            /// Reads the list behind the descriptor.
+            /// Reads the list after the descriptor.
             pub(crate) fn decode_list(
                 reader: &mut $crate::codec::Reader<'_>,
             ) -> Result<Self, $crate::codec::DecodeError> {

@@ -1,88 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why bytes are not what they should be.
+//! Why bytes cannot be decoded.
 
 use std::fmt;
 
-/// Why bytes are not what they should be.
+/// Why bytes cannot be decoded.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
-    /// A value goes on behind the end of its bytes.
+    /// The bytes end before the value.
     Truncated,
     /// No type has this code.
     UnknownCode(u8),
-    /// Another type was due.
+    /// The value has the wrong type.
     WrongType {
-        /// The expected value.
+        /// The expected type.
         expected: &'static str,
-        /// The code that came.
+        /// The code found.
         code: u8,
     },
     /// A string is not UTF-8, or a symbol not ASCII.
     NotText,
-    /// A number is not a character of Unicode.
+    /// A char is not a Unicode scalar value.
     NotACharacter(u32),
-    /// More levels than `AMQP_NESTING_MAX`.
+    /// More nested levels than `AMQP_NESTING_MAX`.
     TooDeep,
     /// More values than `AMQP_VALUES_MAX`.
     TooMany,
-    /// The items of a list, map or array do not fill its size, or a map has a key without a value.
+    /// The size of a list, map or array does not match its items, or a map has a key without a value.
     BadSize,
     /// A delivery tag is longer than `AMQP_TAG_BYTES_MAX`.
     TagTooLong(usize),
-    /// A field that must be there is absent.
+    /// A required field is absent.
     MissingField(&'static str),
-    /// A number that the field does not know.
+    /// The value is not a choice of the field.
     UnknownChoice {
         /// The field.
         field: &'static str,
-        /// The number.
+        /// The value.
         value: u64,
     },
-    /// A described value of another kind was due.
+    /// A described value has the wrong descriptor.
     WrongDescriptor {
-        /// The expected value.
+        /// The expected type.
         expected: &'static str,
-        /// The descriptor that came, when it was a number.
+        /// The descriptor found, if it is a number.
         descriptor: Option<u64>,
     },
-    /// The sections of a message are out of order, or one occurs twice.
+    /// The sections of a message are out of order or repeated.
     SectionOrder(u8),
-    /// The size in the head of a frame cannot be, or is more than was agreed on.
+    /// The frame size is invalid or larger than the negotiated maximum.
     FrameSize(u32),
-    /// A frame whose head is longer than itself, or shorter than it must be.
+    /// The data offset of a frame is outside the frame or too small.
     FrameOffset(u8),
-    /// A frame of another type was due.
+    /// The frame has the wrong type.
     FrameType(u8),
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => write!(out, "a value goes on behind the end of its bytes"),
-            Self::UnknownCode(code) => write!(out, "no AMQP type has this code: code=`0x{code:02x}`"),
+            Self::Truncated => write!(out, "the bytes end before the value"),
+            Self::UnknownCode(code) => write!(out, "unknown type code: code=`0x{code:02x}`"),
             Self::WrongType { expected, code } => {
-                write!(out, "another type was due: expected=`{expected}` code=`0x{code:02x}`")
+                write!(out, "wrong type: expected=`{expected}` code=`0x{code:02x}`")
             }
             Self::NotText => write!(out, "a string is not UTF-8, or a symbol not ASCII"),
-            Self::NotACharacter(value) => write!(out, "not a character of Unicode: value=`0x{value:x}`"),
-            Self::TooDeep => write!(out, "a value has too many levels"),
-            Self::TooMany => write!(out, "a value holds too many values"),
-            Self::BadSize => write!(out, "the size of a list, map or array does not fit what it holds"),
+            Self::NotACharacter(value) => write!(out, "not a Unicode character: value=`0x{value:x}`"),
+            Self::TooDeep => write!(out, "too many nested levels in a value"),
+            Self::TooMany => write!(out, "too many values in a value"),
+            Self::BadSize => write!(out, "the size of a list, map or array does not match its items"),
             Self::TagTooLong(length) => write!(out, "delivery tag too long: length=`{length}`"),
-            Self::MissingField(field) => write!(out, "a field must be set: field=`{field}`"),
+            Self::MissingField(field) => write!(out, "a required field is missing: field=`{field}`"),
             Self::UnknownChoice { field, value } => write!(out, "unknown value: field=`{field}` value=`{value}`"),
             Self::WrongDescriptor { expected, descriptor } => match descriptor {
-                Some(code) => write!(
-                    out,
-                    "another described type was due: expected=`{expected}` descriptor=`0x{code:x}`"
-                ),
-                None => write!(out, "another described type was due: expected=`{expected}`"),
+                Some(code) => write!(out, "wrong descriptor: expected=`{expected}` descriptor=`0x{code:x}`"),
+                None => write!(out, "wrong descriptor: expected=`{expected}`"),
             },
             Self::SectionOrder(code) => write!(out, "a section of the message is out of order: section=`0x{code:02x}`"),
-            Self::FrameSize(size) => write!(out, "size of a frame out of range: size=`{size}`"),
-            Self::FrameOffset(offset) => write!(out, "data offset of a frame out of range: offset=`{offset}`"),
-            Self::FrameType(kind) => write!(out, "unexpected type of frame: type=`0x{kind:02x}`"),
+            Self::FrameSize(size) => write!(out, "frame size out of range: size=`{size}`"),
+            Self::FrameOffset(offset) => write!(out, "frame data offset out of range: offset=`{offset}`"),
+            Self::FrameType(kind) => write!(out, "unexpected frame type: type=`0x{kind:02x}`"),
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values whose type follows from their position.
+//! Values of types known from the schema.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
@@ -7,17 +7,17 @@ use bytestring::ByteString;
 use super::writer::{Compound, put_sized};
 use super::{AmqpTimestamp, AmqpValue, DecodeError, Reader, Symbol, Tag, Uuid, code};
 
-/// A value whose type follows from its position.
+/// A value of a type known from the schema.
 pub trait Field: Sized {
-    /// Reads it; the next byte is its code and not that of null.
+    /// Decodes the value; the next byte is its code, not null.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
-    /// The value of a field that is null or missing.
+    /// The value if it is null or omitted.
     fn absent(name: &'static str) -> Result<Self, DecodeError> {
         Err(DecodeError::MissingField(name))
     }
 
-    /// Writes it behind its code.
+    /// Encodes the value with its code.
     fn encode(&self, out: &mut BytesMut);
 }
 
@@ -51,7 +51,7 @@ impl<T: Field> Field for Box<T> {
     }
 }
 
-/// Absent means false: so has it the specification wherever a flag may be absent.
+/// Absent means false, as the specification defines for all optional flags.
 impl Field for bool {
     #[inline]
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -260,14 +260,14 @@ impl Field for Tag {
     }
 }
 
-/// A field that may be there several times: one symbol, an array of them, or nothing.
+/// A `multiple` field: a symbol, an array of symbols, or absent.
 impl Field for Vec<Symbol> {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let code = reader.peek()?;
         let symbols = match AmqpValue::decode(reader)? {
             AmqpValue::Symbol(symbol) => Some(vec![symbol]),
             AmqpValue::Array(array) => array.items().iter().map(as_symbol).collect(),
-            // How this crate, and others, write no symbols.
+            // The encoding of an empty array in this and other libraries.
             AmqpValue::List(items) if items.is_empty() => Some(Self::new()),
             _ => None,
         };

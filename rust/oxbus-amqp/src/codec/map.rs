@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pairs of key and value, in their order.
+//! Maps: ordered pairs of key and value.
 
 use bytes::{Bytes, BytesMut};
 
 use super::writer::Compound;
 use super::{AmqpValue, DecodeError, Field, Reader, Symbol, code};
 
-/// Pairs of key and value, in their order. Maps on the wire are small, so a look-up walks them.
+/// Ordered pairs of key and value. Maps are small, so lookups are linear.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Map(Vec<(AmqpValue, AmqpValue)>);
 
 impl Map {
-    /// No pairs.
+    /// An empty map.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The value under a symbol or a string; clients use either for the same key.
+    /// The value of a key. The key may be a symbol or a string, since clients use both.
     pub fn get(&self, key: &str) -> Option<&AmqpValue> {
         self.0
             .iter()
@@ -24,12 +24,12 @@ impl Map {
             .map(|(_, value)| value)
     }
 
-    /// Adds a pair behind the others, without a look at their keys.
+    /// Appends a pair, without checking for the key.
     pub fn push(&mut self, key: impl Into<AmqpValue>, value: impl Into<AmqpValue>) {
         self.0.push((key.into(), value.into()));
     }
 
-    /// Adds a pair under a symbol that is known when the program is built.
+    /// Appends a pair with a static symbol as key.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl Into<AmqpValue>) -> Self {
         self.push(Symbol::from(key), value);
@@ -41,17 +41,17 @@ impl Map {
         self.0.retain(|(key, value)| keep(key, value));
     }
 
-    /// The pairs in their order.
+    /// The pairs in order.
     pub fn iter(&self) -> impl Iterator<Item = &(AmqpValue, AmqpValue)> {
         self.0.iter()
     }
 
-    /// How many pairs there are.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True for a map without entries.
+    /// True without pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -112,7 +112,7 @@ impl Field for Map {
     }
 }
 
-/// The pairs of an encoded map one by one, with no memory for the map itself.
+/// Iterates over the pairs of an encoded map without decoding it as a whole.
 #[derive(Debug)]
 pub struct Entries<'a> {
     reader: Reader<'a>,

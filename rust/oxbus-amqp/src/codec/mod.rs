@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values to bytes and back (AMQP 1.0, part 1).
+//! Encoding and decoding of values (AMQP 1.0, part 1).
 //!
 //! Invariants
-//! - what is decoded shares the bytes it came in: binaries and texts are not copied;
-//! - no input makes a decode recurse deeper than `AMQP_NESTING_MAX`, or hold more than `AMQP_VALUES_MAX` values;
-//! - what is encoded never has an empty array: clients in use cannot read one.
+//! - decoded binaries and texts share the input buffer;
+//! - decoding recurses at most `AMQP_NESTING_MAX` deep, and creates at most `AMQP_VALUES_MAX` values;
+//! - encoded values contain no empty array, because common clients cannot read one.
 
 mod array;
 pub mod code;

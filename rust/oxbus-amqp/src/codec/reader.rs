@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A place in bytes, moved on by reading.
+//! Reads values from bytes.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -7,9 +7,9 @@ use oxbus_model::caps::{AMQP_NESTING_MAX, AMQP_VALUES_MAX};
 
 use super::{DecodeError, Field, code};
 
-/// A place in bytes, moved on by reading.
+/// A position in bytes, which reading advances.
 ///
-/// Reads of lists, maps and arrays narrow `end` to what they hold, and widen it again behind them.
+/// While a list, map or array is read, `end` is its end.
 #[derive(Debug)]
 pub struct Reader<'a> {
     source: &'a Bytes,
@@ -19,7 +19,7 @@ pub struct Reader<'a> {
     values_left: u32,
 }
 
-/// A list, map or array whose items are read next.
+/// A list, map or array that is being read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenCompound {
     pub(crate) count: u32,
@@ -27,12 +27,12 @@ pub(crate) struct OpenCompound {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins at the first byte.
+    /// A reader of all bytes.
     pub fn new(source: &'a Bytes) -> Self {
         Self::within(source, 0, source.len())
     }
 
-    /// Begins at `at` and reads to `end`; both are cut to what there is.
+    /// A reader from `at` to `end`, both limited to the length.
     pub fn within(source: &'a Bytes, at: usize, end: usize) -> Self {
         let end = end.min(source.len());
         Self {
@@ -44,22 +44,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// True at the end of the input.
+    /// True at the end.
     pub fn is_at_end(&self) -> bool {
         self.at == self.end
     }
 
-    /// Bytes before this place.
+    /// Position in bytes.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// The unread bytes, without a copy.
+    /// The remaining bytes, without a copy.
     pub fn rest(&self) -> Bytes {
         self.source.slice(self.at..self.end)
     }
 
-    /// The code of the next value, which stays the next.
+    /// The code of the next value, without reading it.
     #[inline]
     pub fn peek(&self) -> Result<u8, DecodeError> {
         if self.at < self.end {
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a value of a known type, or its absence.
+    /// Reads a value of a known type, or null.
     #[inline]
     pub fn field<T: Field>(&mut self, name: &'static str) -> Result<T, DecodeError> {
         if self.peek()? == code::NULL {
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Bytes of a stated length, without a copy.
+    /// Reads a length and that many bytes, without a copy.
     pub(crate) fn bytes(&mut self, is_wide: bool) -> Result<Bytes, DecodeError> {
         let length = self.size(is_wide)?;
         let start = self.at;
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         ByteString::try_from(self.bytes(is_wide)?).map_err(|_| DecodeError::NotText)
     }
 
-    /// Enters what the code has announced; `close` leaves it.
+    /// Begins a list, map or array; end it with `close` or `skip_rest`.
     pub(crate) fn open(&mut self, is_wide: bool) -> Result<OpenCompound, DecodeError> {
         let size = self.size(is_wide)?;
         if size > self.end - self.at {
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         Ok(OpenCompound { count, outer_end })
     }
 
-    /// Leaves what was entered; all of it must be read.
+    /// Ends a list, map or array; an error unless all of it was read.
     pub(crate) fn close(&mut self, opened: OpenCompound) -> Result<(), DecodeError> {
         if self.at != self.end {
             return Err(DecodeError::BadSize);
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Leaves what was entered and steps over what is not read of it.
+    /// Ends a list, map or array; skips unread items.
     pub(crate) fn skip_rest(&mut self, opened: OpenCompound) {
         self.at = self.end;
         self.end = opened.outer_end;
@@ -167,13 +167,13 @@ impl<'a> Reader<'a> {
         self.levels_left += 1;
     }
 
-    /// Counts values before there is memory for them.
+    /// Counts values against the limit, before memory is allocated for them.
     pub(crate) fn charge(&mut self, values: u32) -> Result<(), DecodeError> {
         self.values_left = self.values_left.checked_sub(values).ok_or(DecodeError::TooMany)?;
         Ok(())
     }
 
-    /// Steps over one value without looking into it.
+    /// Skips one value without decoding it.
     pub fn skip(&mut self) -> Result<(), DecodeError> {
         let mut code = self.u8()?;
         let levels = self.levels_left;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The name that a sender gives to a delivery.
+//! Delivery tags.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use oxbus_model::caps::AMQP_TAG_BYTES_MAX;
 
 use super::DecodeError;
 
-/// The name that a sender gives to a delivery: up to `AMQP_TAG_BYTES_MAX` bytes, kept in place.
+/// A delivery tag: a sender's name for a delivery, up to `AMQP_TAG_BYTES_MAX` bytes, stored inline.
 #[derive(Clone, Copy)]
 pub struct Tag {
     length: u8,
@@ -15,13 +15,13 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// No bytes: as deliveries have it that are settled when they are sent.
+    /// The empty tag, of deliveries that are sent settled.
     pub const EMPTY: Self = Self {
         length: 0,
         bytes: [0; AMQP_TAG_BYTES_MAX],
     };
 
-    /// A tag of these bytes.
+    /// A tag of these bytes; an error if they are too many.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut tag = Self::EMPTY;
         tag.bytes
@@ -32,7 +32,7 @@ impl Tag {
         Ok(tag)
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of types that Rust has no word for.
+//! AMQP types that Rust lacks.
 
 use std::fmt;
 
 use bytestring::ByteString;
 
-/// A name from a set that both sides know; ASCII.
+/// An ASCII name from a constrained set.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(ByteString);
 
 impl Symbol {
-    /// A name that is known when the program is built.
+    /// A static symbol.
     pub const fn from_static(name: &'static str) -> Self {
         Self(ByteString::from_static(name))
     }
 
-    /// A symbol of these letters; those that are not ASCII become question marks.
+    /// A symbol; characters outside ASCII become question marks.
     pub fn new(name: &str) -> Self {
         if name.is_ascii() {
             return Self(ByteString::from(name));
@@ -28,7 +28,7 @@ impl Symbol {
         text.is_ascii().then_some(Self(text))
     }
 
-    /// Its letters.
+    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

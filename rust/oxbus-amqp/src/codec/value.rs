@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use super::writer::Compound;
 use super::{AmqpTimestamp, Array, DecodeError, Field, Map, Reader, Symbol, Uuid, code};
 
-/// A value of any type. Decimals stay the bytes they are: no code here calculates with them.
+/// A value of any type. Decimals stay encoded, since nothing here computes with them.
 #[expect(missing_docs, reason = "each name is that of the specification")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum AmqpValue {
@@ -35,7 +35,7 @@ pub enum AmqpValue {
     List(Vec<AmqpValue>),
     Map(Map),
     Array(Array),
-    /// A descriptor and what it describes.
+    /// A descriptor and the value that it describes.
     Described(Box<(AmqpValue, AmqpValue)>),
 }
 
@@ -45,7 +45,7 @@ impl AmqpValue {
         Self::Described(Box::new((descriptor, value)))
     }
 
-    /// The text of a string, of a symbol, or of a binary that is UTF-8: clients give strings back as binaries.
+    /// The text of a string, a symbol, or a UTF-8 binary, since some clients return strings as binaries.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -55,7 +55,7 @@ impl AmqpValue {
         }
     }
 
-    /// Any whole number that fits 64 bits with a sign.
+    /// An integer that fits a signed 64-bit integer.
     pub fn as_i64(&self) -> Option<i64> {
         Some(match *self {
             Self::Ubyte(value) => value.into(),
@@ -70,7 +70,7 @@ impl AmqpValue {
         })
     }
 
-    /// The map, if it is one.
+    /// The map, if the value is one.
     pub fn as_map(&self) -> Option<&Map> {
         if let Self::Map(map) = self { Some(map) } else { None }
     }
@@ -84,7 +84,7 @@ impl AmqpValue {
         }
     }
 
-    /// The content of a described value; any other value itself.
+    /// The value inside all descriptors.
     pub fn undescribed(&self) -> &Self {
         if let Self::Described(pair) = self {
             pair.1.undescribed()
@@ -93,14 +93,14 @@ impl AmqpValue {
         }
     }
 
-    /// The bytes of a value.
+    /// The encoded value.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         self.encode(&mut out);
         out.freeze()
     }
 
-    /// The value that `bytes` are, from the first to the last.
+    /// Decodes a value; an error if bytes remain.
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let value = Self::decode(&mut reader)?;
@@ -111,7 +111,7 @@ impl AmqpValue {
         }
     }
 
-    /// Reads what stands behind a code.
+    /// Reads the value after its code.
     pub(super) fn decode_body(reader: &mut Reader<'_>, code: u8) -> Result<Self, DecodeError> {
         Ok(match code {
             code::DESCRIBED => {
@@ -168,7 +168,7 @@ impl AmqpValue {
 fn decode_items(reader: &mut Reader<'_>, is_wide: bool) -> Result<Vec<AmqpValue>, DecodeError> {
     let opened = reader.open(is_wide)?;
     reader.charge(opened.count)?;
-    // An item has at least one byte, so a count that lies finds its end before it costs memory.
+    // No capacity from the count: an item has at least one byte, so a false count ends before it costs memory.
     let mut items = Vec::new();
     for _ in 0..opened.count {
         items.push(AmqpValue::decode(reader)?);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists, maps and arrays whose size is known only behind them.
+//! Writes lists, maps and arrays, and bytes with their length.
 
 use bytes::{BufMut, BytesMut};
 
-/// A list, map or array that is being written, in its wide form: four bytes of size, four of count.
+/// A list, map or array that is being written, in the wide encoding: four bytes of size, four of count.
 #[derive(Debug)]
 pub(crate) struct Compound {
     size_at: usize,
 }
 
 impl Compound {
-    /// Writes the code, and room for size and count.
+    /// Writes the code and reserves size and count.
     pub(crate) fn begin(out: &mut BytesMut, code: u8) -> Self {
         out.put_u8(code);
         let size_at = out.len();
@@ -18,7 +18,7 @@ impl Compound {
         Self { size_at }
     }
 
-    /// Fills in size and count.
+    /// Sets size and count.
     pub(crate) fn end(self, out: &mut BytesMut, count: usize) {
         let size = (out.len() - self.size_at - 4) as u32;
         out[self.size_at..self.size_at + 4].copy_from_slice(&size.to_be_bytes());
@@ -26,7 +26,7 @@ impl Compound {
     }
 }
 
-/// Writes bytes behind their length, with the code of the short or the long form.
+/// Writes the code, length and bytes in the short or long encoding.
 pub(crate) fn put_sized(out: &mut BytesMut, short: u8, long: u8, bytes: &[u8]) {
     if let Ok(length) = u8::try_from(bytes.len()) {
         out.put_u8(short);

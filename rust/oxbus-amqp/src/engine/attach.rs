@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links come and go: attach, accept, refuse, detach.
+//! Attach and detach of links.
 
 use oxbus_model::caps::AMQP_LINKS_MAX;
 
@@ -8,11 +8,11 @@ use super::{AttachRequest, AttachResponse, Engine, EngineEvent, LinkId, LinkNotF
 use crate::performative::{AmqpError, Attach, Detach, Role, condition, put_frame};
 
 impl Engine {
-    /// Accepts a link, at once or long after the request.
+    /// Accepts a requested link, now or later.
     ///
     /// # Errors
-    /// The client has since detached the link, or its session or connection ended. The caller must release what it
-    /// acquired for the link.
+    /// The client has detached the link, or its session or connection has ended. The caller must release what it took
+    /// for the link.
     pub fn accept(&mut self, id: LinkId, accept: AttachResponse) -> Result<(), LinkNotFound> {
         let session = self
             .session(id.session)
@@ -58,8 +58,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Detaches a link: as an answer to the client's detach, as a refusal of its attach, or out of the server's own
-    /// will.
+    /// Detaches a link: answers the client's detach, rejects its attach, or detaches on the server's initiative.
     pub fn detach(&mut self, id: LinkId, error: Option<AmqpError>) {
         let channel = id.session.channel;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
@@ -73,7 +72,7 @@ impl Engine {
             return;
         };
         if let Some(request) = link.pending_attach.take() {
-            // Without ends: refused.
+            // A response without source and target rejects the attach.
             put_frame(&mut self.output, channel, &link.attach_response(&request));
         }
         put_frame(&mut self.output, channel, &link.detach(error));
@@ -86,13 +85,13 @@ impl Engine {
         }
     }
 
-    /// Detaches a link whose client broke a limit.
+    /// Detaches a link whose client exceeded a limit.
     pub(super) fn fail_link(&mut self, link: LinkId, error: AmqpError) {
         self.detach(link, Some(error.clone()));
         self.events.push_back(EngineEvent::LinkFailed { link, error });
     }
 
-    /// Takes up a wish for a link. Gives it back if its number waits for the application.
+    /// Handles an attach. Returns it if its handle is blocked until the application answers a detach.
     pub(super) fn handle_attach(
         &mut self,
         channel: u16,
@@ -116,17 +115,17 @@ impl Engine {
         match session.link_at(handle) {
             Some(link) if link.peer_detached.is_some() => return Ok(Some(attach)),
             Some(_) => {
-                let text = format!("a link has this handle: handle=`{handle}`");
+                let text = format!("the handle is in use: handle=`{handle}`");
                 return Err(ProtocolError::Session(AmqpError::new(condition::HANDLE_IN_USE, text)));
             }
             None => {}
         }
-        let excess = AmqpError::new(
+        let limit_error = AmqpError::new(
             condition::RESOURCE_LIMIT_EXCEEDED,
             "too many links; close some, or open another connection",
         );
         if self.usage.links >= 2 * AMQP_LINKS_MAX {
-            return Err(ProtocolError::Connection(excess));
+            return Err(ProtocolError::Connection(limit_error));
         }
         let id = LinkId {
             session: session.id,
@@ -134,13 +133,13 @@ impl Engine {
             generation,
         };
         let mut link = Box::new(Link::new(id, &attach));
-        let place = handle as usize;
-        if session.links.len() <= place {
-            session.links.resize_with(place + 1, || None);
+        let index = handle as usize;
+        if session.links.len() <= index {
+            session.links.resize_with(index + 1, || None);
         }
         if self.usage.links < AMQP_LINKS_MAX {
             link.pending_attach = Some(attach.clone());
-            session.links[place] = Some(link);
+            session.links[index] = Some(link);
             self.usage.links += 1;
             self.events.push_back(EngineEvent::Attach(Box::new(AttachRequest {
                 link: id,
@@ -148,9 +147,9 @@ impl Engine {
             })));
         } else {
             link.pending_attach = Some(attach);
-            session.links[place] = Some(link);
+            session.links[index] = Some(link);
             self.usage.links += 1;
-            self.detach(id, Some(excess));
+            self.detach(id, Some(limit_error));
         }
         Ok(None)
     }
@@ -182,9 +181,9 @@ impl Engine {
 
     fn remove_link(&mut self, id: LinkId) {
         if let Some(session) = self.session(id.session)
-            && let Some(place) = session.links.get_mut(id.handle as usize)
+            && let Some(entry) = session.links.get_mut(id.handle as usize)
         {
-            *place = None;
+            *entry = None;
             self.usage.links -= 1;
         }
     }

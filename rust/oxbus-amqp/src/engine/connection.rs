@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection as a whole: open, close, and being there.
+//! Open, close and idle timeout of the connection.
 
 use oxbus_model::caps::{
     AMQP_CLOSE_MS_MAX, AMQP_FRAME_BYTES_MAX, AMQP_FRAME_BYTES_MIN, AMQP_HANDSHAKE_MS_MAX, AMQP_IDLE_MS_MIN,
@@ -8,31 +8,31 @@ use oxbus_model::caps::{
 use super::{Engine, EngineEvent, ProtocolError};
 use crate::performative::{AmqpError, Close, Open, condition, put_empty_frame, put_frame};
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EngineState {
-    /// The client's first header is due.
+    /// Waits for the client's first protocol header.
     Header,
-    /// `sasl-init` is due.
+    /// Waits for `sasl-init`.
     Sasl,
-    /// The application decides the authentication.
+    /// Waits until the application decides about the credentials.
     SaslDecision,
-    /// The header behind SASL is due.
+    /// Waits for the protocol header after SASL.
     AmqpHeader,
-    /// `open` is due.
+    /// Waits for `open`.
     Open,
-    /// Both sides have opened it.
+    /// Open on both sides.
     Running,
-    /// The client has closed it, and waits for the answer.
+    /// The client has closed it; the server has to answer.
     PeerClosed,
-    /// The server has closed it, and waits for the answer.
+    /// The server has closed it, and waits for the close of the client.
     CloseSent,
-    /// All is said.
+    /// Closed on both sides, or aborted.
     Finished,
 }
 
 impl Engine {
-    /// When `tick` is due next.
+    /// The time of the next `tick`.
     pub fn deadline(&self) -> Option<u64> {
         match self.state {
             EngineState::Finished => None,
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Performs due work: sends an empty frame, or closes the connection of an unresponsive client.
+    /// Handles timeouts: sends a heartbeat, or closes the connection of a silent client.
     pub fn tick(&mut self, now: u64) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
@@ -54,7 +54,7 @@ impl Engine {
             EngineState::Running | EngineState::PeerClosed => {
                 if self.idle_deadline().is_some_and(|end| end <= now) {
                     let text = format!(
-                        "nothing came for twice the idle time-out of {} ms",
+                        "no frame arrived within twice the idle timeout of {} ms",
                         self.settings.idle_ms
                     );
                     self.fail(AmqpError::new(condition::RESOURCE_LIMIT_EXCEEDED, text), now);
@@ -65,7 +65,7 @@ impl Engine {
             }
             EngineState::CloseSent | EngineState::Finished => self.state = EngineState::Finished,
             _ => {
-                let text = format!("not open within {AMQP_HANDSHAKE_MS_MAX} ms");
+                let text = format!("the connection was not opened within {AMQP_HANDSHAKE_MS_MAX} ms");
                 self.abort(AmqpError::new(condition::CONNECTION_FORCED, text));
             }
         }
@@ -80,7 +80,7 @@ impl Engine {
         self.peer.idle_ms.map(|idle| self.times.output + u64::from(idle / 2))
     }
 
-    /// Closes the connection: as an answer to the client's close, or out of the server's own will.
+    /// Closes the connection: answers the client's close, or closes on the server's initiative.
     pub fn close(&mut self, error: Option<AmqpError>, now: u64) {
         match self.state {
             EngineState::CloseSent | EngineState::Finished => return,
@@ -104,7 +104,7 @@ impl Engine {
         self.drop_sessions();
     }
 
-    /// Closes the connection of a client that broke the protocol.
+    /// Closes the connection after a protocol error.
     pub(super) fn fail(&mut self, error: AmqpError, now: u64) {
         if self.state != EngineState::CloseSent {
             self.close(Some(error.clone()), now);
@@ -116,12 +116,12 @@ impl Engine {
         if self.state != EngineState::Open {
             return Err(ProtocolError::Connection(AmqpError::new(
                 condition::NOT_ALLOWED,
-                "open came twice",
+                "open was sent twice",
             )));
         }
         let idle_ms = open.idle_time_out_ms.filter(|idle| *idle > 0);
         if idle_ms.is_some_and(|idle| idle < AMQP_IDLE_MS_MIN) {
-            let text = format!("idle time-out too short: it must be {AMQP_IDLE_MS_MIN} ms at least");
+            let text = format!("the idle timeout is too short; use {AMQP_IDLE_MS_MIN} ms or more");
             return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
         }
         let frame_max = open.max_frame_size.unwrap_or(u32::MAX);
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Lets go of all that belongs to sessions: nothing more will be said of them.
+    /// Drops all sessions. No event follows for them.
     fn drop_sessions(&mut self) {
         self.sessions.clear();
         self.disposition_range = None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The events of a connection, and the responses of the application.
+//! Events of a connection, and the answers of the application.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::performative::{AmqpError, Attach, DeliveryState, Open, SaslInit, Sour
 /// An event of a connection.
 #[derive(Debug, PartialEq)]
 pub enum EngineEvent {
-    /// The client authenticates. Answer with `sasl_outcome`; no other event comes before.
+    /// The client presents its credentials. Answer with `sasl_outcome`; no other event comes before.
     SaslInit(Box<SaslInit>),
     /// The connection is open on both sides.
     Open(Box<Open>),
@@ -21,61 +21,61 @@ pub enum EngineEvent {
         /// The session.
         session: SessionId,
     },
-    /// The client wants a link. Answer with `accept` or `detach`, now or later.
+    /// The client requests a link. Answer with `accept` or `detach`, now or later.
     Attach(Box<AttachRequest>),
-    /// How many messages the client wants on a link that it receives from, after a change or a drain.
+    /// The credit of a link to the client changed, or the client drains the link.
     Credit {
         /// The link.
         link: LinkId,
-        /// Messages that it takes now.
+        /// Messages that the client accepts now.
         credit: u32,
         /// Send the available messages, then call `drained`.
         drain: bool,
     },
-    /// A message came. Answer with `answer` if it has an `id`.
+    /// A message arrived. Answer with `answer` if it has an `id`.
     Incoming(Box<IncomingDelivery>),
-    /// The client sends a state of a message that was sent to it.
+    /// The client updates the state of a message that was sent to it.
     Disposition(Box<DeliveryDisposition>),
-    /// The client detaches a link. Answer with `detach`; nothing is sent on the link any more.
+    /// The client detaches a link. Answer with `detach`; no more messages are sent on it.
     Detach {
         /// The link.
         link: LinkId,
-        /// True if the link is closed for good.
+        /// Whether the client closes the link.
         closed: bool,
-        /// Why.
+        /// The reason.
         error: Option<AmqpError>,
     },
-    /// The engine has detached a link, because the client broke a limit. There is nothing to answer.
+    /// The engine has detached a link, because the client exceeded a limit. Needs no answer.
     LinkFailed {
         /// The link.
         link: LinkId,
-        /// Why.
+        /// The reason.
         error: AmqpError,
     },
-    /// The client ends a session, and all links in it. Answer with `end`.
+    /// The client ends a session and its links. Answer with `end`.
     End {
         /// The session.
         session: SessionId,
-        /// Why.
+        /// The reason.
         error: Option<AmqpError>,
     },
-    /// The engine has ended a session, and all links in it. There is nothing to answer.
+    /// The engine has ended a session and its links. Needs no answer.
     SessionFailed {
         /// The session.
         session: SessionId,
-        /// Why.
+        /// The reason.
         error: AmqpError,
     },
-    /// The client closes the connection, and all sessions in it. Answer with `close`.
+    /// The client closes the connection and its sessions. Answer with `close`.
     Close {
-        /// Why.
+        /// The reason.
         error: Option<AmqpError>,
     },
-    /// The engine has closed the connection. There is nothing to answer.
+    /// The engine has closed the connection. Needs no answer.
     Failed(AmqpError),
 }
 
-/// A link that the client wants.
+/// A link that the client requests.
 #[derive(Debug, PartialEq)]
 pub struct AttachRequest {
     /// The link.
@@ -84,27 +84,27 @@ pub struct AttachRequest {
     pub attach: Attach,
 }
 
-/// How a link is accepted. Name, modes and numbers are those of the request.
+/// The terms of an accepted link. Name, modes and handle come from the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttachResponse {
     /// Where messages come from.
     pub source: Source,
     /// Where messages go.
     pub target: Target,
-    /// Bytes of a message that the server takes; zero means any.
+    /// Limit of a message, in bytes; zero for none.
     pub max_message_size: u64,
-    /// True to pass larger messages to the application, which rejects them; the link stays attached.
+    /// Whether larger messages are passed on, so that the application can reject them without a detach.
     pub takes_larger: bool,
-    /// On a link that the client sends on: messages that may wait for their answer; kept up as they are answered.
+    /// On a link from the client: number of messages without an answer; renewed as messages are answered.
     pub credit: u32,
-    /// Capabilities that the server supports.
+    /// Capabilities of the server.
     pub offered_capabilities: Vec<Symbol>,
-    /// More about it.
+    /// Further properties of the link.
     pub properties: Map,
 }
 
 impl AttachResponse {
-    /// Accepts a link as the client requested it; `None` if a terminus is missing.
+    /// Accepts the source and target of the request; `None` if one is missing.
     pub fn as_requested(attach: &Attach) -> Option<Self> {
         Some(Self {
             source: (**attach.source.as_ref()?).clone(),
@@ -121,32 +121,32 @@ impl AttachResponse {
 /// A message from the client.
 #[derive(Debug, PartialEq)]
 pub struct IncomingDelivery {
-    /// The link it came over.
+    /// The link on which it arrived.
     pub link: LinkId,
-    /// The id for the answer; `None` if the client has settled the message and expects no answer.
+    /// The id for `answer`; `None` if the client has already settled the message.
     pub id: Option<IncomingId>,
-    /// Its name.
+    /// The delivery tag.
     pub tag: Tag,
-    /// How it is to be read.
+    /// The message format.
     pub message_format: u32,
-    /// The transaction that it is part of.
+    /// The delivery state, which may name a transaction.
     pub state: Option<DeliveryState>,
-    /// The message. Shares the buffer it was read into: copy what is kept for long.
+    /// The message. Shares the read buffer; copy what is kept for long.
     pub message: Bytes,
 }
 
-/// The client's disposition of a message that was sent to it.
+/// The client's update of the state of a message that was sent to it.
 #[derive(Debug, PartialEq)]
 pub struct DeliveryDisposition {
-    /// The link it went over.
+    /// The link on which it was sent.
     pub link: LinkId,
     /// The message.
     pub delivery: DeliveryId,
-    /// The name it was given.
+    /// The delivery tag.
     pub tag: Tag,
-    /// The state of the message; `None` if the client settled it without a state.
+    /// The state; `None` if the client only settles the delivery.
     pub state: Option<DeliveryState>,
-    /// True if the client has settled the message. If not, answer with `settle`.
+    /// Whether the client has settled it. If not, answer with `settle`.
     pub settled: bool,
 }
 

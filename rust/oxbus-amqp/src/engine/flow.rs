@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much may be sent: windows of sessions, credit of links, drain and echo.
+//! Flow control: session windows, link credit, drain and echo.
 
 use super::session::FIRST_TRANSFER;
 use super::{Engine, EngineEvent, LinkId, ProtocolError};
 use crate::performative::{Flow, Role, put_frame};
 
 impl Engine {
-    /// How many messages may be sent on a link now: its credit, or none while the session's window, the deliveries that
-    /// are not settled or the output stand in the way.
+    /// Number of messages that can be sent on a link now: its credit, or zero while the session window is closed, too
+    /// many deliveries are unsettled, or the output is full.
     pub fn sendable(&self, link: LinkId) -> u32 {
         let session = self
             .session_ref(link.session)
@@ -17,14 +17,14 @@ impl Engine {
             .map_or(0, |link| link.credit)
     }
 
-    /// Messages that a link's receiver takes, or that the client may still send.
+    /// The credit of a link, in either direction.
     pub fn credit(&self, link: LinkId) -> u32 {
         self.session_ref(link.session)
             .and_then(|session| session.link_ref(link))
             .map_or(0, |link| link.credit)
     }
 
-    /// Uses up the credit of a link that the client drains, with nothing.
+    /// Uses up the credit of a link that the client drains.
     pub fn drained(&mut self, link: LinkId) {
         let Some(session) = self.session(link.session) else {
             return;
@@ -46,7 +46,8 @@ impl Engine {
         }
     }
 
-    /// Lets `credit` messages from the client wait for their answer; the engine keeps that up as they are answered.
+    /// Allows `credit` messages from the client without an answer; the engine renews the credit as messages are
+    /// answered.
     pub fn set_credit(&mut self, link: LinkId, credit: u32) {
         let Some(found) = self.session(link.session).and_then(|session| session.link(link)) else {
             return;
@@ -58,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// Tells the client of credit that came back, once it is half of it.
+    /// Sends the renewed credit once it exceeds half of the target.
     pub(super) fn replenish_credit(&mut self, id: LinkId) {
         let Some(link) = self.session(id.session).and_then(|session| session.link(id)) else {
             return;
@@ -80,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Processes the client's windows and credit.
+    /// Handles a flow: the client's window and credit.
     pub(super) fn handle_flow(&mut self, channel: u16, flow: &Flow) -> Result<(), ProtocolError> {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return Ok(());
@@ -107,15 +108,15 @@ impl Engine {
             return Ok(());
         }
         let id = link.id;
-        let mut is_news = false;
+        let mut is_changed = false;
         if link.role == Role::Sender {
             let credit = flow.link_credit.map_or(link.credit, |credit| {
-                // Counts wrap; less than was sent already means none.
+                // Counts wrap; a limit below the delivery count means no credit.
                 let limit = flow.delivery_count.unwrap_or(0).wrapping_add(credit);
                 let left = limit.wrapping_sub(link.delivery_count);
                 if left as i32 >= 0 { left } else { 0 }
             });
-            is_news = credit != link.credit || flow.drain;
+            is_changed = credit != link.credit || flow.drain;
             link.credit = credit;
             link.drain = flow.drain;
         } else if let Some(count) = flow.delivery_count {
@@ -128,24 +129,23 @@ impl Engine {
         let is_answered = link.pending_attach.is_none();
         let is_draining = link.drain;
         if is_answered {
-            // A drain is answered by the application.
+            // The application answers a drain.
             if flow.echo && !is_draining {
                 self.put_link_flow(id);
             }
-            self.emit_credit(channel, is_reopened, is_news.then_some(id));
+            self.emit_credit(channel, is_reopened, is_changed.then_some(id));
         }
         Ok(())
     }
 
-    /// Reports the credit of link `only` to the application, and with `all` that of every link of the session with
-    /// credit.
-    fn emit_credit(&mut self, channel: u16, all: bool, only: Option<LinkId>) {
+    /// Emits the credit of one link, or of all links of a session that can send again.
+    fn emit_credit(&mut self, channel: u16, all: bool, one: Option<LinkId>) {
         let Some(Some(session)) = self.sessions.get(usize::from(channel)) else {
             return;
         };
         for link in session.links.iter().flatten() {
-            let is_selected = only == Some(link.id);
-            if link.is_live() && link.role == Role::Sender && (is_selected || (all && link.credit > 0)) {
+            let is_one = one == Some(link.id);
+            if link.is_live() && link.role == Role::Sender && (is_one || (all && link.credit > 0)) {
                 self.events.push_back(EngineEvent::Credit {
                     link: link.id,
                     credit: link.credit,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From bytes to frames, and from each frame to what takes it up.
+//! Splits the input into frames and dispatches them.
 
 use bytes::Bytes;
 use oxbus_model::caps::AMQP_FRAME_BYTES_MAX;
@@ -40,7 +40,7 @@ impl From<DecodeError> for ProtocolError {
 }
 
 impl Engine {
-    /// Processes the next header or frame if it is complete.
+    /// Processes the next protocol header or frame; false if there is none.
     pub(super) fn process_next(&mut self, now: u64) -> bool {
         let done = match self.state {
             EngineState::Header | EngineState::AmqpHeader => Ok(self.handle_header()),
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Takes the next frame from the input if it is complete.
+    /// Splits the next frame from the input, if it is complete.
     fn split_frame(&mut self) -> Result<Option<(AmqpFrameHeader, Bytes)>, ProtocolError> {
         let Some(head) = AmqpFrameHeader::read(&self.input, self.settings.max_frame_size.min(AMQP_FRAME_BYTES_MAX))?
         else {
@@ -123,7 +123,7 @@ impl Engine {
         Ok(Some((head, frame.split_off(head.body_offset))))
     }
 
-    /// Takes up a frame. Gives it back if it has to wait for an answer of the application.
+    /// Handles a frame. Returns it if it is blocked until the application answers an earlier one.
     fn handle_frame(&mut self, channel: u16, frame: Frame) -> Result<Option<Frame>, ProtocolError> {
         if self.state == EngineState::CloseSent {
             if let Performative::Close(close) = frame.performative {
@@ -133,7 +133,7 @@ impl Engine {
         }
         match frame.performative {
             Performative::Open(open) => return self.handle_open(*open).map(|()| None),
-            _ if self.state == EngineState::Open => return Err(ProtocolError::protocol("open was due")),
+            _ if self.state == EngineState::Open => return Err(ProtocolError::protocol("open must come first")),
             Performative::Close(close) => {
                 self.handle_close(*close);
                 return Ok(None);
@@ -176,22 +176,22 @@ impl Engine {
         Ok(None)
     }
 
-    /// Opens a session; true if its number waits for the application.
+    /// Opens a session; true if its channel is blocked until the application answers an end.
     fn handle_begin(&mut self, channel: u16, begin: &Begin) -> Result<bool, ProtocolError> {
         let channel_max = self.settings.channel_max.min(self.peer.channel_max);
         if channel > channel_max {
             let text = format!("channel out of range: channel=`{channel}` channel_max=`{channel_max}`");
             return Err(ProtocolError::protocol(text));
         }
-        let place = usize::from(channel);
-        if self.sessions.len() <= place {
-            self.sessions.resize_with(place + 1, || None);
+        let index = usize::from(channel);
+        if self.sessions.len() <= index {
+            self.sessions.resize_with(index + 1, || None);
         }
-        if let Some(session) = &self.sessions[place] {
+        if let Some(session) = &self.sessions[index] {
             if session.is_peer_ended {
                 return Ok(true);
             }
-            let text = format!("a session has this channel: channel=`{channel}`");
+            let text = format!("the channel is in use: channel=`{channel}`");
             return Err(ProtocolError::Connection(AmqpError::new(condition::NOT_ALLOWED, text)));
         }
         if begin.remote_channel.is_some() {
@@ -215,18 +215,18 @@ impl Engine {
             properties: None,
         };
         put_frame(&mut self.output, channel, &answer);
-        self.sessions[place] = Some(Box::new(session));
+        self.sessions[index] = Some(Box::new(session));
         self.events.push_back(EngineEvent::Begin { session: id });
         Ok(false)
     }
 
     fn handle_end(&mut self, channel: u16, end: End) {
-        let place = usize::from(channel);
-        let Some(Some(session)) = self.sessions.get_mut(place) else {
+        let index = usize::from(channel);
+        let Some(Some(session)) = self.sessions.get_mut(index) else {
             return;
         };
         if session.is_end_sent {
-            self.sessions[place] = None;
+            self.sessions[index] = None;
             return;
         }
         session.is_peer_ended = true;
@@ -237,10 +237,10 @@ impl Engine {
         });
     }
 
-    /// Ends a session: as an answer to the client's end, or out of the server's own will.
+    /// Ends a session: answers the client's end, or ends it on the server's initiative.
     pub fn end(&mut self, id: SessionId, error: Option<AmqpError>) {
-        let place = usize::from(id.channel);
-        let Some(Some(session)) = self.sessions.get_mut(place) else {
+        let index = usize::from(id.channel);
+        let Some(Some(session)) = self.sessions.get_mut(index) else {
             return;
         };
         if session.id != id || session.is_end_sent {
@@ -249,14 +249,14 @@ impl Engine {
         session.flush(&mut self.output);
         put_frame(&mut self.output, id.channel, &End { error });
         if session.is_peer_ended {
-            self.sessions[place] = None;
+            self.sessions[index] = None;
         } else {
             session.is_end_sent = true;
             self.usage.release_all(session);
         }
     }
 
-    /// Ends the session of a client that broke its rules.
+    /// Ends a session after a protocol error.
     fn fail_session(&mut self, channel: u16, error: AmqpError) {
         if let Some(Some(session)) = self.sessions.get(usize::from(channel)) {
             let session = session.id;
@@ -267,7 +267,7 @@ impl Engine {
 }
 
 impl ResourceUsage {
-    /// Lets go of what a link keeps.
+    /// Releases what a link uses.
     pub(super) fn release(&mut self, link: &mut Link) {
         self.unanswered -= std::mem::take(&mut link.unanswered);
         self.early_bytes -= std::mem::take(&mut link.early_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Protocol headers and authentication, before the connection is open.
+//! Protocol headers and SASL, before the connection is open.
 
 use super::connection::EngineState;
 use super::{Engine, EngineEvent};
@@ -12,7 +12,7 @@ const AMQP_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
 const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
 
 impl Engine {
-    /// DispositionBuffer `EngineEvent::SaslInit`. Anything but `Ok` ends the connection.
+    /// Answers `EngineEvent::SaslInit`. Any code but `Ok` ends the connection.
     pub fn sasl_outcome(&mut self, code: SaslCode) {
         if self.state != EngineState::SaslDecision {
             return;
@@ -29,21 +29,21 @@ impl Engine {
         };
     }
 
-    /// Takes a protocol header; answers one that cannot be with one that can.
+    /// Handles a protocol header; answers an unsupported one with a supported one.
     pub(super) fn handle_header(&mut self) -> bool {
         let length = self.input.len().min(8);
         let start = &self.input[..length];
         let is_first = self.state == EngineState::Header;
-        let is_amqp_welcome = !is_first || !self.settings.is_sasl_required;
+        let is_amqp_allowed = !is_first || !self.settings.is_sasl_required;
         let may_be = |header: &[u8; 8]| header.starts_with(start);
         let may_be_sasl = is_first && may_be(&SASL_HEADER);
-        let may_be_amqp = is_amqp_welcome && may_be(&AMQP_HEADER);
+        let may_be_amqp = is_amqp_allowed && may_be(&AMQP_HEADER);
         if !may_be_sasl && !may_be_amqp {
-            let header = if is_amqp_welcome { AMQP_HEADER } else { SASL_HEADER };
+            let header = if is_amqp_allowed { AMQP_HEADER } else { SASL_HEADER };
             self.output.extend_from_slice(&header);
             self.abort(AmqpError::new(
                 condition::NOT_IMPLEMENTED,
-                "another protocol, or another version of AMQP",
+                "unsupported protocol or AMQP version",
             ));
             return true;
         }
@@ -65,7 +65,7 @@ impl Engine {
 
     pub(super) fn handle_sasl(&mut self, frame: SaslFrame) {
         let SaslFrame::Init(init) = frame else {
-            self.abort(AmqpError::new(condition::NOT_ALLOWED, "sasl-init was due"));
+            self.abort(AmqpError::new(condition::NOT_ALLOWED, "expected sasl-init"));
             return;
         };
         self.state = EngineState::SaslDecision;
@@ -75,7 +75,7 @@ impl Engine {
             self.sasl_outcome(SaslCode::Auth);
             self.abort(AmqpError::new(
                 condition::NOT_IMPLEMENTED,
-                "a mechanism that was not offered",
+                "the SASL mechanism was not offered",
             ));
         }
     }
@@ -84,7 +84,7 @@ impl Engine {
         self.settings.mechanisms.contains(&init.mechanism)
     }
 
-    /// Ends a connection that was never open: there is no frame to say why.
+    /// Ends a connection that is not open yet, without a frame.
     pub(super) fn abort(&mut self, error: AmqpError) {
         self.state = EngineState::Finished;
         self.events.push_back(EngineEvent::Failed(error));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of what a connection holds. Never used again: a command with an old one does nothing.
+//! Ids of sessions, links and deliveries. Never reused: a command with an old id does nothing.
 
 /// A session of this connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,21 +17,21 @@ pub struct LinkId {
 }
 
 impl LinkId {
-    /// The session it belongs to.
+    /// The session of the link.
     pub fn session(self) -> SessionId {
         self.session
     }
 }
 
-/// A message on its way to the client, until it is settled.
+/// An unsettled message to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryId {
     pub(super) session: SessionId,
-    /// The number on the wire is the lower half.
+    /// The delivery-id on the wire is the lower half.
     pub(super) number: u64,
 }
 
-/// A message from the client that waits for its answer; there is one answer to each.
+/// A message from the client without an answer. Not `Clone`, because each message has one answer.
 #[must_use = "the client waits for an answer"]
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct IncomingId {
@@ -40,7 +40,7 @@ pub struct IncomingId {
 }
 
 impl IncomingId {
-    /// The link it came over.
+    /// The link on which it arrived.
     pub fn link(&self) -> LinkId {
         self.link
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages from the client, put together from their parts.
+//! Messages from the client, assembled from transfers.
 
 use bytes::{Bytes, BytesMut};
 use oxbus_model::caps::{AMQP_EARLY_BYTES_MAX, AMQP_PARTIAL_BYTES_MAX, MESSAGE_SIZE_BYTES_MAX};
@@ -9,12 +9,11 @@ use super::{Engine, EngineEvent, IncomingDelivery, IncomingId, LinkId, ProtocolE
 use crate::codec::Tag;
 use crate::performative::{AmqpError, Role, SenderSettleMode, Transfer, condition};
 
-/// Bytes that a message takes beyond its own length. An estimate, rounded up.
+/// Memory of a message beside its bytes: an estimate, rounded up.
 const INCOMING_BYTES: usize = 256;
 
 impl Engine {
-    /// Takes up a message, or a part of one. More of them than the credit allows are taken too: a client in use sends
-    /// on.
+    /// Handles a transfer. Accepts more messages than the credit allows, because a common client exceeds it.
     pub(super) fn handle_transfer(
         &mut self,
         channel: u16,
@@ -79,7 +78,7 @@ impl Engine {
 }
 
 impl Link {
-    /// Adds a part; gives the message with the last one.
+    /// Adds a transfer; returns the message after the last one.
     fn assemble(
         &mut self,
         usage: &mut ResourceUsage,
@@ -95,7 +94,7 @@ impl Link {
             return Ok(None);
         }
         if transfer.delivery_id.is_some_and(|number| number != partial.delivery_id) {
-            let text = "a part of another delivery; end this one, or abort it, first";
+            let text = "a transfer of another delivery; complete or abort this one first";
             return Err(AmqpError::new(condition::NOT_ALLOWED, text));
         }
         self.check_size(usage, so_far, payload.len())?;
@@ -120,7 +119,7 @@ impl Link {
         payload: Bytes,
     ) -> Result<Option<IncomingDelivery>, AmqpError> {
         let Some(delivery_id) = transfer.delivery_id else {
-            let text = "the first part of a delivery has no delivery-id";
+            let text = "the first transfer of a delivery has no delivery-id";
             return Err(AmqpError::new(condition::INVALID_FIELD, text));
         };
         self.delivery_count = self.delivery_count.wrapping_add(1);
@@ -155,11 +154,11 @@ impl Link {
             own.min(MESSAGE_SIZE_BYTES_MAX)
         };
         if size > size_max {
-            let text = format!("message too large: max_message_size=`{size_max}`");
+            let text = format!("the message is too large: max_message_size=`{size_max}`");
             return Err(AmqpError::new(condition::MESSAGE_SIZE_EXCEEDED, text));
         }
         if so_far + more > 0 && usage.partial_bytes + size > AMQP_PARTIAL_BYTES_MAX {
-            let text = "too many unfinished messages; end some first";
+            let text = "too many incomplete messages; complete some first";
             return Err(AmqpError::new(condition::RESOURCE_LIMIT_EXCEEDED, text));
         }
         Ok(())

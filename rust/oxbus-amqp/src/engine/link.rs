@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One link, as the server sees it.
+//! State of a link.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,34 +7,34 @@ use super::{IncomingDelivery, LinkId};
 use crate::codec::{Map, Tag};
 use crate::performative::{AmqpError, Attach, DeliveryState, Detach, Role, SenderSettleMode};
 
-/// One link, as the server sees it. It exists until both sides have detached it.
+/// A link. It exists until both sides have detached it.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) id: LinkId,
-    /// The server's end.
+    /// The role of the server.
     pub(super) role: Role,
     pub(super) snd_settle_mode: SenderSettleMode,
-    /// The client's attach until it is answered.
+    /// The client's attach, until it is answered.
     pub(super) pending_attach: Option<Box<Attach>>,
-    /// `Some` after the client detached the link; true if it closed it.
+    /// Set once the client has detached the link; true if it closed it.
     pub(super) peer_detached: Option<bool>,
     pub(super) is_detach_sent: bool,
     pub(super) delivery_count: u32,
-    /// Messages that may follow: to the client, or from it.
+    /// Number of messages that the sender may send, in either direction.
     pub(super) credit: u32,
     pub(super) drain: bool,
-    /// Messages from the client that may wait for an answer.
+    /// Limit of messages from the client without an answer.
     pub(super) credit_target: u32,
     pub(super) unanswered: u32,
     pub(super) max_message_size: u64,
-    /// A message from the client of which parts are missing.
+    /// An incomplete message from the client.
     pub(super) partial: Option<PartialDelivery>,
-    /// Messages that came before the attach was answered.
+    /// Messages that arrived before the attach was answered.
     pub(super) early_deliveries: Vec<IncomingDelivery>,
     pub(super) early_bytes: usize,
 }
 
-/// A message of which parts are missing.
+/// An incomplete message.
 #[derive(Debug)]
 pub(super) struct PartialDelivery {
     pub(super) delivery_id: u32,
@@ -69,12 +69,12 @@ impl Link {
         }
     }
 
-    /// True if both sides have attached the link and neither has detached it.
+    /// True if both sides have attached it and neither has detached it.
     pub(super) fn is_live(&self) -> bool {
         self.pending_attach.is_none() && self.peer_detached.is_none() && !self.is_detach_sent
     }
 
-    /// The answer to an attach; without ends it is a refusal.
+    /// The answer to an attach, without source and target, which rejects it.
     pub(super) fn attach_response(&self, request: &Attach) -> Attach {
         Attach {
             name: request.name.clone(),
@@ -103,7 +103,7 @@ impl Link {
     }
 }
 
-/// The rest of a message to the client that did not fit the session's window.
+/// The rest of a message to the client that exceeds the session's window.
 #[derive(Debug)]
 pub(super) struct TransferRemainder {
     pub(super) handle: u32,

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server's half of a connection: bytes in, events out, commands in, bytes out.
+//! The server side of a connection as a state machine: bytes in, events out, commands in, bytes out.
 //!
-//! The engine has no socket, no task and no clock. Its driver reads into `input`, takes events with `next_event` until
-//! there is none, answers them with commands, then calls `flush` and writes `output`. The driver passes in the time, in
-//! milliseconds that never go back.
+//! Has no socket, no task and no clock. The caller reads into `input`, takes events with `next_event` until there is
+//! none, answers them with commands, then calls `flush` and writes `output`. It passes in monotonic time, in
+//! milliseconds.
 //!
 //! Invariants
-//! - frames are processed one at a time, in order, only as fast as events are taken: faster input stays in the
-//!   client's socket;
-//! - the application decides all responses to attach, detach, end, close, outcomes and drains;
-//! - sessions and links have the client's numbers; a number is in use until the application has answered, and a frame
-//!   that reuses it earlier waits for that answer;
-//! - ids of sessions, links and deliveries are never reused, and commands with an ended one have no effect;
-//! - the constants `AMQP_…` in `oxbus_model::caps` bound the memory that a client can occupy.
+//! - frames are processed one at a time, in order, and only as fast as the caller takes events (backpressure);
+//! - the application answers attach, detach, end, close, outcomes and drains; the engine does not;
+//! - the server uses the client's channel and handle numbers; a number stays in use until the application answers, and
+//!   a frame that reuses it is blocked until then;
+//! - ids of sessions, links and deliveries are never reused, and commands with an old id do nothing;
+//! - the limits `AMQP_…` in `oxbus_model::caps` bound what a client can make the engine store.
 //!
 //! Source: AMQP 1.0, parts 2 and 5; docs/behaviour.md, section 21.
 
@@ -45,7 +44,7 @@ use connection::EngineState;
 use session::Session;
 use settlement::DispositionRange;
 
-/// A server's half of a connection.
+/// The server side of a connection.
 #[derive(Debug)]
 pub struct Engine {
     settings: EngineSettings,
@@ -56,16 +55,16 @@ pub struct Engine {
     input: BytesMut,
     output: BytesMut,
     events: VecDeque<EngineEvent>,
-    /// A range of deliveries whose settlement is being reported event by event.
+    /// A disposition of several deliveries, emitted one event at a time.
     disposition_range: Option<DispositionRange>,
-    /// A frame that waits until the application has answered one before it.
+    /// A frame that waits until the application answers an earlier one.
     blocked_frame: Option<(u16, Frame)>,
-    /// By channel.
+    /// Indexed by channel.
     sessions: Vec<Option<Box<Session>>>,
     generation: u32,
 }
 
-/// When something last happened, in the caller's milliseconds.
+/// Times of the last activities, in the caller's milliseconds.
 #[derive(Debug)]
 struct ActivityTimes {
     started: u64,
@@ -82,7 +81,7 @@ struct PeerLimits {
     idle_ms: Option<u32>,
 }
 
-/// Resources that the client occupies.
+/// What the client makes the engine store.
 #[derive(Debug, Default)]
 struct ResourceUsage {
     links: usize,
@@ -91,7 +90,7 @@ struct ResourceUsage {
     early_bytes: usize,
 }
 
-/// An error of a frame, and whether it ends the session or the connection.
+/// An error that ends the session or the connection.
 #[derive(Debug)]
 enum ProtocolError {
     Session(AmqpError),
@@ -99,7 +98,7 @@ enum ProtocolError {
 }
 
 impl Engine {
-    /// A connection that was accepted at `now`.
+    /// A connection accepted at `now`.
     pub fn new(settings: EngineSettings, now: u64) -> Self {
         Self {
             settings,
@@ -126,13 +125,13 @@ impl Engine {
         }
     }
 
-    /// The buffer to append the client's bytes to.
+    /// The input buffer: append what the client sent.
     pub fn input(&mut self) -> &mut BytesMut {
         &mut self.input
     }
 
-    /// True if the engine processes more input now. If not, first write `output` or answer the pending request, and
-    /// leave further input in the socket.
+    /// Whether the engine can process more input now. If not, write `output` or answer pending events first, without
+    /// reading from the socket.
     pub fn wants_input(&self) -> bool {
         let is_deciding = matches!(
             self.state,
@@ -141,7 +140,7 @@ impl Engine {
         !is_deciding && self.blocked_frame.is_none() && !self.is_paused()
     }
 
-    /// The next event; after `None`, flush, write and read.
+    /// The next event; `None` means: flush, write, read.
     pub fn next_event(&mut self, now: u64) -> Option<EngineEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -151,13 +150,13 @@ impl Engine {
                 return Some(event);
             }
             if self.is_paused() || !self.process_next(now) {
-                // The first event of the last frame, if it had any.
+                // The last frame may have caused events.
                 return self.events.pop_front();
             }
         }
     }
 
-    /// Writes the frames that were held back for batching. Call it before `output` is written.
+    /// Writes collected dispositions. Call it before writing `output`.
     pub fn flush(&mut self, now: u64) {
         for session in self.sessions.iter_mut().flatten() {
             session.flush(&mut self.output);
@@ -167,17 +166,18 @@ impl Engine {
         }
     }
 
-    /// The bytes to write to the client. The caller removes the written bytes.
+    /// The output buffer: write it to the client, and remove what was written.
     pub fn output(&mut self) -> &mut BytesMut {
         &mut self.output
     }
 
-    /// True if the client reads too slowly: the engine sends and processes nothing until `output` is shorter.
+    /// True if the client reads too slowly. Then the engine neither sends nor processes input until `output` is
+    /// shorter.
     pub fn is_backed_up(&self) -> bool {
         self.output.len() >= AMQP_OUTPUT_BYTES_MAX
     }
 
-    /// True after the last event: write `output`, then close the socket.
+    /// True if the connection has ended: write `output`, then close the socket.
     pub fn is_finished(&self) -> bool {
         self.state == EngineState::Finished && self.events.is_empty()
     }

@@ -16,37 +16,37 @@ use crate::performative::{Role, SenderSettleMode, TransferHeader, begin_frame, e
 /// A message to the client.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingDelivery<'a> {
-    /// Its name: the lock token. None for one that is settled at once.
+    /// The delivery tag: the lock token; `None` if the message is sent settled.
     pub tag: Option<&'a Tag>,
-    /// How it is to be read.
+    /// The message format.
     pub message_format: u32,
-    /// True if it is sent settled. A link that requested settled deliveries always gets them.
+    /// Whether it is sent settled; on a link with settle mode `settled` it always is.
     pub settled: bool,
-    /// Its bytes, in pieces: new sections, then what is kept as it came.
+    /// The message in parts: new sections, then stored bytes.
     pub parts: &'a [&'a [u8]],
 }
 
-/// Why a message was not sent. Nothing of it was written.
+/// Why a message was not sent. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendError {
-    /// The link is gone, not attached yet, or one that the client sends on.
+    /// The link does not exist, is not attached yet, or is one from the client.
     LinkNotFound,
-    /// The client wants no message now; wait for `EngineEvent::Credit`.
+    /// The client has given no credit; wait for `EngineEvent::Credit`.
     NoCredit,
-    /// The session's window is shut, or too many deliveries are not settled; wait for `EngineEvent::Credit` or
+    /// The session window is closed, or too many deliveries are unsettled; wait for `EngineEvent::Credit` or
     /// `EngineEvent::Disposition`.
     NoWindow,
-    /// The client reads too slowly; wait until `output` is written.
+    /// The output is full; write it first.
     BackedUp,
 }
 
 impl fmt::Display for SendError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::LinkNotFound => "the link is gone",
-            Self::NoCredit => "the client wants no message now",
-            Self::NoWindow => "the session's window is shut",
-            Self::BackedUp => "the client reads too slowly",
+            Self::LinkNotFound => "the link is closed",
+            Self::NoCredit => "the link has no credit",
+            Self::NoWindow => "the session window is closed",
+            Self::BackedUp => "the output buffer is full",
         })
     }
 }
@@ -54,7 +54,7 @@ impl fmt::Display for SendError {
 impl std::error::Error for SendError {}
 
 impl Engine {
-    /// Sends a message. A link that a client drains is drained by `drained`, not by the last message.
+    /// Sends a message. Does not end a drain; `drained` does.
     pub fn send(&mut self, link: LinkId, outgoing: &OutgoingDelivery<'_>) -> Result<DeliveryId, SendError> {
         if self.is_backed_up() {
             return Err(SendError::BackedUp);
@@ -114,7 +114,7 @@ impl Session {
             && self.unsettled.len() < AMQP_UNSETTLED_MAX as usize
     }
 
-    /// Writes a message, as many frames of it as the window takes; the rest is remainder.
+    /// Writes as many frames of a message as the window allows; keeps the remainder.
     fn send_parts(&mut self, out: &mut BytesMut, frame_max: usize, mut head: TransferHeader<'_>, parts: &[&[u8]]) {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let start = begin_frame(out, 0, self.id.channel);
@@ -139,7 +139,7 @@ impl Session {
         self.send_rest(out, frame_max, &head, rest);
     }
 
-    /// Goes on with a message that was remainder.
+    /// Continues with the remainder of a message.
     pub(super) fn send_remainder(&mut self, out: &mut BytesMut, frame_max: usize) {
         if self.is_live()
             && self.remote_incoming_window > 0
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// Writes one frame and takes away what it holds.
+    /// Writes one frame, and removes its bytes from `rest`.
     fn send_frame(&mut self, out: &mut BytesMut, frame_max: usize, head: &TransferHeader<'_>, rest: &mut Bytes) {
         let start = begin_frame(out, 0, self.id.channel);
         let head_at = out.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One session, as the server sees it: windows, links, deliveries to the client.
+//! State of a session: windows, links, deliveries to the client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,13 @@ use super::settlement::{DispositionBuffer, UnsettledDelivery};
 use super::{LinkId, SessionId};
 use crate::performative::{Begin, Flow, Role, put_frame};
 
-/// The first number of a delivery to the client. Clients in use count their own from zero, and match an outcome by its
-/// number alone.
+/// The first delivery-id of the server. Common clients count their own from zero, and match outcomes by the id alone.
 const FIRST_DELIVERY: u64 = 1 << 20;
 
-/// The number of the first transfer to the client.
+/// The transfer-id of the first transfer to the client.
 pub(super) const FIRST_TRANSFER: u32 = 1;
 
-/// One session, as the server sees it. It exists until both sides have ended it.
+/// A session. It exists until both sides have ended it.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: SessionId,
@@ -29,16 +28,16 @@ pub(super) struct Session {
     pub(super) incoming_window: u32,
     pub(super) next_outgoing_id: u32,
     pub(super) remote_incoming_window: u32,
-    /// By handle.
+    /// Indexed by handle.
     pub(super) links: Vec<Option<Box<Link>>>,
     pub(super) next_delivery: u64,
     pub(super) unsettled: BTreeMap<u64, UnsettledDelivery>,
-    /// Deliveries of links that are gone: the client may still write about them.
+    /// Unsettled deliveries of detached links, which the client may still settle.
     pub(super) forgotten: BTreeSet<u64>,
     pub(super) remainder: Option<TransferRemainder>,
-    /// DispositionBuffer to messages from the client.
+    /// Outcomes of messages from the client.
     pub(super) outcomes: DispositionBuffer,
-    /// DispositionBuffer to settlements by the client.
+    /// Answers to the client's settlements.
     pub(super) settlements: DispositionBuffer,
 }
 
@@ -81,7 +80,7 @@ impl Session {
         self.links.get_mut(handle as usize)?.as_deref_mut()
     }
 
-    /// The session's half of a flow.
+    /// A flow for the session.
     pub(super) fn flow(&self) -> Flow {
         Flow {
             next_incoming_id: Some(self.next_incoming_id),
@@ -98,7 +97,7 @@ impl Session {
         }
     }
 
-    /// The state of a session and of one of its links.
+    /// A flow for a link.
     pub(super) fn link_flow(&self, link: &Link) -> Flow {
         Flow {
             handle: Some(link.id.handle),
@@ -110,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Counts a transfer from the client, and lets more come when half the window is used.
+    /// Counts a transfer from the client; renews the window when half of it is used.
     pub(super) fn count_transfer(&mut self, out: &mut BytesMut) {
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
         self.incoming_window = self.incoming_window.saturating_sub(1);
@@ -120,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Forgets the deliveries of a link that is detached; the client may still write about them.
+    /// Moves the unsettled deliveries of a detached link to `forgotten`.
     pub(super) fn forget(&mut self, handle: u32) {
         if self
             .remainder
@@ -142,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Writes answers that were kept back to go together.
+    /// Writes the collected dispositions.
     pub(super) fn flush(&mut self, out: &mut BytesMut) {
         if self.is_live() {
             self.outcomes.flush(out, self.id.channel);

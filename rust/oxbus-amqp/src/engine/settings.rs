@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settings that a server announces.
+//! Settings of the server side.
 
 use bytestring::ByteString;
 use oxbus_model::caps::{AMQP_CHANNEL_MAX, AMQP_FRAME_BYTES_MAX, AMQP_HANDLE_MAX, AMQP_IDLE_MS};
@@ -7,26 +7,26 @@ use oxbus_model::caps::{AMQP_CHANNEL_MAX, AMQP_FRAME_BYTES_MAX, AMQP_HANDLE_MAX,
 use crate::codec::{Map, Symbol};
 use crate::performative::mechanism;
 
-/// The settings that a server announces.
+/// Settings that a server announces to clients.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
-    /// Its name.
+    /// The container id.
     pub container_id: ByteString,
-    /// How clients may show who they are, best first.
+    /// SASL mechanisms, preferred first.
     pub mechanisms: Vec<Symbol>,
-    /// True if clients must authenticate.
+    /// Whether clients must use SASL.
     pub is_sasl_required: bool,
-    /// Bytes of a frame that it takes.
+    /// Maximum frame size, in bytes.
     pub max_frame_size: u32,
     /// Largest channel number.
     pub channel_max: u16,
     /// Largest handle.
     pub handle_max: u32,
-    /// Milliseconds without a frame that it announces; twice as long is the end.
+    /// Announced idle timeout, in milliseconds; the engine closes the connection after twice as long.
     pub idle_ms: u32,
     /// Product, version, platform.
     pub properties: Map,
-    /// Capabilities that the server supports.
+    /// Capabilities.
     pub offered_capabilities: Vec<Symbol>,
 }
 

@@ -7,16 +7,16 @@ use super::{DeliveryDisposition, DeliveryId, Engine, EngineEvent, IncomingId, Li
 use crate::codec::Tag;
 use crate::performative::{AmqpError, DeliveryState, Disposition, Role, condition, put_frame};
 
-/// A message to the client that is not settled.
+/// An unsettled message to the client.
 #[derive(Debug)]
 pub(super) struct UnsettledDelivery {
     pub(super) link: LinkId,
     pub(super) tag: Tag,
-    /// True if the client has sent an outcome and waits for the answer.
+    /// Whether the client has sent an outcome and waits for the answer.
     pub(super) is_outcome_pending: bool,
 }
 
-/// A range of deliveries whose settlement is being reported. Skips numbers without an unsettled delivery.
+/// A disposition of a range of deliveries, emitted one existing delivery at a time.
 #[derive(Debug)]
 pub(super) struct DispositionRange {
     session: SessionId,
@@ -26,7 +26,7 @@ pub(super) struct DispositionRange {
     settled: bool,
 }
 
-/// Dispositions that are held back until the output is flushed, so that adjacent ones share a frame.
+/// Collects dispositions until a flush, so that consecutive deliveries share a frame.
 #[derive(Debug)]
 pub(super) struct DispositionBuffer {
     role: Role,
@@ -86,7 +86,7 @@ fn put_settled(
 }
 
 impl Engine {
-    /// DispositionBuffer a message from the client: it is settled with this state.
+    /// Settles a message from the client with this state.
     #[expect(clippy::needless_pass_by_value, reason = "there is one answer to a message")]
     pub fn answer(&mut self, incoming: IncomingId, state: DeliveryState) {
         let IncomingId { link: id, number } = incoming;
@@ -97,15 +97,15 @@ impl Engine {
             return;
         };
         link.unanswered -= 1;
-        // Also after the client's detach: it may have sent a message and closed at once.
+        // Also after the client's detach: it may have sent a message and detached at once.
         session.outcomes.push(number, state);
         self.usage.unanswered -= 1;
         self.replenish_credit(id);
     }
 
-    /// Sends the outcome of a message that was sent to the client, usually after the client requested it.
+    /// Settles a message to the client, usually to confirm the client's outcome.
     ///
-    /// Echo the type of the requested state, or reject with an error: clients in use treat anything else as a failure.
+    /// Confirm with the same type of state, or reject with an error: common clients treat any other state as a failure.
     pub fn settle(&mut self, delivery: DeliveryId, state: DeliveryState) {
         if let Some(session) = self.session(delivery.session)
             && session.unsettled.remove(&delivery.number).is_some()
@@ -114,14 +114,14 @@ impl Engine {
         }
     }
 
-    /// Unsettled deliveries to the client in a session.
+    /// Number of unsettled deliveries to the client in a session.
     pub fn unsettled(&self, session: SessionId) -> usize {
         self.session_ref(session).map_or(0, |session| session.unsettled.len())
     }
 
-    /// Processes a disposition of the client.
+    /// Handles a disposition.
     pub(super) fn handle_disposition(&mut self, channel: u16, disposition: Disposition) {
-        // A disposition of the client's own deliveries needs no work: their answers settle them.
+        // Dispositions of its own deliveries are ignored, because the answers settle them.
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
             return;
         };
@@ -131,12 +131,12 @@ impl Engine {
         let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
         let length = last.wrapping_sub(first);
         if (length as i32) < 0 {
-            // Ends before it begins, as numbers that wrap are ordered.
+            // An empty range in the order of wrapping numbers.
             return;
         }
-        // A number is taken for the nearest to the next number.
-        let behind = (session.next_delivery as u32).wrapping_sub(first) as i32;
-        let start = session.next_delivery as i64 - i64::from(behind);
+        // A 32-bit number means the 64-bit number nearest to the next one.
+        let distance = (session.next_delivery as u32).wrapping_sub(first) as i32;
+        let start = session.next_delivery as i64 - i64::from(distance);
         let end = (start + i64::from(length)).max(0) as u64;
         let start = start.max(0) as u64;
         if session.unsettled.range(start..=end).next().is_some() {
@@ -151,13 +151,16 @@ impl Engine {
         }
         let is_late = session.forgotten.range(start..=end).next().is_some();
         if !disposition.settled && !is_late {
-            // The client waits for an answer, and there is nothing to ask the application about.
-            let error = AmqpError::new(condition::NOT_FOUND, "no such delivery, or it was settled before");
+            // The client waits for an answer to deliveries that do not exist.
+            let error = AmqpError::new(
+                condition::NOT_FOUND,
+                "the delivery does not exist or is already settled",
+            );
             put_settled(&mut self.output, channel, Role::Sender, first..=last, error.into());
         }
     }
 
-    /// The next delivery of a range whose settlement is being reported.
+    /// The event of the next delivery of the range.
     pub(super) fn next_disposition(&mut self) -> Option<EngineEvent> {
         loop {
             let disposition_range = self.disposition_range.as_mut()?;
@@ -173,16 +176,16 @@ impl Engine {
                         .range_mut(disposition_range.next..=disposition_range.last)
                         .next()?;
                     let number = *number;
-                    let is_news = disposition_range.settled
+                    let is_update = disposition_range.settled
                         || (!unsettled.is_outcome_pending && is_outcome(disposition_range.state.as_ref()));
-                    unsettled.is_outcome_pending |= is_news;
+                    unsettled.is_outcome_pending |= is_update;
                     let (link, tag) = (unsettled.link, unsettled.tag);
                     if disposition_range.settled {
                         session.unsettled.remove(&number);
                     }
-                    Some((number, link, tag, is_news))
+                    Some((number, link, tag, is_update))
                 });
-            let Some((number, link, tag, is_news)) = found else {
+            let Some((number, link, tag, is_update)) = found else {
                 self.disposition_range = None;
                 return None;
             };
@@ -191,7 +194,7 @@ impl Engine {
             if disposition_range.next > disposition_range.last {
                 self.disposition_range = None;
             }
-            if is_news {
+            if is_update {
                 let delivery = DeliveryId {
                     session: link.session,
                     number,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The three sections that are maps.
+//! The map sections: delivery annotations, message annotations and application properties.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::section;
 use crate::codec::{DecodeError, Entries, Field, Map, Reader, code, descriptor_code};
 
-/// Reads a section that is a map; an empty range and null are an empty map.
+/// Reads a map section; an empty range and null are an empty map.
 pub fn read_map(message: &Bytes, section: &Range<usize>) -> Result<Map, DecodeError> {
     let mut reader = Reader::within(message, section.start, section.end);
     if reader.is_at_end() {
@@ -18,7 +18,7 @@ pub fn read_map(message: &Bytes, section: &Range<usize>) -> Result<Map, DecodeEr
     Ok(reader.field::<Option<Map>>("map")?.unwrap_or_default())
 }
 
-/// The pairs of a section that is a map one by one, with no memory for the map; nothing for an empty range and null.
+/// Iterates over a map section without decoding it as a whole; `None` for an empty range and null.
 pub fn entries<'a>(message: &'a Bytes, section: &Range<usize>) -> Result<Option<Entries<'a>>, DecodeError> {
     let mut reader = Reader::within(message, section.start, section.end);
     if reader.is_at_end() {
@@ -31,17 +31,17 @@ pub fn entries<'a>(message: &'a Bytes, section: &Range<usize>) -> Result<Option<
     Entries::new(message, reader.position()).map(Some)
 }
 
-/// Writes what is for the next receiver only.
+/// Writes delivery annotations, which are for the next receiver only.
 pub fn put_delivery_annotations(out: &mut BytesMut, map: &Map) {
     put_map(out, section::DELIVERY_ANNOTATIONS, map);
 }
 
-/// Writes what is for brokers on the way.
+/// Writes message annotations, which are for brokers.
 pub fn put_message_annotations(out: &mut BytesMut, map: &Map) {
     put_map(out, section::MESSAGE_ANNOTATIONS, map);
 }
 
-/// Writes what the application set.
+/// Writes application properties.
 pub fn put_application_properties(out: &mut BytesMut, map: &Map) {
     put_map(out, section::APPLICATION_PROPERTIES, map);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bodies that a server reads and writes itself: values of requests and answers, and the messages within a batch.
+//! Bodies that the server reads and writes itself: values of requests and replies, and the messages of a batch.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{AmqpBodyKind, Sections, section};
 use crate::codec::{AmqpValue, DecodeError, Field, Reader, code, descriptor_code};
 
-/// The binaries of a body of data sections, one by one and without a copy: the messages of a batch.
+/// Iterates over the binaries of data sections, without copies: the messages of a batch.
 pub fn data<'a>(message: &'a Bytes, sections: &Sections) -> impl Iterator<Item = Result<Bytes, DecodeError>> + use<'a> {
     let end = if sections.body_kind == AmqpBodyKind::Data {
         sections.body.end
@@ -26,7 +26,7 @@ pub fn data<'a>(message: &'a Bytes, sections: &Sections) -> impl Iterator<Item =
     })
 }
 
-/// The value of a body that is one.
+/// Reads an amqp-value body.
 pub fn read_value_body(message: &Bytes, sections: &Sections) -> Result<AmqpValue, DecodeError> {
     if sections.body_kind != AmqpBodyKind::Value {
         return Err(DecodeError::MissingField("amqp-value"));
@@ -35,20 +35,20 @@ pub fn read_value_body(message: &Bytes, sections: &Sections) -> Result<AmqpValue
     reader.field("amqp-value")
 }
 
-/// A place at the value of a body that is one, behind the descriptor of the section.
+/// A reader at the value of an amqp-value body.
 pub fn value_body<'a>(message: &'a Bytes, sections: &Sections) -> Result<Reader<'a>, DecodeError> {
     let mut reader = Reader::within(message, sections.body.start, sections.body.end);
     descriptor_code(&mut reader)?;
     Ok(reader)
 }
 
-/// Writes a body that is a value.
+/// Writes an amqp-value body.
 pub fn put_value_body(out: &mut BytesMut, value: &AmqpValue) {
     out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::VALUE]);
     value.encode(out);
 }
 
-/// Writes a section of a body of data.
+/// Writes a data section.
 pub fn put_data(out: &mut BytesMut, bytes: &Bytes) {
     out.put_slice(&[code::DESCRIBED, code::ULONG_SMALL, section::DATA]);
     bytes.encode(out);

@@ -4,23 +4,23 @@
 use crate::codec::composite;
 
 composite! {
-    /// Fields that brokers on the way read and change.
+    /// The header section: delivery details that brokers may change.
     Header = 0x70 "header" {
-        /// True if the message must survive a crash.
+        /// Whether the message must survive a crash.
         durable: Option<bool>,
-        /// Its rank; 4 when absent.
+        /// Priority; 4 if absent.
         priority: Option<u8>,
-        /// Milliseconds that it lives.
+        /// Time to live, in milliseconds.
         ttl_ms: Option<u32>,
-        /// True if no other receiver acquired the message before.
+        /// True if no other receiver has acquired it before.
         first_acquirer: Option<bool>,
-        /// Deliveries before this one that failed.
+        /// Number of earlier failed deliveries.
         delivery_count: Option<u32>,
     }
 }
 
 impl Header {
-    /// A header as the service writes it: how often it was delivered before, and how long it lives.
+    /// A header as the service writes it: delivery count and time to live.
     pub fn of(delivery_count: u32, ttl_ms: Option<u32>) -> Self {
         Self {
             durable: None,

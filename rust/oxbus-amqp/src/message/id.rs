@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Message ids: of four types, and given back in the type they came in.
+//! Message ids of four types; each is returned in its original type.
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;

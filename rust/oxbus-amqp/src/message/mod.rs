@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the sections of a message are, and those that a broker reads and writes (AMQP 1.0, part 3, 3.2).
+//! The sections of messages (AMQP 1.0, part 3, 3.2).
 //!
-//! A message stays the bytes it came in: sections are found, not decoded, and a broker puts new ones in front of what
-//! it keeps. Bodies are never read here.
+//! A message stays encoded: `Sections` locates its sections without decoding them. The server decodes some sections,
+//! and writes new ones before the stored bytes.
 
 mod annotations;
 mod body;

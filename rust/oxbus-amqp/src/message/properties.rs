@@ -8,39 +8,39 @@ use super::AmqpMessageId;
 use crate::codec::{AmqpTimestamp, AmqpValue, Symbol, composite};
 
 composite! {
-    /// Properties that the sender sets; brokers never change them.
+    /// The properties section, which brokers never change.
     Properties = 0x73 "properties" {
-        /// Its name.
+        /// Message id.
         message_id: Option<AmqpMessageId>,
-        /// The user that sent the message.
+        /// The user who sent it.
         user_id: Option<Bytes>,
-        /// Where it goes; mostly a string.
+        /// Destination, usually a string.
         to: Option<AmqpValue>,
-        /// The subject of the message.
+        /// Subject.
         subject: Option<ByteString>,
-        /// Where answers go; mostly a string.
+        /// Address for replies, usually a string.
         reply_to: Option<AmqpValue>,
-        /// The id of the exchange or message that this one belongs to.
+        /// Correlation id.
         correlation_id: Option<AmqpMessageId>,
-        /// The type of its body.
+        /// Content type.
         content_type: Option<Symbol>,
-        /// How its body is packed.
+        /// Content encoding.
         content_encoding: Option<Symbol>,
-        /// When it expires.
+        /// Expiry time.
         absolute_expiry_time: Option<AmqpTimestamp>,
-        /// When it was made.
+        /// Creation time.
         creation_time: Option<AmqpTimestamp>,
-        /// Its session.
+        /// Session id.
         group_id: Option<ByteString>,
-        /// Its place in the session.
+        /// Position in the session.
         group_sequence: Option<u32>,
-        /// The session of answers.
+        /// Session id for replies.
         reply_to_group_id: Option<ByteString>,
     }
 }
 
 impl Properties {
-    /// No property set.
+    /// No properties.
     pub const NONE: Self = Self {
         message_id: None,
         user_id: None,

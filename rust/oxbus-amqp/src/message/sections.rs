@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the sections of a message begin and end.
+//! Locates the sections of a message.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, code, descriptor_code};
 
-/// How one message is to be read.
+/// The format of a single message.
 pub const MESSAGE_FORMAT_DEFAULT: u32 = 0;
-/// How a message is to be read whose data sections are messages.
+/// The format of a batch, whose data sections are messages.
 pub const MESSAGE_FORMAT_BATCH: u32 = 0x8001_3700;
 
 /// Descriptors of sections.
@@ -26,51 +26,50 @@ pub mod section {
     pub const FOOTER: u8 = 0x78;
 }
 
-/// In the place of a descriptor: above all of them.
+/// Larger than all descriptors: no section may follow.
 const NOTHING_FOLLOWS: u8 = u8::MAX;
 
-/// The kind of a message's body.
+/// The type of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AmqpBodyKind {
-    /// There is none.
+    /// No body.
     #[default]
     None,
-    /// Binaries.
+    /// Data sections.
     Data,
-    /// Lists.
+    /// Sequence sections.
     Sequence,
     /// One value.
     Value,
 }
 
-/// Where the sections of a message begin and end, their descriptors included. An empty range: not there.
+/// The byte ranges of the sections, with their descriptors. The range of a missing section is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sections {
     /// Durable, priority, time to live, delivery count.
     pub header: Range<usize>,
-    /// For the next receiver only. They come second, or last, as the SDK of Python writes them.
+    /// For the next receiver only. Second or last; the Python SDK writes them last.
     pub delivery_annotations: Range<usize>,
-    /// For brokers on the way.
+    /// For brokers.
     pub message_annotations: Range<usize>,
     /// Message id, subject, session.
     pub properties: Range<usize>,
-    /// The application properties.
+    /// Application properties.
     pub application_properties: Range<usize>,
     /// All sections of the body.
     pub body: Range<usize>,
     /// The footer, after the body.
     pub footer: Range<usize>,
-    /// The kind of the body.
+    /// The type of the body.
     pub body_kind: AmqpBodyKind,
-    /// How many sections the body has.
+    /// Number of body sections.
     pub body_sections: usize,
 }
 
 impl Sections {
-    /// Finds the sections of a message. Checks their order, their types and that they fill the bytes, not what is in
-    /// them.
+    /// Locates the sections. Checks their order, their types and that they fill the bytes, not their contents.
     ///
-    /// Delivery annotations may also be the last section: azure-servicebus puts them there, and the service takes them.
+    /// Delivery annotations may also be last: azure-servicebus writes them there, and the service accepts it.
     pub fn scan(message: &Bytes) -> Result<Self, DecodeError> {
         let mut sections = Self::default();
         let mut reader = Reader::new(message);
@@ -134,7 +133,7 @@ impl Sections {
 #[inline]
 fn section_code(message: &Bytes, reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
     let at = reader.position();
-    // How nearly everybody writes it.
+    // The usual encoding.
     if let Some(&[code::DESCRIBED, code::ULONG_SMALL, descriptor]) = message.get(at..at + 3)
         && (section::HEADER..=section::FOOTER).contains(&descriptor)
     {
@@ -144,7 +143,7 @@ fn section_code(message: &Bytes, reader: &mut Reader<'_>) -> Result<u8, DecodeEr
     match descriptor_code(reader)? {
         Some(descriptor @ 0x70..=0x78) => Ok(descriptor as u8),
         descriptor => Err(DecodeError::WrongDescriptor {
-            expected: "section of a message",
+            expected: "message section",
             descriptor,
         }),
     }

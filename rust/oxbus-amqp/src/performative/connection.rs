@@ -9,23 +9,23 @@ use crate::codec::{Map, Symbol, composite};
 composite! {
     /// The first frame of a connection.
     Open = 0x10 "open" {
-        /// The name of the peer that opens the connection.
+        /// Name of the peer.
         container_id: ByteString,
-        /// Whom it means to reach, as TLS and SASL have it.
+        /// The requested host, as in TLS and SASL.
         hostname: Option<ByteString>,
-        /// Bytes of a frame that it takes; absent means any.
+        /// Maximum frame size, in bytes; absent means unlimited.
         max_frame_size: Option<u32>,
-        /// Largest channel number; absent means any.
+        /// Largest channel number; absent means unlimited.
         channel_max: Option<u16>,
-        /// Milliseconds without a frame after which it gives the connection up.
+        /// Idle timeout, in milliseconds.
         idle_time_out_ms: Option<u32>,
-        /// Languages of texts that it writes.
+        /// Languages of its texts.
         outgoing_locales: Vec<Symbol>,
-        /// Languages of texts that it wants.
+        /// Languages that it requests.
         incoming_locales: Vec<Symbol>,
-        /// Capabilities that the peer supports.
+        /// Capabilities that it offers.
         offered_capabilities: Vec<Symbol>,
-        /// Capabilities that the peer wants the other side to use.
+        /// Capabilities that it requests.
         desired_capabilities: Vec<Symbol>,
         /// Product, version, platform.
         properties: Option<Map>,
@@ -35,7 +35,7 @@ composite! {
 composite! {
     /// The last frame of a connection.
     Close = 0x18 "close" {
-        /// Why, when something went wrong.
+        /// The error, if there is one.
         error: Option<AmqpError>,
     }
 }

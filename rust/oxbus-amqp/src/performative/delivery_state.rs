@@ -9,49 +9,49 @@ use crate::codec::{AmqpValue, DecodeError, Field, ListFields, Map, Reader, code,
 /// The state of a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeliveryState {
-    /// Some of it has come; not an outcome.
+    /// Partially received; not an outcome.
     Received {
-        /// The section that is not complete.
+        /// The incomplete section.
         section_number: u32,
-        /// Bytes of it that have come.
+        /// Received bytes of it.
         section_offset: u64,
     },
-    /// It was worked on.
+    /// Processed.
     Accepted,
-    /// It is not fit to be worked on.
+    /// Invalid.
     Rejected(Option<Box<AmqpError>>),
-    /// It was not worked on.
+    /// Not processed.
     Released,
-    /// It was not worked on, and is to be changed.
+    /// Not processed; the message is to be changed.
     Modified(Box<Modified>),
-    /// A transaction has begun.
+    /// A transaction was declared.
     Declared {
-        /// Its id.
+        /// The id of the transaction.
         transaction_id: Bytes,
     },
-    /// It is part of a transaction.
+    /// Part of a transaction.
     Transactional {
-        /// The transaction.
+        /// The id of the transaction.
         transaction_id: Bytes,
-        /// The outcome of the delivery when the transaction commits.
+        /// The outcome when the transaction commits.
         outcome: Option<Box<DeliveryState>>,
     },
 }
 
 composite! {
-    /// How a message is to be changed that was not worked on.
+    /// Changes to a message that was not processed.
     Modified = 0x27 "modified" {
-        /// True if it counts as a failed delivery.
+        /// Whether it counts as a failed delivery.
         delivery_failed: bool,
-        /// True if this receiver rejects another delivery of the message.
+        /// Whether the receiver cannot accept it again.
         undeliverable_here: bool,
-        /// Annotations to add to the message.
+        /// Annotations to add.
         message_annotations: Option<Map>,
     }
 }
 
 impl DeliveryState {
-    /// True for a terminal state.
+    /// True if the state is terminal.
     pub fn is_outcome(&self) -> bool {
         match self {
             Self::Received { .. } => false,
@@ -61,7 +61,7 @@ impl DeliveryState {
     }
 }
 
-/// Modified, as clients write an abandon and a deferral.
+/// Clients write abandon and defer as `modified`.
 impl From<Modified> for DeliveryState {
     fn from(modified: Modified) -> Self {
         Self::Modified(Box::new(modified))

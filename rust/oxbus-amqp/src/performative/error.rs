@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An error on the wire, and the conditions of the specification.
+//! The type `error`, and the conditions of the specification.
 
 use bytestring::ByteString;
 
 use crate::codec::{Map, Symbol, composite};
 
 composite! {
-    /// An error on the wire: three fields always, clients in use read the third without a look.
+    /// An error. Always encoded with three fields, because common clients read the third unchecked.
     AmqpError = 0x1d "error" {
-        /// Its kind, for programs.
+        /// The condition, for programs.
         condition: Symbol,
-        /// A description of the error for people.
+        /// The text, for people.
         description: Option<ByteString>,
-        /// More about it.
+        /// Further information.
         info: Option<Map>,
     }
 }

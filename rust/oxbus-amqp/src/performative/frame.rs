@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames: a head of eight bytes, what is said, and the bytes of a message (AMQP 1.0, part 2, 2.3).
+//! Frames: a header of eight bytes, a performative, and a payload (AMQP 1.0, part 2, 2.3).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -8,46 +8,46 @@ use super::{
 };
 use crate::codec::{DecodeError, Field, Reader, descriptor_code};
 
-/// Bytes of the head of a frame.
-const FRAME_HEAD_BYTES: usize = 8;
+/// Bytes of a frame header.
+const FRAME_HEADER_BYTES: usize = 8;
 
-/// The kind of a frame.
+/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// A connection.
+    /// AMQP.
     Amqp,
-    /// A frame of the SASL exchange.
+    /// SASL.
     Sasl,
 }
 
-/// The head of a frame.
+/// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AmqpFrameHeader {
-    /// Bytes of the frame, these eight included.
+    /// Bytes of the frame, with the header.
     pub size: u32,
-    /// Bytes before what is said.
+    /// Offset of the body.
     pub body_offset: usize,
-    /// The kind of the frame.
+    /// The type.
     pub kind: FrameKind,
-    /// The channel; zero for a SASL frame.
+    /// The channel; zero for SASL.
     pub channel: u16,
 }
 
 impl AmqpFrameHeader {
-    /// Reads a head; `None` if its bytes are incomplete.
+    /// Reads a header; `None` if it is incomplete.
     pub fn read(bytes: &[u8], size_max: u32) -> Result<Option<Self>, DecodeError> {
-        let Some(head) = bytes.first_chunk::<FRAME_HEAD_BYTES>() else {
+        let Some(header) = bytes.first_chunk::<FRAME_HEADER_BYTES>() else {
             return Ok(None);
         };
-        let size = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
-        if size < FRAME_HEAD_BYTES as u32 || size > size_max {
+        let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+        if size < FRAME_HEADER_BYTES as u32 || size > size_max {
             return Err(DecodeError::FrameSize(size));
         }
-        let body_offset = usize::from(head[4]) * 4;
-        if body_offset < FRAME_HEAD_BYTES || body_offset > size as usize {
-            return Err(DecodeError::FrameOffset(head[4]));
+        let body_offset = usize::from(header[4]) * 4;
+        if body_offset < FRAME_HEADER_BYTES || body_offset > size as usize {
+            return Err(DecodeError::FrameOffset(header[4]));
         }
-        let kind = match head[5] {
+        let kind = match header[5] {
             0 => FrameKind::Amqp,
             1 => FrameKind::Sasl,
             kind => return Err(DecodeError::FrameType(kind)),
@@ -56,7 +56,7 @@ impl AmqpFrameHeader {
             size,
             body_offset,
             kind,
-            channel: u16::from_be_bytes([head[6], head[7]]),
+            channel: u16::from_be_bytes([header[6], header[7]]),
         }))
     }
 }
@@ -76,17 +76,17 @@ pub enum Performative {
     Close(Box<Close>),
 }
 
-/// A frame of a connection.
+/// An AMQP frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     /// The performative.
     pub performative: Performative,
-    /// The bytes after the performative: a part of a message.
+    /// The payload: bytes of a message.
     pub payload: Bytes,
 }
 
 impl Frame {
-    /// Reads what stands behind the head of a frame; nothing when there is nothing.
+    /// Reads the body of a frame; `None` for an empty frame.
     pub fn read(body: &Bytes) -> Result<Option<Self>, DecodeError> {
         if body.is_empty() {
             return Ok(None);
@@ -117,19 +117,19 @@ impl Frame {
     }
 }
 
-/// The body of a SASL frame, of the kinds that clients and servers in use send. Challenges are not supported.
+/// A SASL frame; challenges are not supported.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SaslFrame {
-    /// From the server: what it offers.
+    /// From the server: the offered mechanisms.
     Mechanisms(SaslMechanisms),
-    /// From the client: what it chose.
+    /// From the client: the selected mechanism.
     Init(Box<SaslInit>),
-    /// From the server: how it ended.
+    /// From the server: the outcome.
     Outcome(SaslOutcome),
 }
 
 impl SaslFrame {
-    /// Reads what stands behind the head of a frame.
+    /// Reads the body of a SASL frame.
     pub fn read(body: &Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(body);
         let reader = &mut reader;
@@ -145,7 +145,7 @@ impl SaslFrame {
     }
 }
 
-/// Writes a frame of a connection.
+/// Writes an AMQP frame without payload.
 pub fn put_frame(out: &mut BytesMut, channel: u16, performative: &impl Field) {
     let start = begin_frame(out, 0, channel);
     performative.encode(out);
@@ -159,13 +159,13 @@ pub fn put_sasl_frame(out: &mut BytesMut, body: &impl Field) {
     end_frame(out, start);
 }
 
-/// Writes an empty frame, which resets the idle timer of the other side.
+/// Writes an empty frame as heartbeat.
 pub fn put_empty_frame(out: &mut BytesMut) {
     let start = begin_frame(out, 0, 0);
     end_frame(out, start);
 }
 
-/// Writes the head of a frame, whose size `end_frame` fills in.
+/// Writes a frame header; `end_frame` sets the size.
 pub(crate) fn begin_frame(out: &mut BytesMut, kind: u8, channel: u16) -> usize {
     let start = out.len();
     out.put_u32(0);

@@ -7,17 +7,17 @@ use bytestring::ByteString;
 use super::{AmqpError, Source, Target};
 use crate::codec::{DecodeError, Field, Map, Reader, Symbol, composite};
 
-/// Which end of a link.
+/// The role of an endpoint of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The end that sends messages.
+    /// Sends messages.
     Sender,
-    /// The end that receives them.
+    /// Receives messages.
     Receiver,
 }
 
 impl Role {
-    /// The end on the other side.
+    /// The role of the other side.
     #[must_use]
     pub fn inverted(self) -> Self {
         match self {
@@ -41,7 +41,7 @@ impl Field for Role {
     }
 }
 
-/// A number that stands for a choice, with what its absence means.
+/// Defines an enum that is encoded as a number, with a default for its absence.
 macro_rules! choice {
     ($(#[$about:meta])* $name:ident $field:literal { $($(#[$choice_about:meta])* $choice:ident = $number:literal,)* }) => {
         $(#[$about])*
@@ -73,11 +73,11 @@ macro_rules! choice {
 }
 
 choice! {
-    /// When a sender settles its deliveries.
+    /// When a sender settles.
     SenderSettleMode "snd-settle-mode" {
-        /// It waits for an outcome.
+        /// After the outcome.
         Unsettled = 0u8,
-        /// It settles when it sends.
+        /// When it sends.
         Settled = 1u8,
         /// Either.
         #[default]
@@ -86,12 +86,12 @@ choice! {
 }
 
 choice! {
-    /// When a receiver settles its deliveries.
+    /// When a receiver settles.
     ReceiverSettleMode "rcv-settle-mode" {
-        /// It settles when it knows the outcome.
+        /// Spontaneously, when it knows the outcome.
         #[default]
         First = 0u8,
-        /// It settles when the sender has settled.
+        /// After the sender has settled.
         Second = 1u8,
     }
 }
@@ -101,31 +101,31 @@ composite! {
     Attach = 0x12 "attach" {
         /// Its name, the same on both sides.
         name: ByteString,
-        /// Its number on the side that writes this.
+        /// The writer's number of the link.
         handle: u32,
-        /// Which end writes this.
+        /// The role of the writer.
         role: Role,
-        /// When the sender settles its deliveries.
+        /// When the sender settles.
         snd_settle_mode: SenderSettleMode,
-        /// When the receiver settles its deliveries.
+        /// When the receiver settles.
         rcv_settle_mode: ReceiverSettleMode,
-        /// Where messages come from; absent in an answer to a receiver means refused.
+        /// The source; absent in an answer to a receiver: rejected.
         source: Option<Box<Source>>,
-        /// Where messages go; absent in an answer to a sender means refused.
+        /// The target; absent in an answer to a sender: rejected.
         target: Option<Box<Target>>,
-        /// Deliveries that a link that is taken up again has open. Never taken up here (B-412).
+        /// Unsettled deliveries of a resumed link. Resuming is not supported (B-412).
         unsettled: Option<Map>,
-        /// True if `unsettled` is incomplete.
+        /// Whether `unsettled` is incomplete.
         incomplete_unsettled: bool,
-        /// The initial value of the sender's delivery count.
+        /// Initial delivery count of the sender.
         initial_delivery_count: Option<u32>,
-        /// Bytes of a message that this side takes; absent or zero means any.
+        /// Maximum message size, in bytes; absent or zero means unlimited.
         max_message_size: Option<u64>,
-        /// Capabilities that the peer supports.
+        /// Capabilities that it offers.
         offered_capabilities: Vec<Symbol>,
-        /// Capabilities that the peer wants the other side to use.
+        /// Capabilities that it requests.
         desired_capabilities: Vec<Symbol>,
-        /// More about it.
+        /// Further properties.
         properties: Option<Map>,
     }
 }
@@ -133,11 +133,11 @@ composite! {
 composite! {
     /// Detaches a link.
     Detach = 0x16 "detach" {
-        /// Its number on the side that writes this.
+        /// The writer's number of the link.
         handle: u32,
-        /// True if the link is closed for good.
+        /// Whether the link is closed.
         closed: bool,
-        /// Why, when something went wrong.
+        /// The error, if there is one.
         error: Option<AmqpError>,
     }
 }

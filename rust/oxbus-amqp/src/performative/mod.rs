@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bodies of frames (AMQP 1.0, part 2, 2.7; part 4; part 5, 5.3.3).
+//! Performatives and frames (AMQP 1.0, part 2, 2.7; part 4; part 5, 5.3.3).
 //!
-//! Everything is written with all its fields and a one-byte descriptor: clients in use read fields by their place.
+//! All types are encoded with all fields and a one-byte descriptor, because common clients read fields by position.
 
 mod connection;
 mod delivery_state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SASL frames, which authenticate the client (AMQP 1.0, part 5, 5.3.3).
+//! SASL frames (AMQP 1.0, part 5, 5.3.3).
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -12,48 +12,48 @@ pub mod mechanism {
     pub const ANONYMOUS: &str = "ANONYMOUS";
     pub const PLAIN: &str = "PLAIN";
     pub const EXTERNAL: &str = "EXTERNAL";
-    /// The mechanism that .NET clients choose when a token follows over `$cbs`.
+    /// Used by .NET clients that will put a token to `$cbs`.
     pub const MSSBCBS: &str = "MSSBCBS";
 }
 
 composite! {
-    /// The mechanisms that a server offers. Always an array, because a client in use searches it for a name.
+    /// The mechanisms that a server offers; always an array, because a common client searches it.
     SaslMechanisms = 0x40 "sasl-mechanisms" {
-        /// The mechanisms, best first.
+        /// The mechanisms, preferred first.
         mechanisms: Vec<Symbol>,
     }
 }
 
 composite! {
-    /// The mechanism that a client chose.
+    /// A client's choice of mechanism.
     SaslInit = 0x41 "sasl-init" {
         /// The mechanism.
         mechanism: Symbol,
-        /// The first bytes of the mechanism's exchange.
+        /// The initial response of the mechanism.
         initial_response: Option<Bytes>,
-        /// Whom the client means to reach.
+        /// The requested host.
         hostname: Option<ByteString>,
     }
 }
 
 composite! {
-    /// How it ended.
+    /// The outcome of SASL.
     SaslOutcome = 0x44 "sasl-outcome" {
-        /// The result of the authentication.
+        /// The result.
         code: SaslCode,
-        /// More, as the mechanism has it.
+        /// Additional data of the mechanism.
         additional_data: Option<Bytes>,
     }
 }
 
-/// The result of an authentication.
+/// The result of SASL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaslCode {
-    /// It may.
+    /// Authenticated.
     Ok,
-    /// It did not show who it is.
+    /// Wrong credentials.
     Auth,
-    /// Something else failed.
+    /// A system error.
     System,
 }
 
@@ -86,7 +86,7 @@ pub struct PlainCredentials {
 }
 
 impl PlainCredentials {
-    /// Reads `[authorization id] NUL name NUL password` (RFC 4616).
+    /// Parses `[authorization id] NUL name NUL password` (RFC 4616).
     pub fn read(response: &Bytes) -> Option<Self> {
         let mut parts = response.split(|byte| *byte == 0);
         let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);

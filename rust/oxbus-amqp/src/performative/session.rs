@@ -9,65 +9,65 @@ composite! {
     Begin = 0x11 "begin" {
         /// In an answer, the channel of the `begin` that it answers.
         remote_channel: Option<u16>,
-        /// The number of the first transfer.
+        /// The id of the first transfer.
         next_outgoing_id: u32,
-        /// Transfers that it takes.
+        /// Transfers that it accepts.
         incoming_window: u32,
-        /// Transfers that it may send without settlement.
+        /// Transfers that it may send.
         outgoing_window: u32,
-        /// Largest handle; absent means any.
+        /// Largest handle; absent means unlimited.
         handle_max: Option<u32>,
-        /// Capabilities that the peer supports.
+        /// Capabilities that it offers.
         offered_capabilities: Vec<Symbol>,
-        /// Capabilities that the peer wants the other side to use.
+        /// Capabilities that it requests.
         desired_capabilities: Vec<Symbol>,
-        /// More about it.
+        /// Further properties.
         properties: Option<Map>,
     }
 }
 
 composite! {
-    /// Says how much may be sent: on a session, and on a link when it names one.
+    /// Updates flow control of a session, and of a link if it names one.
     Flow = 0x13 "flow" {
-        /// The transfer that it waits for; absent before the other side's `begin`.
+        /// The id of the next expected transfer; absent before the other side's `begin`.
         next_incoming_id: Option<u32>,
-        /// Transfers that it takes.
+        /// Transfers that it accepts.
         incoming_window: u32,
-        /// The number of its next transfer.
+        /// The id of its next transfer.
         next_outgoing_id: u32,
-        /// Transfers that it may send without settlement.
+        /// Transfers that it may send.
         outgoing_window: u32,
-        /// The link, if it is about one.
+        /// The link, if any.
         handle: Option<u32>,
-        /// Deliveries of the link so far, as this side counts them.
+        /// The writer's delivery count of the link.
         delivery_count: Option<u32>,
-        /// Deliveries that the receiver takes beyond the count.
+        /// Deliveries that the receiver accepts beyond the count.
         link_credit: Option<u32>,
-        /// Deliveries that the sender has ready.
+        /// Deliveries available at the sender.
         available: Option<u32>,
-        /// The sender is to use up the credit, with nothing if it has nothing.
+        /// The sender must use up the credit.
         drain: bool,
-        /// An answer is expected.
+        /// Requests a flow as answer.
         echo: bool,
-        /// More about it.
+        /// Further properties.
         properties: Option<Map>,
     }
 }
 
 composite! {
-    /// Says what became of deliveries.
+    /// Updates the state of deliveries.
     Disposition = 0x15 "disposition" {
-        /// The role of the peer that sends the disposition: receiver or sender of the deliveries.
+        /// The role of the writer.
         role: Role,
         /// The first delivery.
         first: u32,
-        /// The last one; absent means the first.
+        /// The last delivery; absent means only the first.
         last: Option<u32>,
-        /// True if the peer has settled the deliveries.
+        /// Whether the writer settles them.
         settled: bool,
-        /// The state of the deliveries.
+        /// Their state.
         state: Option<DeliveryState>,
-        /// True if the answer may be batched with others.
+        /// Whether the answer may be batched.
         batchable: bool,
     }
 }
@@ -75,7 +75,7 @@ composite! {
 composite! {
     /// Ends a session.
     End = 0x17 "end" {
-        /// Why, when something went wrong.
+        /// The error, if there is one.
         error: Option<AmqpError>,
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two ends of a link: source, target, coordinator.
+//! The termini of links: source, target, coordinator.
 
 use bytes::BytesMut;
 use bytestring::ByteString;
@@ -8,62 +8,62 @@ use super::{AmqpError, DeliveryState};
 use crate::codec::{AmqpValue, DecodeError, Field, Map, Reader, Symbol, composite, descriptor_code};
 
 composite! {
-    /// Where messages of a link come from.
+    /// The source of the messages of a link.
     Source = 0x28 "source" {
-        /// The node; mostly a string.
+        /// The node, usually a string.
         address: AmqpValue,
-        /// The state that outlives the link: 0 none, 1 its configuration, 2 also its deliveries.
+        /// What survives the link: 0 nothing, 1 its configuration, 2 also its deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
         /// Seconds until it expires.
         timeout_s: Option<u32>,
-        /// True if the other side creates the node.
+        /// Whether the other side must create the node.
         dynamic: bool,
-        /// How it is to be made.
+        /// Properties of the created node.
         dynamic_node_properties: Option<Map>,
         /// `move` or `copy`.
         distribution_mode: Option<Symbol>,
-        /// Which messages.
+        /// Selects messages.
         filter: Option<Map>,
-        /// The outcome of deliveries that got no other.
+        /// State of deliveries without an outcome.
         default_outcome: Option<DeliveryState>,
-        /// Outcomes that the receiver may name.
+        /// Outcomes that the receiver may use.
         outcomes: Vec<Symbol>,
-        /// Capabilities of the terminus.
+        /// Capabilities.
         capabilities: Vec<Symbol>,
     }
 }
 
 composite! {
-    /// Where messages of a link go.
+    /// A node as target of the messages of a link.
     Terminus = 0x29 "target" {
-        /// The node; mostly a string.
+        /// The node, usually a string.
         address: AmqpValue,
-        /// The state that outlives the link: 0 none, 1 its configuration, 2 also its deliveries.
+        /// What survives the link: 0 nothing, 1 its configuration, 2 also its deliveries.
         durable: Option<u32>,
         /// When it expires.
         expiry_policy: Option<Symbol>,
         /// Seconds until it expires.
         timeout_s: Option<u32>,
-        /// True if the other side creates the node.
+        /// Whether the other side must create the node.
         dynamic: bool,
-        /// How it is to be made.
+        /// Properties of the created node.
         dynamic_node_properties: Option<Map>,
-        /// Capabilities of the terminus.
+        /// Capabilities.
         capabilities: Vec<Symbol>,
     }
 }
 
 composite! {
-    /// The end of a link over which transactions are declared and discharged.
+    /// The target of a link for declaring and discharging transactions.
     Coordinator = 0x30 "coordinator" {
-        /// Capabilities of the coordinator: `amqp:local-transactions`.
+        /// Capabilities: `amqp:local-transactions`.
         capabilities: Vec<Symbol>,
     }
 }
 
-/// Where messages of a link go: to a node, or to the coordinator of transactions.
+/// The target of a link: a node or the transaction coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     /// A node.
@@ -73,7 +73,7 @@ pub enum Target {
 }
 
 impl Source {
-    /// A node and nothing else.
+    /// A terminus with only an address.
     pub fn of(address: impl Into<AmqpValue>) -> Self {
         Self {
             address: address.into(),
@@ -92,7 +92,7 @@ impl Source {
 }
 
 impl Target {
-    /// A node and nothing else.
+    /// A terminus with only an address.
     pub fn of(address: impl Into<AmqpValue>) -> Self {
         Self::Node(Terminus {
             address: address.into(),
@@ -105,7 +105,7 @@ impl Target {
         })
     }
 
-    /// The address, when it is a node with one.
+    /// The address, if the target is a node with a string address.
     pub fn address(&self) -> Option<&ByteString> {
         match self {
             Self::Node(Terminus {
@@ -118,7 +118,7 @@ impl Target {
 }
 
 impl Source {
-    /// The address, when it has one.
+    /// The address, if it is a string.
     pub fn address(&self) -> Option<&ByteString> {
         if let AmqpValue::String(address) = &self.address {
             Some(address)

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages that a client sends to the coordinator (AMQP 1.0, part 4, 4.5.6 and 4.5.7).
+//! Requests to the transaction coordinator (AMQP 1.0, part 4, 4.5.6 and 4.5.7).
 
 use bytes::Bytes;
 
 use crate::codec::{AmqpValue, DecodeError, Reader, composite, descriptor_code};
 
 composite! {
-    /// A transaction is to begin.
+    /// Begins a transaction.
     Declare = 0x31 "declare" {
-        /// A transaction over several coordinators. Never used here.
+        /// Id of a distributed transaction; not supported.
         global_id: AmqpValue,
     }
 }
 
 composite! {
-    /// A transaction is to end.
+    /// Ends a transaction.
     Discharge = 0x32 "discharge" {
         /// The transaction.
         txn_id: Bytes,
-        /// True to roll the transaction back.
+        /// Whether to roll back.
         fail: bool,
     }
 }
 
-/// A client's request to the coordinator.
+/// A request to the coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TransactionRequest {
-    /// A transaction is to begin.
+    /// Begins a transaction.
     Declare(Declare),
-    /// A transaction is to end.
+    /// Ends a transaction.
     Discharge(Discharge),
 }
 
 impl TransactionRequest {
-    /// Reads the value in the body of a message: `body` begins behind the descriptor of the section.
+    /// Reads a request; `body` is after the descriptor of the section.
     pub fn read(body: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match descriptor_code(body)? {
             Some(0x31) => Declare::decode_list(body).map(Self::Declare),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message on its way, or a part of one. Written by hand: of all frames most are these.
+//! Transfers. Their encoder is hand-written, because most frames are transfers.
 
 use bytes::{BufMut, BytesMut};
 use oxbus_model::caps::AMQP_TAG_BYTES_MAX;
@@ -8,52 +8,52 @@ use super::{DeliveryState, ReceiverSettleMode};
 use crate::codec::{Tag, code, composite};
 
 composite! {
-    /// A message, or a part of one; the bytes of it follow in the frame.
+    /// Transfers a message or a part of one, in the payload of the frame.
     Transfer = 0x14 "transfer" {
         /// The link.
         handle: u32,
-        /// Its number in the session; may be left out behind the first part.
+        /// Its number in the session; optional after the first transfer.
         delivery_id: Option<u32>,
-        /// Its name; may be left out behind the first part.
+        /// Its tag; optional after the first transfer.
         delivery_tag: Option<Tag>,
-        /// How the message is to be read.
+        /// The message format.
         message_format: Option<u32>,
-        /// True if the sender has settled the delivery.
+        /// Whether the sender has settled it.
         settled: Option<bool>,
-        /// True if another part follows.
+        /// Whether another transfer of the message follows.
         more: bool,
-        /// When the receiver settles the delivery.
+        /// When the receiver settles.
         rcv_settle_mode: Option<ReceiverSettleMode>,
-        /// The state of the delivery at the sender, with its transaction.
+        /// The state of the delivery; may name a transaction.
         state: Option<DeliveryState>,
-        /// True if the delivery began on an earlier link.
+        /// Whether it resumes a delivery of an earlier link.
         resume: bool,
-        /// True if the sender has aborted the delivery.
+        /// Whether the delivery is aborted.
         aborted: bool,
-        /// True if the answer may be batched with others.
+        /// Whether the answer may be batched.
         batchable: bool,
     }
 }
 
-/// The fields of a transfer that a server sends.
+/// The fields of a transfer that a server sets.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferHeader<'a> {
     /// The link.
     pub handle: u32,
     /// Its number in the session.
     pub delivery_id: Option<u32>,
-    /// Its name.
+    /// Its tag.
     pub tag: Option<&'a Tag>,
-    /// How the message is to be read.
+    /// The message format.
     pub message_format: Option<u32>,
-    /// True if the delivery is settled already.
+    /// Whether it is settled.
     pub settled: bool,
-    /// True if another part follows.
+    /// Whether another transfer of the message follows.
     pub more: bool,
 }
 
 impl TransferHeader<'static> {
-    /// The head of a part behind the first one: it is known which delivery it belongs to.
+    /// A transfer after the first one of a message, without id, tag and format.
     pub fn following(handle: u32) -> Self {
         Self {
             handle,
@@ -66,10 +66,10 @@ impl TransferHeader<'static> {
     }
 }
 
-/// Bytes that the fields of a transfer take at most: three numbers, a tag, seven others.
+/// Maximum bytes of the fields of a transfer: three numbers, a tag, seven others.
 const FIELDS_BYTES_MAX: usize = 3 * 5 + 2 + AMQP_TAG_BYTES_MAX + 7;
 
-/// Writes the eleven fields of a transfer in the short form. Its length does not depend on its flags.
+/// Writes the eleven fields of a transfer in the short encoding. The length does not depend on the flags.
 pub fn put_transfer(out: &mut BytesMut, head: &TransferHeader<'_>) {
     let mut list = [0; FIELDS_BYTES_MAX];
     let mut writer = &mut list[..];
@@ -85,7 +85,7 @@ pub fn put_transfer(out: &mut BytesMut, head: &TransferHeader<'_>) {
     put_uint(&mut writer, head.message_format);
     let flag = |value| if value { code::TRUE } else { code::FALSE };
     writer.put_slice(&[
-        // Of a part behind the first one it is known.
+        // Omitted after the first transfer.
         if head.delivery_id.is_some() {
             flag(head.settled)
         } else {

@@ -11,9 +11,9 @@ use super::client::{
     AMQP_HEADER, CHANNEL, Client, SASL_HEADER, attach, begin, frame, frames, open, sasl_frame, sasl_init,
 };
 
-/// The clients send everything up to their links without waiting for an answer.
+/// Clients send everything up to their links without waiting for answers.
 #[test]
-fn pipelined_start_is_answered_in_its_order() {
+fn a_pipelined_start_is_answered_in_order() {
     let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("ANONYMOUS", None));
@@ -65,7 +65,7 @@ fn pipelined_start_is_answered_in_its_order() {
     assert!(begin.handle_max >= Some(255));
 }
 
-/// Byte for byte: the form that clients in use read by fixed places.
+/// Compares bytes, because common clients read fields at fixed positions.
 #[test]
 fn performatives_are_written_in_full_with_short_descriptors() {
     let (mut client, session) = Client::open();
@@ -92,7 +92,7 @@ fn performatives_are_written_in_full_with_short_descriptors() {
 }
 
 #[test]
-fn plain_credentials_reach_the_application_and_a_refusal_ends_the_connection() {
+fn plain_credentials_reach_the_application_and_a_rejection_ends_the_connection() {
     let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("PLAIN", Some(b"\0key\0secret")));
@@ -109,7 +109,7 @@ fn plain_credentials_reach_the_application_and_a_refusal_ends_the_connection() {
 }
 
 #[test]
-fn plain_credentials_without_their_parts_are_none() {
+fn incomplete_plain_credentials_are_invalid() {
     for response in [
         &b""[..],
         b"key",
@@ -127,7 +127,7 @@ fn plain_credentials_without_their_parts_are_none() {
 }
 
 #[test]
-fn mechanism_that_was_not_offered_is_refused() {
+fn a_mechanism_that_was_not_offered_is_rejected() {
     let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("GSSAPI", None));
@@ -142,7 +142,7 @@ fn mechanism_that_was_not_offered_is_refused() {
 }
 
 #[test]
-fn other_protocols_are_answered_with_the_header_that_would_do() {
+fn other_protocols_are_answered_with_a_supported_header() {
     for header in [
         &b"AMQP\x00\x01\x00\x00"[..],
         b"AMQP\x02\x01\x00\x00",
@@ -166,7 +166,7 @@ fn other_protocols_are_answered_with_the_header_that_would_do() {
 }
 
 #[test]
-fn connection_without_sasl_is_taken_if_it_may_be() {
+fn a_connection_without_sasl_is_accepted_if_allowed() {
     let mut client = Client::new(EngineSettings {
         is_sasl_required: false,
         ..EngineSettings::default()
@@ -178,7 +178,7 @@ fn connection_without_sasl_is_taken_if_it_may_be() {
 }
 
 #[test]
-fn close_is_answered_when_the_application_says_so() {
+fn the_application_answers_a_close() {
     let (mut client, _) = Client::open();
     client.say(0, &Close { error: None });
     assert_eq!(client.event(), EngineEvent::Close { error: None });
@@ -189,7 +189,7 @@ fn close_is_answered_when_the_application_says_so() {
 }
 
 #[test]
-fn close_by_the_server_waits_for_its_answer_and_ignores_the_rest() {
+fn a_close_by_the_server_waits_for_its_answer_and_ignores_other_frames() {
     let (mut client, _) = Client::open();
     let error = AmqpError::new(condition::CONNECTION_FORCED, "shutting down");
     client.engine.close(Some(error.clone()), 0);
@@ -240,7 +240,7 @@ fn end_in_both_directions() {
 }
 
 #[test]
-fn sessions_are_many_and_apart() {
+fn sessions_are_independent() {
     let (mut client, first) = Client::open();
     for channel in [0, 2, 900] {
         client.say(channel, &begin());
@@ -255,11 +255,11 @@ fn sessions_are_many_and_apart() {
     }
 }
 
-/// Errors of a client, and the condition that each is answered with.
+/// A protocol error of the client and the condition of the answer.
 type Scene = (fn(&mut Client), &'static str);
 
 #[test]
-fn what_cannot_be_said_now_closes_the_connection() {
+fn a_frame_in_the_wrong_state_closes_the_connection() {
     let scenes: [Scene; 5] = [
         (|client| client.say(CHANNEL, &begin()), condition::NOT_ALLOWED),
         (|client| client.say(0, &open()), condition::NOT_ALLOWED),
@@ -288,9 +288,9 @@ fn what_cannot_be_said_now_closes_the_connection() {
     }
 }
 
-/// A close may not come before an open.
+/// A close must follow an open.
 #[test]
-fn fault_before_open_is_told_behind_an_open() {
+fn an_error_before_open_is_sent_after_an_open() {
     let mut client = Client::new(EngineSettings::default());
     client.write(SASL_HEADER);
     client.write_sasl(&sasl_init("ANONYMOUS", None));

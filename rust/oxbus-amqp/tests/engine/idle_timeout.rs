@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Idle time-outs and deadlines. The test sets the time.
+//! Idle timeouts and deadlines, in simulated time.
 
 use oxbus_amqp::EngineEvent;
 use oxbus_amqp::engine::EngineSettings;
@@ -10,7 +10,7 @@ use super::client::{CHANNEL, Client, SASL_HEADER, begin, open, session_flow};
 
 /// The attack: a connection that sends nothing, or too little.
 #[test]
-fn half_open_connection_is_given_up() {
+fn a_half_open_connection_is_aborted() {
     for start in [&b""[..], &SASL_HEADER[..3], SASL_HEADER] {
         let mut client = Client::new(EngineSettings::default());
         client.write(start);
@@ -26,7 +26,7 @@ fn half_open_connection_is_given_up() {
 }
 
 #[test]
-fn client_that_is_silent_for_twice_the_time_is_closed() {
+fn the_connection_of_a_silent_client_is_closed_after_twice_the_idle_timeout() {
     let (mut client, _) = Client::open();
     let end = 2 * u64::from(AMQP_IDLE_MS);
     assert_eq!(client.engine.deadline(), Some(end));
@@ -47,9 +47,9 @@ fn client_that_is_silent_for_twice_the_time_is_closed() {
     assert!(matches!(client.frame(), Performative::Close(_)));
 }
 
-/// The attack: a frame that comes a byte at a time.
+/// The attack: a frame sent byte by byte.
 #[test]
-fn part_of_a_frame_is_no_sign_of_life() {
+fn a_partial_frame_does_not_reset_the_idle_timeout() {
     let (mut client, _) = Client::open();
     client.now = 1_000;
     client.write(b"\0\0\0");
@@ -58,7 +58,7 @@ fn part_of_a_frame_is_no_sign_of_life() {
 }
 
 #[test]
-fn client_that_asks_for_it_gets_empty_frames_in_half_its_time() {
+fn heartbeats_are_sent_at_half_the_idle_timeout_of_the_client() {
     let asking = Open {
         idle_time_out_ms: Some(10_000),
         ..open()
@@ -78,9 +78,9 @@ fn client_that_asks_for_it_gets_empty_frames_in_half_its_time() {
     assert_eq!(client.engine.deadline(), Some(11_000), "any frame will do");
 }
 
-/// The attack: an idle time-out that would have a server write nothing but empty frames.
+/// The attack: an idle timeout that would force a flood of empty frames.
 #[test]
-fn idle_time_out_that_is_too_short_is_refused() {
+fn a_too_short_idle_timeout_is_rejected() {
     let mut client = Client::new(EngineSettings {
         is_sasl_required: false,
         ..EngineSettings::default()
@@ -95,7 +95,7 @@ fn idle_time_out_that_is_too_short_is_refused() {
 }
 
 #[test]
-fn answer_to_a_close_is_not_waited_for_long() {
+fn the_wait_for_the_answer_to_a_close_is_limited() {
     let (mut client, _) = Client::open();
     client
         .engine

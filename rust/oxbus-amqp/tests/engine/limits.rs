@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every limit of a connection, with the attack that it stops.
+//! Each limit of a connection, with the attack that it stops.
 
 use oxbus_amqp::EngineEvent;
 use oxbus_amqp::codec::Tag;
@@ -28,7 +28,7 @@ fn lost(client: &mut Client) -> String {
 }
 
 #[test]
-fn frame_larger_than_announced_closes_the_connection_before_it_is_read() {
+fn a_frame_over_the_announced_size_closes_the_connection_before_it_is_read() {
     let (mut client, _) = Client::open();
     client.write(&(AMQP_FRAME_BYTES_MAX + 1).to_be_bytes());
     client.write(&[2, 0, 0, 0]);
@@ -36,7 +36,7 @@ fn frame_larger_than_announced_closes_the_connection_before_it_is_read() {
 }
 
 #[test]
-fn frame_heads_that_cannot_be_close_the_connection() {
+fn invalid_frame_headers_close_the_connection() {
     for head in [
         b"\0\0\0\x07\x02\0\0\0",
         b"\0\0\0\x10\x01\0\0\0",
@@ -52,7 +52,7 @@ fn frame_heads_that_cannot_be_close_the_connection() {
 }
 
 #[test]
-fn frame_that_cannot_be_read_closes_the_connection() {
+fn an_undecodable_frame_closes_the_connection() {
     for body in [
         &b"\x40"[..],
         b"\0\x53\x99\x45",
@@ -140,7 +140,7 @@ fn links_of_a_connection_are_limited() {
 }
 
 #[test]
-fn links_that_are_gone_count_no_more() {
+fn detached_links_do_not_count() {
     let (mut client, session) = Client::open();
     for _ in 0..5 {
         for handle in 0..=AMQP_HANDLE_MAX {
@@ -156,7 +156,7 @@ fn links_that_are_gone_count_no_more() {
 }
 
 #[test]
-fn message_larger_than_the_link_allows_detaches_it() {
+fn a_message_over_the_limit_detaches_the_link() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
     let EngineEvent::Attach(request) = client.event() else {
@@ -186,7 +186,7 @@ fn message_larger_than_the_link_allows_detaches_it() {
 }
 
 #[test]
-fn message_larger_than_the_link_allows_is_handed_on_where_the_application_rejects_it() {
+fn a_message_over_the_limit_is_passed_on_if_the_application_rejects_it() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
     let EngineEvent::Attach(request) = client.event() else {
@@ -207,14 +207,14 @@ fn message_larger_than_the_link_allows_is_handed_on_where_the_application_reject
 }
 
 #[test]
-fn message_without_end_and_unfinished_messages_are_limited() {
+fn endless_and_incomplete_messages_are_limited() {
     let (mut client, _) = Client::open();
     let payload = vec![7; AMQP_FRAME_BYTES_MAX as usize - 100];
     let mut total = 0;
     for handle in 0..3 {
         client.sender(handle, 10);
     }
-    // A message of the largest size on two links is as much as may be unfinished: the third finds no room.
+    // Two incomplete messages of the largest size reach the limit; a third exceeds it.
     for handle in 0..2 {
         let part = Transfer {
             more: true,
@@ -267,9 +267,9 @@ fn messages_before_the_attach_is_answered_are_limited() {
     assert!(client.engine.accept(request.link, accept).is_err());
 }
 
-/// Sent with nothing in them, so that only their number counts.
+/// The messages are empty, so that only their number counts.
 #[test]
-fn messages_that_wait_for_an_answer_are_limited() {
+fn unanswered_messages_are_limited() {
     let (mut client, _) = Client::open();
     client.sender(0, AMQP_UNANSWERED_MAX * 2);
     for number in 0..AMQP_UNANSWERED_MAX + 10 {
@@ -285,7 +285,7 @@ fn messages_that_wait_for_an_answer_are_limited() {
 }
 
 #[test]
-fn deliveries_that_the_client_does_not_settle_are_limited() {
+fn unsettled_deliveries_are_limited() {
     let (mut client, session) = Client::open();
     let link = client.receiver(0);
     let credit = Flow {
@@ -320,7 +320,7 @@ fn deliveries_that_the_client_does_not_settle_are_limited() {
 }
 
 #[test]
-fn client_that_does_not_read_is_not_read_from() {
+fn input_of_a_client_that_does_not_read_is_not_processed() {
     let (mut client, _) = Client::open();
     let link = client.receiver(0);
     client.credit(0, 60_000);

@@ -30,10 +30,7 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
         properties: Map::new().with("com.microsoft:tracking-id", "id"),
         ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
-    client
-        .engine
-        .accept(request.link, accept)
-        .expect("the link waits for an answer");
+    client.engine.accept(request.link, accept).expect("it is there");
     let frames = client.frames();
     let [
         (CHANNEL, Performative::Attach(answer), _),
@@ -61,16 +58,13 @@ fn accepted_link_is_echoed_with_credit_behind_it() {
     );
 }
 
-/// A client that receives needs a count to begin with.
+/// A receiving client needs the initial delivery count.
 #[test]
-fn link_to_a_receiver_begins_to_count_at_zero() {
+fn the_delivery_count_of_a_link_to_a_receiver_starts_at_zero() {
     let (mut client, _) = Client::open();
     let request = requested(&mut client, &attach(0, Role::Receiver));
     let accept = AttachResponse::as_requested(&request.attach).expect("both ends");
-    client
-        .engine
-        .accept(request.link, accept)
-        .expect("the link waits for an answer");
+    client.engine.accept(request.link, accept).expect("it is there");
     let Performative::Attach(answer) = client.frame() else {
         panic!("an attach");
     };
@@ -79,7 +73,7 @@ fn link_to_a_receiver_begins_to_count_at_zero() {
 }
 
 #[test]
-fn refused_link_has_no_ends_and_is_closed_with_the_reason() {
+fn a_rejected_link_has_no_source_and_target_and_is_closed_with_the_error() {
     let (mut client, _) = Client::open();
     let request = requested(&mut client, &attach(0, Role::Receiver));
     let error = AmqpError::new(condition::NOT_FOUND, "no such queue");
@@ -109,13 +103,13 @@ fn refused_link_has_no_ends_and_is_closed_with_the_reason() {
     assert_ne!(again.link, request.link);
 }
 
-/// Accept-next of a session: the answer comes when a session is free, and other links work until then.
+/// Accepting the next session: the answer comes when a session is available; other links keep working.
 #[test]
-fn held_attach_is_answered_later() {
+fn an_attach_can_be_answered_later() {
     let (mut client, _) = Client::open();
     let held = requested(&mut client, &attach(0, Role::Receiver));
     client.say(CHANNEL, &link_flow(0, 0, 3));
-    assert_eq!(client.events(), [], "its credit is reported once it is attached");
+    assert_eq!(client.events(), [], "its credit is told once it is attached");
     let other = client.sender(1, 10);
     client.transfer(&transfer(1, 0), b"message");
     assert_eq!(client.incoming()[0].link, other);
@@ -123,10 +117,7 @@ fn held_attach_is_answered_later() {
 
     let mut accept = AttachResponse::as_requested(&held.attach).expect("both ends");
     accept.source.filter = Some(Map::new().with("com.microsoft:session-filter", "session"));
-    client
-        .engine
-        .accept(held.link, accept)
-        .expect("the link waits for an answer");
+    client.engine.accept(held.link, accept).expect("it is there");
     let credit = EngineEvent::Credit {
         link: held.link,
         credit: 3,
@@ -145,9 +136,9 @@ fn held_attach_is_answered_later() {
     );
 }
 
-/// A waiter that left must not take a session (B-197).
+/// A detached link must not take a session (B-197).
 #[test]
-fn held_attach_that_was_detached_cannot_be_accepted() {
+fn a_detached_attach_cannot_be_accepted() {
     let (mut client, session) = Client::open();
     let held = requested(&mut client, &attach(0, Role::Receiver));
     client.say(CHANNEL, &detach(0));
@@ -178,9 +169,9 @@ fn held_attach_that_was_detached_cannot_be_accepted() {
     client.engine.end(session, None);
 }
 
-/// A client in use sends before its attach is answered.
+/// A common client sends before its attach is answered.
 #[test]
-fn messages_before_the_answer_are_told_behind_it() {
+fn messages_before_the_answer_are_emitted_after_it() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
     client.transfer(&transfer(0, 0), b"first");
@@ -192,10 +183,7 @@ fn messages_before_the_answer_are_told_behind_it() {
         credit: 10,
         ..AttachResponse::as_requested(&request.attach).expect("both ends")
     };
-    client
-        .engine
-        .accept(request.link, accept)
-        .expect("the link waits for an answer");
+    client.engine.accept(request.link, accept).expect("it is there");
     let messages: Vec<_> = client.incoming().into_iter().map(|incoming| incoming.message).collect();
     assert_eq!(messages, [&b"first"[..], b"second"]);
     let frames = client.frames();
@@ -206,7 +194,7 @@ fn messages_before_the_answer_are_told_behind_it() {
 }
 
 #[test]
-fn messages_to_a_refused_link_are_dropped() {
+fn messages_to_a_rejected_link_are_dropped() {
     let (mut client, _) = Client::open();
     client.say(CHANNEL, &attach(0, Role::Sender));
     client.transfer(&transfer(0, 0), b"first");
@@ -222,7 +210,7 @@ fn messages_to_a_refused_link_are_dropped() {
 }
 
 #[test]
-fn detach_waits_for_the_application_and_so_does_its_number() {
+fn a_handle_is_blocked_until_the_application_answers_the_detach() {
     let (mut client, _) = Client::open();
     let link = client.receiver(0);
     let request = Detach {
@@ -247,7 +235,7 @@ fn detach_waits_for_the_application_and_so_does_its_number() {
 }
 
 #[test]
-fn detach_by_the_server_is_closed_with_the_reason() {
+fn a_detach_by_the_server_closes_the_link_with_the_error() {
     let (mut client, _) = Client::open();
     let link = client.receiver(0);
     let error = AmqpError::new("com.microsoft:session-lock-lost", "the lock expired");
@@ -265,7 +253,7 @@ fn detach_by_the_server_is_closed_with_the_reason() {
 }
 
 #[test]
-fn coordinator_is_told_from_a_node() {
+fn a_coordinator_target_differs_from_a_node() {
     let (mut client, _) = Client::open();
     let coordinator = oxbus_amqp::performative::Coordinator {
         capabilities: vec!["amqp:local-transactions".into()],
@@ -283,16 +271,16 @@ fn coordinator_is_told_from_a_node() {
             request.link,
             AttachResponse::as_requested(&request.attach).expect("ends"),
         )
-        .expect("the link waits for an answer");
+        .expect("it is there");
     let frames = client.frames();
     assert!(matches!(&frames[0].1, Performative::Attach(answer) if answer.target == asked.target));
 }
 
-/// Errors of a client, and the condition that each is answered with.
+/// A protocol error of the client and the condition of the answer.
 type Scene = (fn(&mut Client), &'static str);
 
 #[test]
-fn handles_that_are_not_there_end_the_session() {
+fn unknown_handles_end_the_session() {
     let scenes: [Scene; 5] = [
         (
             |client| client.transfer(&transfer(9, 0), b""),
@@ -325,7 +313,7 @@ fn handles_that_are_not_there_end_the_session() {
 }
 
 #[test]
-fn link_that_asked_for_settled_messages_gets_no_others() {
+fn a_link_that_requests_settled_messages_gets_only_those() {
     let (mut client, session) = Client::open();
     let asked = Attach {
         snd_settle_mode: SenderSettleMode::Settled,

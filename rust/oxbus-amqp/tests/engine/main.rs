@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The engine, driven by a client that is played by the test. Scenes follow what clients in use do and need.
+//! Tests of the engine with a simulated client, which behaves like common clients.
 
 #[path = "../support/application.rs"]
 pub mod application;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages from the client: parts, credit, answers.
+//! Messages from the client: transfers, credit, answers.
 
 use bytes::Bytes;
 use oxbus_amqp::EngineEvent;
@@ -10,7 +10,7 @@ use oxbus_amqp::performative::{
 use super::client::{CHANNEL, Client, attach, detach, link_flow, session_flow, transfer};
 
 #[test]
-fn message_comes_as_it_was_sent() {
+fn a_message_arrives_as_sent() {
     let (mut client, _) = Client::open();
     let link = client.sender(0, 10);
     client.transfer(&transfer(0, 7), b"message");
@@ -34,9 +34,9 @@ fn message_comes_as_it_was_sent() {
     assert_eq!(client.frame(), Performative::Disposition(expected));
 }
 
-/// Clients in use repeat number and name in each part; others leave them out.
+/// Some clients repeat id and tag in each transfer; others omit them.
 #[test]
-fn parts_are_put_together() {
+fn transfers_are_assembled() {
     let (mut client, _) = Client::open();
     let first = client.sender(0, 10);
     let second = client.sender(1, 10);
@@ -68,7 +68,7 @@ fn parts_are_put_together() {
 }
 
 #[test]
-fn aborted_message_never_was() {
+fn an_aborted_message_is_discarded() {
     let (mut client, _) = Client::open();
     client.sender(0, 10);
     let begun = Transfer {
@@ -87,7 +87,7 @@ fn aborted_message_never_was() {
 }
 
 #[test]
-fn settled_message_wants_no_answer() {
+fn a_settled_message_needs_no_answer() {
     let (mut client, _) = Client::open();
     client.sender(0, 10);
     let settled_link = Attach {
@@ -109,7 +109,7 @@ fn settled_message_wants_no_answer() {
 }
 
 #[test]
-fn transaction_of_a_message_is_told() {
+fn the_transaction_of_a_message_is_emitted() {
     let (mut client, _) = Client::open();
     client.sender(0, 10);
     let state = DeliveryState::Transactional {
@@ -131,9 +131,9 @@ fn transaction_of_a_message_is_told() {
     assert!(matches!(client.frame(), Performative::Disposition(told) if told.state == Some(answer)));
 }
 
-/// Answers come in any order; neighbours with the same outcome go in one frame.
+/// Answers may come in any order; consecutive deliveries with the same outcome share a frame.
 #[test]
-fn answers_of_neighbours_go_together() {
+fn answers_to_consecutive_deliveries_share_a_frame() {
     let (mut client, _) = Client::open();
     client.sender(0, 100);
     for number in 0..10 {
@@ -169,7 +169,7 @@ fn answers_of_neighbours_go_together() {
     assert_eq!(ranges, expected);
 }
 
-/// A message, and a detach at once: the answer still goes out, and before the detach.
+/// After a message and an immediate detach, the answer is still sent, before the detach.
 #[test]
 fn answer_goes_before_the_detach() {
     let (mut client, _) = Client::open();
@@ -196,7 +196,7 @@ fn answer_goes_before_the_detach() {
 }
 
 #[test]
-fn answer_on_a_link_that_is_gone_does_nothing() {
+fn an_answer_on_a_removed_link_does_nothing() {
     let (mut client, session) = Client::open();
     let link = client.sender(0, 10);
     client.transfer(&transfer(0, 0), b"");
@@ -215,9 +215,9 @@ fn answer_on_a_link_that_is_gone_does_nothing() {
     assert!(client.take_output().is_empty());
 }
 
-/// A client in use gives itself credit and sends on.
+/// A common client sends beyond its credit.
 #[test]
-fn more_messages_than_credit_are_taken() {
+fn messages_beyond_the_credit_are_accepted() {
     let (mut client, _) = Client::open();
     let link = client.sender(0, 2);
     for number in 0..5 {
@@ -226,10 +226,10 @@ fn more_messages_than_credit_are_taken() {
     let incoming = client.incoming();
     assert_eq!(incoming.len(), 5);
     assert_eq!(client.engine.credit(link), 0);
-    for delivery in incoming {
+    for incoming in incoming {
         client
             .engine
-            .answer(delivery.id.expect("unsettled"), DeliveryState::Accepted);
+            .answer(incoming.id.expect("unsettled"), DeliveryState::Accepted);
     }
     let frames = client.frames();
     let Some((_, Performative::Flow(flow), _)) = frames.iter().find(|frame| matches!(frame.1, Performative::Flow(_)))
@@ -239,9 +239,9 @@ fn more_messages_than_credit_are_taken() {
     assert_eq!(flow.delivery_count, Some(5));
 }
 
-/// Credit follows answers, not arrivals: what waits for its answer is limited.
+/// Credit follows answers, not arrivals, so unanswered messages are limited.
 #[test]
-fn credit_is_kept_up_as_messages_are_answered() {
+fn credit_is_renewed_as_messages_are_answered() {
     let (mut client, _) = Client::open();
     let link = client.sender(0, 10);
     for number in 0..10 {
@@ -271,8 +271,8 @@ fn credit_is_kept_up_as_messages_are_answered() {
 }
 
 #[test]
-fn session_window_is_opened_again_before_it_is_shut() {
-    // AMQP_WINDOW_FRAMES is renewed as frames are processed; unanswered deliveries bound the rest.
+fn the_session_window_is_renewed_before_it_closes() {
+    // AMQP_WINDOW_FRAMES is a grant that is renewed; the limit of unanswered messages bounds transfers beyond it.
     let (mut client, _) = Client::open();
     client.sender(0, 10_000);
     let settled = |number| Transfer {
@@ -316,7 +316,7 @@ fn echo_is_answered_for_links_and_sessions() {
 }
 
 #[test]
-fn part_of_another_message_in_between_detaches_the_link() {
+fn an_interleaved_transfer_of_another_message_detaches_the_link() {
     let (mut client, _) = Client::open();
     let link = client.sender(0, 10);
     let begun = Transfer {

@@ -31,9 +31,9 @@ fn transfers(client: &mut Client) -> Vec<(Transfer, Bytes)> {
     client.frames().into_iter().map(transfer).collect()
 }
 
-/// A client in use matches outcomes by number alone, and counts its own deliveries from zero.
+/// A common client matches outcomes by id alone, and counts its own deliveries from zero.
 #[test]
-fn numbers_begin_where_no_client_counts() {
+fn delivery_ids_start_above_those_of_clients() {
     let (mut client, _) = Client::open();
     let link = client.receiver(3);
     client.credit(3, 10);
@@ -54,7 +54,7 @@ fn credit_is_absolute() {
     client.credit(0, 3);
     send(&mut client, link, b"").expect("credit");
     assert_eq!(client.engine.sendable(link), 2);
-    // Written before the message came: 3 from 0 on, one of them is used.
+    // Sent before the message arrived: a credit of 3 from 0, of which one is used.
     client.say(CHANNEL, &link_flow(0, 0, 3));
     assert_eq!(client.events(), [], "nothing is new");
     client.say(CHANNEL, &link_flow(0, 1, 5));
@@ -66,7 +66,7 @@ fn credit_is_absolute() {
             drain: false
         }
     );
-    // Lowered below what was sent already: late messages are the client's matter.
+    // Lowered below the number of sent messages.
     client.say(CHANNEL, &link_flow(0, 0, 0));
     assert_eq!(
         client.event(),
@@ -80,7 +80,7 @@ fn credit_is_absolute() {
 }
 
 #[test]
-fn drain_is_answered_when_the_application_says_so() {
+fn the_application_answers_a_drain() {
     let (mut client, _) = Client::open();
     let link = client.receiver(0);
     let drain = Flow {
@@ -161,7 +161,7 @@ fn large_message_is_split_at_the_frame_size_of_the_client() {
     assert_eq!(whole, message);
 }
 
-/// Messages around the size of a frame: never a frame too long, never one without need.
+/// Messages around the frame size: no frame is too long, none is unnecessary.
 #[test]
 fn message_that_just_fits_a_frame_is_one_frame() {
     let small = Open {
@@ -181,7 +181,7 @@ fn message_that_just_fits_a_frame_is_one_frame() {
 }
 
 #[test]
-fn window_of_the_session_is_kept_within_a_message() {
+fn a_message_respects_the_session_window() {
     let small = Open {
         max_frame_size: Some(512),
         ..open()
@@ -205,7 +205,7 @@ fn window_of_the_session_is_kept_within_a_message() {
     assert_eq!(transfers(&mut client).len(), 2);
     assert_eq!(client.engine.sendable(other), 0);
     assert_eq!(send(&mut client, other, b""), Err(SendError::NoWindow));
-    // The first transfer has number 1, two are sent: room for two more.
+    // Transfers 1 and 2 are sent; the window allows two more.
     client.say(CHANNEL, &session_flow(3, 2));
     assert_eq!(client.events(), []);
     assert_eq!(transfers(&mut client).len(), 2);
@@ -230,7 +230,7 @@ fn window_of_the_session_is_kept_within_a_message() {
 }
 
 #[test]
-fn rest_of_a_message_goes_with_its_link() {
+fn a_detach_drops_the_rest_of_a_message() {
     let small = Open {
         max_frame_size: Some(512),
         ..open()

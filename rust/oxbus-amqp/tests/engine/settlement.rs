@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dispositions of messages that were sent to the client.
+//! Dispositions by the client.
 
 use bytes::Bytes;
 use oxbus_amqp::EngineEvent;
@@ -47,9 +47,9 @@ fn answers(client: &mut Client) -> Vec<(u32, u32, DeliveryState)> {
     client.frames().into_iter().map(answer).collect()
 }
 
-/// Nothing is echoed before the application has decided.
+/// The engine confirms nothing before the application answers.
 #[test]
-fn settlement_is_answered_by_the_application() {
+fn the_application_answers_a_settlement() {
     let (mut client, link, ids) = with_deliveries(2);
     client.say(CHANNEL, &disposition(FIRST + 1, FIRST + 1));
     let [settle] = <[_; 1]>::try_from(client.settles()).expect("one");
@@ -65,7 +65,7 @@ fn settlement_is_answered_by_the_application() {
 }
 
 #[test]
-fn range_is_told_one_by_one_and_answered_together() {
+fn a_range_is_emitted_one_by_one_and_answered_in_one_frame() {
     let (mut client, _, ids) = with_deliveries(10);
     client.say(CHANNEL, &disposition(FIRST, FIRST + 9));
     let settles = client.settles();
@@ -76,9 +76,9 @@ fn range_is_told_one_by_one_and_answered_together() {
     assert_eq!(answers(&mut client), [(FIRST, FIRST + 9, DeliveryState::Accepted)]);
 }
 
-/// The attack: a range of four billion. Only existing deliveries are visited.
+/// The attack: a range of four billion deliveries. Only existing ones cost time.
 #[test]
-fn range_over_everything_tells_what_is_there() {
+fn a_huge_range_emits_only_existing_deliveries() {
     let (mut client, _, ids) = with_deliveries(3);
     client.engine.settle(ids[1], DeliveryState::Accepted);
     client.take_output();
@@ -94,7 +94,7 @@ fn range_over_everything_tells_what_is_there() {
 }
 
 #[test]
-fn states_come_as_they_were_written() {
+fn states_arrive_as_sent() {
     let modified = |undeliverable_here| {
         DeliveryState::from(Modified {
             delivery_failed: true,
@@ -125,9 +125,9 @@ fn states_come_as_they_were_written() {
     }
 }
 
-/// `released, settled`: the client has forgotten it, and expects nothing.
+/// `released, settled`: the client expects no answer.
 #[test]
-fn settled_disposition_is_told_and_not_answered() {
+fn a_settled_disposition_is_emitted_and_not_answered() {
     let (mut client, _, ids) = with_deliveries(2);
     let released = Disposition {
         state: Some(DeliveryState::Released),
@@ -144,7 +144,7 @@ fn settled_disposition_is_told_and_not_answered() {
 }
 
 #[test]
-fn second_wish_for_a_delivery_waits_for_the_first_answer() {
+fn a_second_outcome_is_ignored_until_the_first_is_answered() {
     let (mut client, _, ids) = with_deliveries(1);
     client.say(CHANNEL, &disposition(FIRST, FIRST));
     client.say(CHANNEL, &disposition(FIRST, FIRST));
@@ -154,7 +154,7 @@ fn second_wish_for_a_delivery_waits_for_the_first_answer() {
 }
 
 #[test]
-fn state_that_is_no_outcome_changes_nothing() {
+fn a_state_that_is_not_an_outcome_changes_nothing() {
     let (mut client, _, _) = with_deliveries(1);
     let received = Disposition {
         state: Some(DeliveryState::Received {
@@ -170,7 +170,7 @@ fn state_that_is_no_outcome_changes_nothing() {
 }
 
 #[test]
-fn unknown_delivery_is_rejected_unless_it_is_settled() {
+fn an_unknown_delivery_is_rejected_unless_settled() {
     let (mut client, _, ids) = with_deliveries(2);
     client.engine.settle(ids[0], DeliveryState::Accepted);
     client.take_output();
@@ -194,9 +194,9 @@ fn unknown_delivery_is_rejected_unless_it_is_settled() {
     assert!(client.take_output().is_empty());
 }
 
-/// A client in use settles behind its detach, and takes an answer for a failure of the link.
+/// A common client settles after its detach, and treats an answer as a failure of the link.
 #[test]
-fn settlement_behind_a_detach_is_ignored() {
+fn a_settlement_after_a_detach_is_ignored() {
     let (mut client, link, ids) = with_deliveries(2);
     client.say(CHANNEL, &detach(0));
     client.say(CHANNEL, &disposition(FIRST, FIRST + 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! However the bytes of a client are cut, what happens is the same; and no bytes make the engine panic.
+//! The engine behaves the same however its input is split, and no input makes it panic.
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::engine::EngineSettings;
@@ -54,7 +54,7 @@ fn conversation() -> Bytes {
 }
 
 #[test]
-fn conversation_runs_to_its_end() {
+fn a_conversation_ends_without_an_error() {
     let (events, output, is_finished) = run([conversation()], EngineSettings::default());
     assert!(is_finished);
     let told = events.join("\n");
@@ -65,7 +65,7 @@ fn conversation_runs_to_its_end() {
         "Attach",
         "IncomingDelivery",
         "Credit",
-        "Settle",
+        "Disposition",
         "Detach",
         "End",
         "Close",
@@ -85,14 +85,14 @@ fn pieces(bytes: &Bytes, cuts: &[usize]) -> Vec<Bytes> {
 
 proptest! {
     #[test]
-    fn any_cut_of_the_bytes_makes_the_same_events(cuts in prop::collection::vec(any::<usize>(), 0..40)) {
+    fn any_split_of_the_input_gives_the_same_events(cuts in prop::collection::vec(any::<usize>(), 0..40)) {
         let whole = conversation();
         prop_assert_eq!(run(pieces(&whole, &cuts), EngineSettings::default()), run([whole], EngineSettings::default()));
     }
 
-    /// Splits conversations with an error; compares events, and bytes up to the end.
+    /// The same for damaged conversations.
     #[test]
-    fn any_damage_is_taken_the_same_however_it_is_cut(
+    fn damaged_input_gives_the_same_events_however_it_is_split(
         damage in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6),
         cuts in prop::collection::vec(any::<usize>(), 0..20),
     ) {

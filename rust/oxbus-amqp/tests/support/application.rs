@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An application that answers everything at once, and sends as much as it may.
+//! An application that answers every event at once, and sends as much as it may.
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::Tag;
@@ -7,10 +7,10 @@ use oxbus_amqp::engine::{AttachResponse, EngineSettings, OutgoingDelivery};
 use oxbus_amqp::performative::{AmqpError, DeliveryState, Role, SaslCode};
 use oxbus_amqp::{Engine, EngineEvent};
 
-/// Messages that one change of credit makes it send.
+/// Maximum messages that it sends per credit event.
 const BURST: u32 = 8;
 
-/// Drives an engine with the bytes of a client, piece by piece: the events, what it wrote, and whether all was said.
+/// Drives an engine with chunks of input; returns the events, the output, and whether the connection has ended.
 pub fn run(pieces: impl IntoIterator<Item = Bytes>, settings: EngineSettings) -> (Vec<String>, Bytes, bool) {
     let mut engine = Engine::new(settings, 0);
     let mut events = Vec::new();
@@ -21,7 +21,7 @@ pub fn run(pieces: impl IntoIterator<Item = Bytes>, settings: EngineSettings) ->
             while let Some(event) = engine.next_event(0) {
                 events.push(format!("{event:?}"));
                 answer(&mut engine, event);
-                // As often as can be, so that where frames end does not depend on where the input is cut.
+                // Flushes after each event, so that the frames do not depend on how the input is split.
                 engine.flush(0);
             }
             if engine.output().is_empty() {
@@ -40,7 +40,7 @@ fn answer(engine: &mut Engine, event: EngineEvent) {
         EngineEvent::Attach(request) => match AttachResponse::as_requested(&request.attach) {
             Some(accept) => {
                 let credit = if request.attach.role == Role::Sender { 100 } else { 0 };
-                // The end of a link has an event, so an error needs no check here.
+                // A link that was detached has its own event.
                 let _ = engine.accept(request.link, AttachResponse { credit, ..accept });
             }
             None => engine.detach(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A client that is played by the test: it writes frames to an engine and reads what the engine writes.
+//! A simulated client, which writes frames to an engine and reads its output.
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{Field, Tag};
@@ -15,14 +15,14 @@ pub(crate) const AMQP_HEADER: &[u8] = b"AMQP\x00\x01\x00\x00";
 pub(crate) const SASL_HEADER: &[u8] = b"AMQP\x03\x01\x00\x00";
 pub(crate) const CHANNEL: u16 = 1;
 
-/// An engine and the bytes that go to and fro.
+/// A client connected to an engine.
 pub(crate) struct Client {
     pub(crate) engine: Engine,
     pub(crate) now: u64,
 }
 
 impl Client {
-    /// A connection without a byte on it.
+    /// A new connection.
     pub(crate) fn new(settings: EngineSettings) -> Self {
         Self {
             engine: Engine::new(settings, 0),
@@ -30,7 +30,7 @@ impl Client {
         }
     }
 
-    /// A connection that is open, with one session.
+    /// An open connection with one session.
     pub(crate) fn open() -> (Self, SessionId) {
         Self::open_with(&open(), &begin())
     }
@@ -56,17 +56,17 @@ impl Client {
         self.engine.input().extend_from_slice(bytes);
     }
 
-    pub(crate) fn say(&mut self, channel: u16, body: &impl Field) {
-        self.write(&frame(channel, body, b""));
+    pub(crate) fn say(&mut self, channel: u16, what: &impl Field) {
+        self.write(&frame(channel, what, b""));
     }
 
     pub(crate) fn transfer(&mut self, transfer: &Transfer, payload: &[u8]) {
         self.write(&frame(CHANNEL, transfer, payload));
     }
 
-    pub(crate) fn write_sasl(&mut self, init: &SaslInit) {
+    pub(crate) fn write_sasl(&mut self, what: &SaslInit) {
         let mut out = BytesMut::new();
-        put_sasl_frame(&mut out, init);
+        put_sasl_frame(&mut out, what);
         self.write(&out);
     }
 
@@ -85,24 +85,24 @@ impl Client {
         self.engine.output().split().freeze()
     }
 
-    /// The bytes that the engine wrote.
+    /// The frames that the engine wrote.
     pub(crate) fn frames(&mut self) -> Vec<(u16, Performative, Bytes)> {
         frames(self.take_output())
     }
 
-    /// The one frame that the engine wrote.
+    /// The only frame that the engine wrote.
     pub(crate) fn frame(&mut self) -> Performative {
         let mut frames = self.frames();
         assert_eq!(frames.len(), 1, "{frames:?}");
         frames.remove(0).1
     }
 
-    /// A link that the client sends on.
+    /// Attaches a link to send on.
     pub(crate) fn sender(&mut self, handle: u32, credit: u32) -> LinkId {
         self.attached(&attach(handle, Role::Sender), credit)
     }
 
-    /// A link that the client receives from.
+    /// Attaches a link to receive from.
     pub(crate) fn receiver(&mut self, handle: u32) -> LinkId {
         self.attached(&attach(handle, Role::Receiver), 0)
     }
@@ -116,9 +116,7 @@ impl Client {
             credit,
             ..AttachResponse::as_requested(&request.attach).expect("both ends")
         };
-        self.engine
-            .accept(request.link, accept)
-            .expect("the link waits for an answer");
+        self.engine.accept(request.link, accept).expect("the link is there");
         self.take_output();
         request.link
     }
@@ -130,7 +128,7 @@ impl Client {
         self.take_output();
     }
 
-    /// The messages that have come.
+    /// The messages that arrived.
     pub(crate) fn incoming(&mut self) -> Vec<IncomingDelivery> {
         let message = |event| {
             if let EngineEvent::Incoming(incoming) = event {
@@ -155,7 +153,7 @@ impl Client {
     }
 }
 
-/// The frames that bytes are; heads are checked, empty ones left out.
+/// Decodes frames; omits empty ones.
 pub(crate) fn frames(mut bytes: Bytes) -> Vec<(u16, Performative, Bytes)> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
@@ -171,7 +169,7 @@ pub(crate) fn frames(mut bytes: Bytes) -> Vec<(u16, Performative, Bytes)> {
     frames
 }
 
-/// The SASL frame that bytes begin with, and what follows.
+/// Decodes a SASL frame; returns also the rest.
 pub(crate) fn sasl_frame(bytes: &Bytes) -> (SaslFrame, Bytes) {
     let head = AmqpFrameHeader::read(bytes, u32::MAX)
         .expect("a frame")
@@ -184,9 +182,9 @@ pub(crate) fn sasl_frame(bytes: &Bytes) -> (SaslFrame, Bytes) {
     )
 }
 
-pub(crate) fn frame(channel: u16, body: &impl Field, payload: &[u8]) -> Bytes {
+pub(crate) fn frame(channel: u16, what: &impl Field, payload: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
-    put_frame(&mut out, channel, body);
+    put_frame(&mut out, channel, what);
     out.extend_from_slice(payload);
     let size = out.len() as u32;
     out[..4].copy_from_slice(&size.to_be_bytes());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Invariants that hold for every input of a stranger. The fuzz targets run these functions on inputs they invent,
+//! Properties that hold for any input. The fuzz targets check them on generated inputs,
 //! `tests/untrusted_input.rs` on seeded ones.
 //!
-//! - no bytes make the codec, the scan of a message or the engine panic;
-//! - what is read of bytes is the same after it was written and read again;
-//! - however bytes are cut, the engine makes the same events and writes the same bytes, and what it writes can be read.
+//! - no input makes the codec, the scan of a message or the engine panic;
+//! - decoded values survive a round trip;
+//! - however the input is split, the engine emits the same events and output, and the output can be decoded.
 
 use bytes::{Bytes, BytesMut};
 use oxbus_amqp::codec::{AmqpValue, Field, Reader};
@@ -14,10 +14,10 @@ use oxbus_amqp::performative::{AmqpFrameHeader, Frame, Performative, SaslFrame, 
 
 use super::application::run;
 
-/// The start of a connection as a client in use writes it: headers, SASL, open, begin, and a link in each direction.
+/// The start of a connection of a common client: headers, SASL, open, begin, and a link in each direction.
 const START: &[u8] = include_bytes!("../golden/start.bin");
 
-/// Reads one input as everything that bytes can be.
+/// Decodes an input as every kind of data.
 pub fn codec(input: &[u8]) {
     let bytes = Bytes::copy_from_slice(input);
     if let Ok(value) = AmqpValue::from_bytes(&bytes) {
@@ -78,8 +78,8 @@ fn performative(performative: Performative) {
     }
 }
 
-/// Written, read and written again it is the same bytes. Not compared as values: not-a-number is unlike itself, and an
-/// empty array is written as an empty list.
+/// Checks that encoding is stable over a round trip. Compares bytes, because NaN differs from itself and an empty array
+/// is encoded as an empty list.
 fn again<T: Field>(value: &T, name: &'static str) {
     let mut first = BytesMut::new();
     value.encode(&mut first);
@@ -90,7 +90,7 @@ fn again<T: Field>(value: &T, name: &'static str) {
     assert_eq!(first, second);
 }
 
-/// Passes one input to the engine. Its first byte selects where the stranger's bytes begin, and the size of the pieces.
+/// Feeds an input to the engine. Its first byte selects where the untrusted bytes begin, and the size of the chunks.
 pub fn engine(input: &[u8]) {
     let Some((&choice, rest)) = input.split_first() else {
         return;

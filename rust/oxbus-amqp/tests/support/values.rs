@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of every type, nested.
+//! Generates nested values of all types.
 
 use bytes::Bytes;
 use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, Array, Map, Symbol, Uuid};
 use proptest::prelude::*;
 
-/// Values that hold no others.
+/// Values without nested values.
 pub(crate) fn scalar() -> impl Strategy<Value = AmqpValue> {
     prop_oneof![
         Just(AmqpValue::Null),
@@ -32,7 +32,7 @@ pub(crate) fn scalar() -> impl Strategy<Value = AmqpValue> {
     ]
 }
 
-/// Values of any type. An empty array is written as an empty list, so there is none.
+/// Values of any type, without empty arrays, which are encoded as empty lists.
 pub(crate) fn value() -> impl Strategy<Value = AmqpValue> {
     scalar().prop_recursive(4, 48, 8, |inner| {
         prop_oneof![
@@ -41,12 +41,12 @@ pub(crate) fn value() -> impl Strategy<Value = AmqpValue> {
                 .prop_map(|pairs| AmqpValue::Map(pairs.into_iter().collect::<Map>())),
             (inner.clone(), inner.clone()).prop_map(|(descriptor, value)| AmqpValue::described(descriptor, value)),
             prop::collection::vec(inner, 1..8).prop_map(|items| {
-                // One type only: that of the first item.
+                // All items have the type of the first.
                 let first = items[0].clone();
                 let same = |item: &AmqpValue| Array::new(vec![first.clone(), item.clone()]).is_some();
                 let items: Vec<_> = items.iter().filter(|item| same(item)).cloned().collect();
                 if items.is_empty() {
-                    // Described twice: no array can have it.
+                    // Arrays cannot contain items that are described twice.
                     return first;
                 }
                 Array::new(items).map_or(first, AmqpValue::Array)

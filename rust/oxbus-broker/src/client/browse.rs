@@ -42,7 +42,7 @@ impl Receiver {
         self.entity.tick(moment, wait);
         let mut next = ignore_poison(self.cursor.0.lock());
         next.resize(usize::from(self.entity.partitions()), Counter::FIRST);
-        let mut found = match from {
+        let mut items = match from {
             Some(from) => self.browse_upwards(max, from),
             None => match self.entity.core().peek_policy() {
                 PeekPolicy::Merged => self.browse_merged(max, &next),
@@ -50,21 +50,21 @@ impl Receiver {
             },
         };
         if let Some(bytes) = self.entity.core().plan().peek_size_bytes_max() {
-            truncate_to_bytes(&mut found, bytes);
+            truncate_to_bytes(&mut items, bytes);
         }
-        for browsed in &found {
+        for browsed in &items {
             next[browsed.index] = Counter(browsed.message.counter.0 + 1);
         }
-        Ok(found)
+        Ok(items)
     }
 
     fn browse_merged(&self, max: usize, next: &[Counter]) -> Vec<BrowseItem> {
-        let mut found = Vec::new();
+        let mut items = Vec::new();
         for (index, &from) in next.iter().enumerate() {
-            self.browse_cell(index, from, max, &mut found);
+            self.browse_cell(index, from, max, &mut items);
         }
         // Stable within a cell: numbers ascend there, and messages with equal times keep their order.
-        let mut heads: Vec<_> = found.into_iter().map(Some).collect();
+        let mut heads: Vec<_> = items.into_iter().map(Some).collect();
         let mut order: Vec<usize> = (0..heads.len()).collect();
         let sort_time = running_maximum(&heads);
         order.sort_by_key(|&at| (sort_time[at], at));
@@ -76,18 +76,18 @@ impl Receiver {
     fn browse_partition(&self, max: usize, next: &[Counter]) -> Vec<BrowseItem> {
         let cells = next.len();
         let first = self.entity.receivable(self.sub_queue).next_rotation() as usize % cells;
-        let mut found = Vec::new();
+        let mut items = Vec::new();
         for index in (first..cells).chain(0..first) {
-            self.browse_cell(index, next[index], max, &mut found);
-            if !found.is_empty() {
+            self.browse_cell(index, next[index], max, &mut items);
+            if !items.is_empty() {
                 break;
             }
         }
-        found
+        items
     }
 
     fn browse_upwards(&self, max: usize, from: SequenceNumber) -> Vec<BrowseItem> {
-        let mut found = Vec::new();
+        let mut items = Vec::new();
         let first = usize::from(from.partition().0);
         for index in first..usize::from(self.entity.partitions()) {
             let from = if index == first {
@@ -95,26 +95,26 @@ impl Receiver {
             } else {
                 Counter::FIRST
             };
-            let left = max - found.len();
-            self.browse_cell(index, from, left, &mut found);
-            if found.len() == max {
+            let left = max - items.len();
+            self.browse_cell(index, from, left, &mut items);
+            if items.len() == max {
                 break;
             }
         }
-        found
+        items
     }
 
-    fn browse_cell(&self, index: usize, from: Counter, max: usize, found: &mut Vec<BrowseItem>) {
+    fn browse_cell(&self, index: usize, from: Counter, max: usize, items: &mut Vec<BrowseItem>) {
         let allowed = self.allowed & 1 << index != 0;
         if max == 0 || !allowed || !self.entity.shard(index).health().serves() {
             return;
         }
         let Some(cell) = self.entity.cell(index) else { return };
-        let end = found.len() + max;
+        let end = items.len() + max;
         let mut from = from;
-        while found.len() < end {
+        while items.len() < end {
             let mut messages = Vec::new();
-            cell.store(self.sub_queue).peek(from, end - found.len(), &mut messages);
+            cell.store(self.sub_queue).peek(from, end - items.len(), &mut messages);
             let Some(last) = messages.last() else { return };
             from = last.counter.next();
             for mut message in messages {
@@ -124,7 +124,7 @@ impl Receiver {
                 }
                 let record = message.record.in_memory();
                 if record.is_some_and(|record| self.is_of_session(record)) {
-                    found.push(BrowseItem { index, message });
+                    items.push(BrowseItem { index, message });
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Receiver {
 }
 
 /// Truncates to the first messages with at most `bytes` in total, but keeps at least one (B-295).
-fn truncate_to_bytes(found: &mut Vec<BrowseItem>, bytes: usize) {
+fn truncate_to_bytes(items: &mut Vec<BrowseItem>, bytes: usize) {
     let mut left = bytes;
     let mut fits = |browsed: &BrowseItem| {
         let size = browsed.message.record.in_memory().map_or(0, |record| record.len());
@@ -140,13 +140,13 @@ fn truncate_to_bytes(found: &mut Vec<BrowseItem>, bytes: usize) {
         left = left.saturating_sub(size);
         fits
     };
-    let kept = found.iter().take_while(|it| fits(it)).count();
-    found.truncate(kept.max(1));
+    let kept = items.iter().take_while(|it| fits(it)).count();
+    items.truncate(kept.max(1));
 }
 
 /// The sort time of each message: the maximum of its enqueued time and those of lower numbers in its cell. So the
 /// messages of a cell stay in the order of their numbers, even if the wall clock went back.
-fn running_maximum(found: &[Option<BrowseItem>]) -> Vec<u64> {
+fn running_maximum(items: &[Option<BrowseItem>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
     let time_of = |browsed: &Option<BrowseItem>| {
         let (index, time) = browsed
@@ -155,5 +155,5 @@ fn running_maximum(found: &[Option<BrowseItem>]) -> Vec<u64> {
         last = (index, if last.0 == index { last.1.max(time) } else { time });
         last.1
     };
-    found.iter().map(time_of).collect()
+    items.iter().map(time_of).collect()
 }

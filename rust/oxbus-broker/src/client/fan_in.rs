@@ -193,7 +193,7 @@ impl Receiver {
         }
     }
 
-    fn take_from_cells(&self, skipped: u64, wanted: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
+    fn take_from_cells(&self, skipped: u64, requested: usize, moment: Moment, out: &mut Deliveries, wait: &Wait<'_>) {
         let ready = self.ready_cells() & !skipped;
         if ready == 0 {
             return;
@@ -201,17 +201,17 @@ impl Receiver {
         let cells = ready.count_ones() as usize;
         // Nothing is cached while another receiver waits.
         let has_waiters = self.entity.receivable(self.sub_queue).wait_queue.waiters() > 0;
-        let (total, claim_max) = match (wanted + self.prefetch, self.policy) {
-            (_, LockPolicy::Faithful) if has_waiters => (wanted, 1),
-            (_, LockPolicy::Fresh) if has_waiters => (wanted, CLAIM_MAX),
+        let (total, claim_max) = match (requested + self.prefetch, self.policy) {
+            (_, LockPolicy::Faithful) if has_waiters => (requested, 1),
+            (_, LockPolicy::Fresh) if has_waiters => (requested, CLAIM_MAX),
             // A queue without partitions keeps its order among competing receivers, so nothing is cached.
             (1, LockPolicy::Fresh) if self.entity.is_partitioned() => (SINGLE_CLAIM_MAX * cells, SINGLE_CLAIM_MAX),
             (total, LockPolicy::Faithful) => (total.max(cells), 1),
             (total, LockPolicy::Fresh) => (total, CLAIM_MAX),
         };
         let share = total.div_ceil(cells).max(claim_max.min(total));
-        let mut for_caller = wanted;
-        let mut for_cache = total - wanted;
+        let mut for_caller = requested;
+        let mut for_cache = total - requested;
         let mut cached = Vec::new();
         let first = self.next_first(ready);
         let mut left = ready;
@@ -365,9 +365,9 @@ impl Receiver {
         }
     }
 
-    /// Returns cached messages of other receivers to their cells: half of a cache, but at least `wanted` messages that
-    /// have not expired. True when a message was returned.
-    fn recall(&self, wanted: usize, moment: Moment, wait: &Wait<'_>) -> bool {
+    /// Returns cached messages of other receivers to their cells: half of a cache, but at least `requested` messages
+    /// that have not expired. True when a message was returned.
+    fn recall(&self, requested: usize, moment: Moment, wait: &Wait<'_>) -> bool {
         let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
         let is_alive = |cached: &&CachedMessage| !expires || cached.claimed.expires_at > moment.now;
         let mut any = false;
@@ -377,7 +377,7 @@ impl Receiver {
                 continue;
             }
             let half = cache.lock().messages.len().div_ceil(2);
-            let mut quota = half.max(wanted);
+            let mut quota = half.max(requested);
             while quota > 0 {
                 let recalled = cache.recall(quota);
                 if recalled.is_empty() {
@@ -387,9 +387,9 @@ impl Receiver {
                 let count = return_cached(&self.entity, self.sub_queue, recalled, wait);
                 any |= count > 0;
                 returned += alive.min(count);
-                quota = wanted.saturating_sub(returned);
+                quota = requested.saturating_sub(returned);
             }
-            if returned >= wanted {
+            if returned >= requested {
                 break;
             }
         }

@@ -341,7 +341,7 @@ fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut remaining = PropertiesBuilder::default();
     for (name, value) in properties.entries() {
         if name != DEAD_LETTER_REASON && name != DEAD_LETTER_DESCRIPTION {
-            remaining.push_raw(name, value);
+            remaining.push_stored(name, value);
         }
     }
     fields.application_properties = Some(remaining.properties());

@@ -2,7 +2,7 @@
 //! The copy of a message while an action changes it.
 
 use oxbus_model::Timestamp;
-use oxbus_model::message::{Fields, MessageId, Properties, PropertiesBuilder, Raw, Value, check_key_length};
+use oxbus_model::message::{Fields, MessageId, Properties, PropertiesBuilder, StoredValue, Value, check_key_length};
 use oxbus_model::rules::OwnedValue;
 use oxbus_store::Record;
 
@@ -25,10 +25,11 @@ pub(super) struct CopyDraft<'a, 'm> {
 }
 
 /// The value as it arrived if no action changed it: it keeps a type that only AMQP has (B-429).
-fn original_value<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> Raw<'a> {
+fn original_value<'a>(arrived: Option<Properties<'a>>, name: &str, value: Value<'a>) -> StoredValue<'a> {
     let mut entries = arrived.into_iter().flat_map(Properties::entries);
-    let same = entries.find(|(known, raw)| *known == name && matches!(raw, Raw::Amqp(_)) && raw.plain() == value);
-    same.map_or(Raw::Plain(value), |(_, raw)| raw)
+    let same =
+        entries.find(|(known, raw)| *known == name && matches!(raw, StoredValue::Amqp(_)) && raw.plain() == value);
+    same.map_or(StoredValue::Plain(value), |(_, raw)| raw)
 }
 
 impl<'a, 'm> CopyDraft<'a, 'm> {
@@ -108,7 +109,7 @@ impl<'a, 'm> CopyDraft<'a, 'm> {
         let arrived = self.arrived.fields().application_properties;
         for (known, stored) in &self.properties {
             if known != name {
-                builder.push_raw(known, original_value(arrived, known, stored.as_value()));
+                builder.push_stored(known, original_value(arrived, known, stored.as_value()));
             }
         }
         builder.push(name, value);

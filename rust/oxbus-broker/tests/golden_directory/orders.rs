@@ -3,7 +3,7 @@
 
 use oxbus_broker::ReceiverOptions;
 use oxbus_broker::client::Settlement;
-use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, Raw, Value};
+use oxbus_model::message::{AssignedId, Body, Fields, MessageId, PropertiesBuilder, StoredValue, Value};
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::ReceiveMode;
 use oxbus_model::{PartitionId, SequenceNumber};
@@ -34,7 +34,7 @@ fn ready(bus: &Bus, name: &str) {
     properties.push("time", Value::Time(1_600_000_000_000));
     properties.push("timespan", Value::Timespan(-10_000_000));
     // An AMQP symbol.
-    properties.push_raw("amqp", Raw::Amqp(b"\xa3\x06symbol"));
+    properties.push_stored("amqp", StoredValue::Amqp(b"\xa3\x06symbol"));
     bus.send(
         PATH,
         &Fields {

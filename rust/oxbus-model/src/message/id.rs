@@ -3,18 +3,18 @@
 
 use std::fmt;
 
-/// Identity of a message.
+/// The id of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageId<'a> {
-    /// Text of the application.
+    /// The application's text.
     Given(&'a str),
-    /// Made by the sender because the application gave none; shown as 32 hexadecimal digits.
+    /// Made by the sender if the application gave none; its text has 32 hexadecimal digits.
     Assigned(AssignedId),
 }
 
-/// An id made by a sender: 8 random bytes of that sender, then its count, big-endian.
+/// An id made by a sender: 8 random bytes of the sender, then its count, big-endian.
 ///
-/// Two words: an array of bytes is moved in pieces, which the reader of the whole has to wait for.
+/// Two words, not an array: copying an array byte by byte would stall the word-sized read that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AssignedId {
     sender: u64,
@@ -25,32 +25,32 @@ impl AssignedId {
     /// Bytes of an assigned id.
     pub const LEN: usize = 16;
 
-    /// The id number `count` of the sender with that prefix.
+    /// The id with number `count` of the sender with this prefix.
     pub fn new(sender: u64, count: u64) -> Self {
         Self { sender, count }
     }
 
-    /// The id that the same sender makes `later` ids after this one.
+    /// The same sender's id, `later` ids after this one.
     #[inline]
     #[must_use]
     pub fn following(self, later: u64) -> Self {
         Self::new(self.sender, self.count.wrapping_add(later))
     }
 
-    /// The id that is written like this.
+    /// The id with these bytes.
     #[inline]
     pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
         let id = u128::from_be_bytes(bytes);
         Self::new((id >> 64) as u64, id as u64)
     }
 
-    /// How it is written.
+    /// The bytes.
     #[inline]
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         (u128::from(self.sender) << 64 | u128::from(self.count)).to_be_bytes()
     }
 
-    /// The prefix it was made with.
+    /// The sender's prefix.
     #[inline]
     pub fn sender(self) -> u64 {
         self.sender
@@ -58,7 +58,7 @@ impl AssignedId {
 
     /// The 32 hexadecimal digits.
     ///
-    /// Writes eight bytes at a time: a reader of words that were written byte by byte waits for each byte.
+    /// Computed eight at a time: reading words that were written byte by byte would stall.
     #[inline]
     pub fn hex(self) -> [u8; 32] {
         let mut out = [0; 32];
@@ -70,7 +70,7 @@ impl AssignedId {
     }
 }
 
-/// The hexadecimal digits of a number, the first one in the highest byte.
+/// The eight hexadecimal digits of a number, the first one in the highest byte.
 #[inline]
 fn eight_digits(number: u32) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -93,7 +93,7 @@ impl fmt::Display for MessageId<'_> {
     }
 }
 
-/// Makes ids that no other message has: the first of as many as asked for, which follow it.
+/// Makes this many unique ids; returns the first, the others [follow](AssignedId::following) it.
 pub type NewId = fn(u64) -> AssignedId;
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn digits_are_those_of_the_number(sender: u64, count: u64) {
+        fn hex_digits_match_the_formatted_numbers(sender: u64, count: u64) {
             let digits = AssignedId::new(sender, count).hex().to_vec();
             prop_assert_eq!(String::from_utf8(digits), Ok(format!("{sender:016x}{count:016x}")));
         }

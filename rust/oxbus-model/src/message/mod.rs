@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message as fields, and its bytes in a store.
+//! A message as fields, and its encoded bytes.
 //!
-//! [`Fields`] borrows: it is what a sender hands in and what a reader gets back, without copies.
+//! [`Fields`] borrows: encoding and decoding copy no field.
 //!
 //! ```text
-//! 0      format 4 bits = 1 | AMQP part there 1 bit | body kind 3 bits
+//! 0      format 4 bits = 1 | has AMQP part 1 bit | body kind 3 bits
 //! 1..3   presence, u16 little-endian: one bit per field below, in this order
 //! then   message id assigned by the sender 16 bytes · message id · session id · partition key · subject ·
 //!        correlation id · content type · to · reply to · reply-to session id          each: varint length, UTF-8
@@ -24,7 +24,7 @@ mod sections;
 use std::borrow::Cow;
 
 pub use id::{AssignedId, MessageId, NewId};
-pub use properties::{Properties, PropertiesBuilder, Raw, Value};
+pub use properties::{Properties, PropertiesBuilder, StoredValue, Value};
 pub use sections::BodyKind;
 
 use crate::caps::KEY_CHARS_MAX;
@@ -32,7 +32,7 @@ use crate::varint::{self, VarintReader};
 use crate::{Error, ErrorKind, Result, SequenceNumber, Timestamp};
 
 const FORMAT: u8 = 1;
-/// Bit of the first byte: there is an AMQP part.
+/// Bit of the first byte: the message has an AMQP part.
 const HAS_AMQP: u8 = 1 << 3;
 
 /// The body of a message.
@@ -42,7 +42,7 @@ pub enum Body<'a> {
     Data(&'a [u8]),
     /// No body: an AMQP null value.
     Null,
-    /// Any other body, and a footer, as AMQP 1.0 writes them: sections whose descriptors have one byte (B-428).
+    /// Any other body, with its footer, as AMQP 1.0 sections with one-byte descriptors (B-428).
     Sections(&'a [u8]),
 }
 
@@ -53,7 +53,7 @@ impl Default for Body<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The bytes that are kept: those of a data body, sections as they are, none for null.
+    /// The stored bytes: the data, or the encoded sections; none for null.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Self::Data(bytes) | Self::Sections(bytes) => bytes,
@@ -61,7 +61,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The body for a reader without AMQP: the data, several sections joined, or the text or the bytes of a value.
+    /// The body without AMQP encoding: the data, with several sections joined, or the text or bytes of a value.
     pub fn data(self) -> Cow<'a, [u8]> {
         match self {
             Self::Data(bytes) => Cow::Borrowed(bytes),
@@ -70,7 +70,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The kind of the body.
+    /// Its AMQP type.
     pub fn kind(self) -> BodyKind {
         match self {
             Self::Data(_) => BodyKind::Data,
@@ -83,11 +83,11 @@ impl<'a> Body<'a> {
 /// A message, borrowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Fields<'a> {
-    /// The body of the message.
+    /// The body.
     pub body: Body<'a>,
-    /// Identity given by the application or assigned by the sender.
+    /// Given by the application, or assigned by the sender.
     pub message_id: Option<MessageId<'a>>,
-    /// Session, and partition key (B-063).
+    /// Session id; also serves as partition key (B-063).
     pub session_id: Option<&'a str>,
     /// Partition key (B-062).
     pub partition_key: Option<&'a str>,
@@ -97,31 +97,32 @@ pub struct Fields<'a> {
     pub correlation_id: Option<&'a str>,
     /// Content type.
     pub content_type: Option<&'a str>,
-    /// Destination as the application sees it.
+    /// Destination, for the application.
     pub to: Option<&'a str>,
-    /// Where answers go.
+    /// Address for replies.
     pub reply_to: Option<&'a str>,
-    /// Session of the answers.
+    /// Session id for replies.
     pub reply_to_session_id: Option<&'a str>,
     /// Milliseconds from enqueue to expiry (B-246).
     pub time_to_live_ms: Option<u64>,
-    /// Not receivable before this time (B-232).
+    /// The message becomes active at this time (B-232).
     pub scheduled_enqueue_time: Option<Timestamp>,
-    /// Application properties, encoded; `None` differs from an empty set.
+    /// Application properties, encoded; `None` and an empty set differ.
     pub application_properties: Option<Properties<'a>>,
-    /// Number at the first point of submission: the topic, or the first queue of a chain (B-113).
+    /// Sequence number where the message was first sent: in the topic, or in the first queue of a forwarding chain
+    /// (B-113).
     pub enqueued_number: Option<SequenceNumber>,
-    /// Times it was forwarded (B-334).
+    /// How often it was forwarded (B-334).
     pub hops: Option<u8>,
-    /// The entity out of whose dead-letter queue it was forwarded (B-264).
+    /// The entity from whose dead-letter queue it was forwarded (B-264).
     pub dead_letter_source: Option<&'a str>,
-    /// Encoded AMQP-only sections: annotations of the sender, and properties without a field here. Empty if there are
-    /// none.
+    /// AMQP sections with no field here, encoded: annotations of the sender, further properties. May be empty.
     pub amqp: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The key that chooses the partition: session id, else partition key (B-063). Both set must be equal (B-064).
+    /// The key that selects the partition: session id, else partition key (B-063). If both are set, they must be equal
+    /// (B-064).
     #[inline]
     pub fn key(&self) -> Result<Option<&'a str>> {
         match (self.session_id, self.partition_key) {
@@ -130,7 +131,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The id that the application gave; one that was assigned names no message twice (B-067).
+    /// The id that the application gave. Assigned ids are unique, so they detect no duplicates (B-067).
     #[inline]
     pub fn given_id(&self) -> Option<&'a str> {
         match self.message_id {
@@ -139,7 +140,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Refuses ids and keys over their limit (B-047).
+    /// Rejects ids and keys that are too long (B-047).
     #[inline]
     pub fn check(&self) -> Result<()> {
         check_key_length("message_id", self.given_id())?;
@@ -148,7 +149,7 @@ impl<'a> Fields<'a> {
         check_key_length("reply_to_session_id", self.reply_to_session_id)
     }
 
-    /// True with nothing but a body and perhaps an assigned id: what most messages are.
+    /// True if only the body and an assigned id are set, as in most messages.
     #[inline]
     fn is_plain(&self) -> bool {
         !matches!(self.message_id, Some(MessageId::Given(_)))
@@ -183,7 +184,7 @@ impl<'a> Fields<'a> {
         ]
     }
 
-    /// Bytes of the encoded message: also its size against limits and quotas (B-053).
+    /// Bytes of the encoded message; limits and quotas count this size (B-053).
     #[inline]
     pub fn encoded_len(&self) -> usize {
         let mut len = 3 + self.body.bytes().len();
@@ -193,7 +194,7 @@ impl<'a> Fields<'a> {
         if self.is_plain() { len } else { len + self.details_len() }
     }
 
-    /// Bytes of everything that only some messages have.
+    /// Bytes of the optional fields.
     fn details_len(&self) -> usize {
         let mut len = 0;
         for (_, text) in self.texts() {
@@ -214,7 +215,7 @@ impl<'a> Fields<'a> {
             .map_or(0, |it| varint::len(it.as_bytes().len() as u64) + it.as_bytes().len())
     }
 
-    /// Writes the message into `out`, which is exactly [`Fields::encoded_len`] long.
+    /// Writes the message into `out`, whose length must be [`Fields::encoded_len`].
     ///
     /// # Panics
     /// When `out` has another length.
@@ -226,7 +227,7 @@ impl<'a> Fields<'a> {
         tail.copy_from_slice(body);
     }
 
-    /// Adds the message to the end of `out`; the body, which may be large, is written once.
+    /// Appends the message to `out`; copies the body once.
     #[inline]
     pub fn push_to(&self, out: &mut Vec<u8>) {
         let (at, body) = (out.len(), self.body.bytes());
@@ -235,7 +236,7 @@ impl<'a> Fields<'a> {
         out.extend_from_slice(body);
     }
 
-    /// Writes what stands before the body into `out`, which is exactly [`Fields::encoded_len`] less the body long.
+    /// Writes everything before the body into `out`, whose length must be [`Fields::encoded_len`] less the body.
     ///
     /// # Panics
     /// When `out` has another length.
@@ -259,10 +260,10 @@ impl<'a> Fields<'a> {
         }
         out[0] = FORMAT << 4 | amqp | body_kind;
         out[1..3].copy_from_slice(&presence.to_le_bytes());
-        assert_eq!(at, out.len(), "the head of a message has the announced length");
+        assert_eq!(at, out.len(), "the head of a message has its computed length");
     }
 
-    /// Writes the optional fields at `at`, notes them in `presence`, and returns their end.
+    /// Writes the optional fields at `at` and sets their bits in `presence`; returns the end.
     fn encode_details(&self, out: &mut [u8], mut at: usize, presence: &mut u16) -> usize {
         for (bit, text) in self.texts() {
             if let Some(text) = text {
@@ -300,12 +301,12 @@ impl<'a> Fields<'a> {
         at
     }
 
-    /// Reads a message back. Bytes that [`Fields::encode`] did not write are an error, never a guess.
+    /// Decodes a message; an error if [`Fields::encode`] did not write the bytes.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         Self::read(bytes).ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
-                "stored message does not decode; restore it from a copy",
+                "a stored message does not decode; restore it from a copy",
             )
         })
     }
@@ -338,7 +339,7 @@ impl<'a> Fields<'a> {
         Some(fields)
     }
 
-    /// Everything that only some messages have.
+    /// Reads the optional fields.
     fn read_details(&mut self, presence: u16, reader: &mut VarintReader<'a>) -> Option<()> {
         let has = |bit: u32| presence & (1 << bit) != 0;
         if has(1) {
@@ -387,7 +388,7 @@ pub fn key_mismatch(session_id: &str, partition_key: &str) -> Error {
     Error::new(ErrorKind::KeyMismatch, detail)
 }
 
-/// Refuses an id or key of more than 128 characters (B-047).
+/// Rejects an id or key of more than 128 characters (B-047).
 #[inline]
 pub fn check_key_length(name: &str, text: Option<&str>) -> Result<()> {
     let Some(text) = text else { return Ok(()) };

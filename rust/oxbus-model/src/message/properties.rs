@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Application properties: typed values under text keys (B-429), encoded as a run of entries.
+//! Application properties: typed values under text keys (B-429), encoded entry by entry.
 //!
 //! ```text
 //! entry = varint key length, key UTF-8, type u8, value
 //! value = null · bool u8 · int i64 · double f64 · text (varint length) · bytes (varint length) · uuid 16 · time i64 ms ·
-//!         timespan i64 units of 100 ns · AMQP (varint length): a value of a type that only AMQP 1.0 has, as that writes it
+//!         timespan i64 units of 100 ns · AMQP (varint length): a value of a type that only AMQP 1.0 has, AMQP-encoded
 //! ```
-//! Keys are unique; the order is that of insertion.
+//! Keys are unique; entries keep their insertion order.
 
 use super::sections::nearest;
 use crate::varint::{self, VarintReader};
@@ -30,21 +30,21 @@ pub enum Value<'a> {
     Uuid([u8; 16]),
     /// Milliseconds since 1970 in UTC.
     Time(i64),
-    /// A length of time, in [units of 100 ns](crate::timespan).
+    /// A duration, in [units of 100 ns](crate::timespan).
     Timespan(i64),
 }
 
-/// A property value as it is kept.
+/// A property value as stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Raw<'a> {
-    /// One of the model.
+pub enum StoredValue<'a> {
+    /// A value of a common type.
     Plain(Value<'a>),
-    /// One that AMQP 1.0 encoded, with its constructor.
+    /// A value in AMQP 1.0 encoding, with its constructor.
     Amqp(&'a [u8]),
 }
 
-impl<'a> Raw<'a> {
-    /// The value itself, or the nearest one of the model.
+impl<'a> StoredValue<'a> {
+    /// The value, converted to the nearest common type.
     pub fn plain(self) -> Value<'a> {
         match self {
             Self::Plain(value) => value,
@@ -53,12 +53,12 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Encoded properties, checked to be well-formed.
+/// Encoded properties; always well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties<'a>(&'a [u8]);
 
 impl<'a> Properties<'a> {
-    /// Checks the bytes; `None` when they are not what [`PropertiesBuilder`] writes.
+    /// Checks the bytes; `None` if [`PropertiesBuilder`] did not write them.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = VarintReader(bytes);
         while !reader.0.is_empty() {
@@ -72,13 +72,13 @@ impl<'a> Properties<'a> {
         self.0
     }
 
-    /// Key and value, in order of insertion. A value of a type that only AMQP has shows as the nearest one.
+    /// Keys and values in insertion order; values of AMQP-only types are converted to the nearest common type.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         self.entries().map(|(key, raw)| (key, raw.plain()))
     }
 
-    /// Key and value as they are kept, in order of insertion.
-    pub fn entries(self) -> impl Iterator<Item = (&'a str, Raw<'a>)> {
+    /// Keys and stored values in insertion order.
+    pub fn entries(self) -> impl Iterator<Item = (&'a str, StoredValue<'a>)> {
         let mut reader = VarintReader(self.0);
         std::iter::from_fn(move || entry(&mut reader))
     }
@@ -89,7 +89,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-fn entry<'a>(reader: &mut VarintReader<'a>) -> Option<(&'a str, Raw<'a>)> {
+fn entry<'a>(reader: &mut VarintReader<'a>) -> Option<(&'a str, StoredValue<'a>)> {
     let key = reader.text()?;
     let kind = reader.take(1)?[0];
     let mut eight = || reader.take(8)?.try_into().ok();
@@ -102,21 +102,21 @@ fn entry<'a>(reader: &mut VarintReader<'a>) -> Option<(&'a str, Raw<'a>)> {
         5 => Value::Bytes(reader.bytes()?),
         6 => Value::Uuid(reader.take(16)?.try_into().ok()?),
         7 => Value::Time(i64::from_le_bytes(eight()?)),
-        8 => return Some((key, Raw::Amqp(reader.bytes()?))),
+        8 => return Some((key, StoredValue::Amqp(reader.bytes()?))),
         9 => Value::Timespan(i64::from_le_bytes(eight()?)),
         _ => return None,
     };
-    Some((key, Raw::Plain(value)))
+    Some((key, StoredValue::Plain(value)))
 }
 
-/// Writes properties.
+/// Encodes properties.
 #[derive(Debug, Default)]
 pub struct PropertiesBuilder(Vec<u8>);
 
 impl PropertiesBuilder {
-    /// Appends an entry whose key is not there yet.
+    /// Appends an entry with a new key.
     pub fn push(&mut self, key: &str, value: Value<'_>) {
-        self.text(key.as_bytes());
+        self.put_bytes(key.as_bytes());
         let (kind, fixed): (u8, &[u8]) = match &value {
             Value::Null => (0, &[]),
             Value::Bool(it) => (1, &[u8::from(*it)]),
@@ -131,51 +131,51 @@ impl PropertiesBuilder {
         self.0.push(kind);
         self.0.extend_from_slice(fixed);
         match value {
-            Value::Text(it) => self.text(it.as_bytes()),
-            Value::Bytes(it) => self.text(it),
+            Value::Text(it) => self.put_bytes(it.as_bytes()),
+            Value::Bytes(it) => self.put_bytes(it),
             _ => {}
         }
     }
 
-    /// Appends an entry as it was kept, whose key is not there yet.
-    pub fn push_raw(&mut self, key: &str, value: Raw<'_>) {
+    /// Appends a stored entry with a new key.
+    pub fn push_stored(&mut self, key: &str, value: StoredValue<'_>) {
         match value {
-            Raw::Plain(value) => self.push(key, value),
-            Raw::Amqp(encoded) => {
-                self.text(key.as_bytes());
+            StoredValue::Plain(value) => self.push(key, value),
+            StoredValue::Amqp(encoded) => {
+                self.put_bytes(key.as_bytes());
                 self.0.push(8);
-                self.text(encoded);
+                self.put_bytes(encoded);
             }
         }
     }
 
-    /// `stored` with `changes` added or put in place of entries of the same key (B-166).
+    /// `stored` with `changes`, which replace entries with the same key (B-166).
     pub fn merge<'a>(stored: Option<Properties<'a>>, changes: &[(&'a str, Value<'a>)]) -> Self {
-        let mut entries: Vec<(&str, Raw<'_>)> = stored.into_iter().flat_map(Properties::entries).collect();
+        let mut entries: Vec<(&str, StoredValue<'_>)> = stored.into_iter().flat_map(Properties::entries).collect();
         for &(key, value) in changes {
             match entries.iter_mut().find(|(name, _)| *name == key) {
-                Some(entry) => entry.1 = Raw::Plain(value),
-                None => entries.push((key, Raw::Plain(value))),
+                Some(entry) => entry.1 = StoredValue::Plain(value),
+                None => entries.push((key, StoredValue::Plain(value))),
             }
         }
         let mut builder = Self::default();
         for (key, value) in entries {
-            builder.push_raw(key, value);
+            builder.push_stored(key, value);
         }
         builder
     }
 
-    /// Forgets what was written, keeps the memory.
+    /// Removes all entries; keeps the memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The properties written so far.
+    /// The encoded properties.
     pub fn properties(&self) -> Properties<'_> {
         Properties(&self.0)
     }
 
-    fn text(&mut self, bytes: &[u8]) {
+    fn put_bytes(&mut self, bytes: &[u8]) {
         let start = self.0.len();
         let len = varint::len(bytes.len() as u64);
         self.0.resize(start + len, 0);

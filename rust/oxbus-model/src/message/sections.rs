@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bodies that are kept as AMQP 1.0 writes them, and values of types that only AMQP has.
+//! Views of stored AMQP 1.0 bodies and values for callers that do not speak AMQP: filters, in-process programs, tables.
 //!
-//! They are returned byte for byte (B-428, B-429). This module reads only what a reader without AMQP needs: a filter, a
-//! program in process, a table. It returns unknown sections as bytes and never fails.
+//! AMQP clients get the stored bytes unchanged (B-428, B-429). A value that cannot be converted shows as its bytes; no
+//! function fails.
 //!
-//! Sections of a body have descriptors of one byte: a writer of a body uses that form.
+//! Body sections are always stored with one-byte descriptors.
 
 use super::properties::Value;
 use crate::timespan::{self, UNITS_PER_MS};
@@ -15,18 +15,18 @@ const VALUE: u8 = 0x77;
 /// .NET ticks, of 100 ns, between the year 1 and 1970.
 const TICKS_BEFORE_1970: i64 = 621_355_968_000_000_000;
 
-/// The kind of a body.
+/// The AMQP type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
-    /// Bytes, in one section or several.
+    /// Bytes, in one or more sections.
     Data,
-    /// Lists.
+    /// Lists, in one or more sections.
     Sequence,
     /// One value.
     Value,
 }
 
-/// The kind of encoded sections; an empty body counts as data.
+/// The type of encoded sections; no sections count as data.
 pub(super) fn kind(sections: &[u8]) -> BodyKind {
     match sections.get(2) {
         Some(&SEQUENCE) => BodyKind::Sequence,
@@ -35,7 +35,7 @@ pub(super) fn kind(sections: &[u8]) -> BodyKind {
     }
 }
 
-/// The data sections one behind the other, or the text or the bytes of a value; nothing of anything else.
+/// The data sections joined, or the text or bytes of a value; empty for any other body.
 pub(super) fn data(mut sections: &[u8]) -> Vec<u8> {
     let mut joined = Vec::new();
     while let Some(([0, 0x53, code @ (DATA | VALUE)], rest)) = sections.split_first_chunk::<3>() {
@@ -49,7 +49,7 @@ pub(super) fn data(mut sections: &[u8]) -> Vec<u8> {
     joined
 }
 
-/// The bytes of a binary, a string or a symbol, and what is behind it.
+/// The bytes of a binary, string or symbol, and the rest.
 fn sized(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let (code, rest) = value.split_first()?;
     let (len, rest) = match code {
@@ -66,8 +66,8 @@ fn sized(value: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(len)
 }
 
-/// The value of the model that is nearest to an encoded one: numbers as numbers, names as text, what is described by
-/// what it describes. Anything else is its bytes.
+/// The nearest common type: numbers as numbers, symbols as text, described values as the value inside. Anything else is
+/// its bytes.
 pub(super) fn nearest(encoded: &[u8]) -> Value<'_> {
     plain(encoded).unwrap_or(Value::Bytes(encoded))
 }
@@ -88,7 +88,7 @@ fn plain(encoded: &[u8]) -> Option<Value<'_>> {
         0x70 => Value::Int(u32::from_be_bytes(*rest.first_chunk()?).into()),
         0x71 => Value::Int(i32::from_be_bytes(*rest.first_chunk()?).into()),
         0x72 => Value::Double(f32::from_be_bytes(*rest.first_chunk()?).into()),
-        // One that is ASCII: its last byte is the letter.
+        // An ASCII character is in the last byte.
         0x73 => match rest.first_chunk::<4>()? {
             [0, 0, 0, _] => Value::Text(std::str::from_utf8(rest.get(3..4)?).ok()?),
             _ => return None,
@@ -107,8 +107,8 @@ fn plain(encoded: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// A described value whose descriptor is a name: a date with an offset is a time, a length of time a timespan, anything
-/// else what it describes.
+/// A described value with a symbolic descriptor: .NET's date with offset is a time, its timespan a timespan; others are
+/// the value inside.
 fn described(encoded: &[u8]) -> Option<Value<'_>> {
     let (name, rest) = sized(encoded)?;
     let value = plain(rest)?;
@@ -127,7 +127,7 @@ mod tests {
     use crate::message::Value;
 
     #[test]
-    fn several_data_sections_are_joined_and_a_text_value_is_its_text() {
+    fn data_sections_are_joined_and_a_text_value_is_its_text() {
         // B-428.
         let two = b"\x00\x53\x75\xa0\x02ab\x00\x53\x75\xb0\x00\x00\x00\x01c\x00\x53\x78\xc1\x01\x00";
         assert_eq!((kind(two), data(two)), (BodyKind::Data, b"abc".to_vec()));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_shows_as_the_nearest_plain_one() {
+    fn each_type_converts_to_the_nearest_common_one() {
         // B-429.
         let shown: [(&[u8], Value<'_>); 12] = [
             (&[0x50, 200], Value::Int(200)),

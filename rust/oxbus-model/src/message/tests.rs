@@ -34,9 +34,9 @@ enum OwnedValue {
 }
 
 impl OwnedValue {
-    fn borrow(&self) -> Raw<'_> {
-        Raw::Plain(match self {
-            Self::Amqp(it) => return Raw::Amqp(it),
+    fn borrow(&self) -> StoredValue<'_> {
+        StoredValue::Plain(match self {
+            Self::Amqp(it) => return StoredValue::Amqp(it),
             Self::Null => Value::Null,
             Self::Bool(it) => Value::Bool(*it),
             Self::Int(it) => Value::Int(*it),
@@ -53,15 +53,15 @@ impl OwnedValue {
 fn encoded(fields: &Fields<'_>) -> Vec<u8> {
     let mut bytes = vec![0; fields.encoded_len()];
     fields.encode(&mut bytes);
-    let mut behind = vec![7];
-    fields.push_to(&mut behind);
-    assert_eq!(behind.split_first(), Some((&7, &bytes[..])));
+    let mut appended = vec![7];
+    fields.push_to(&mut appended);
+    assert_eq!(appended.split_first(), Some((&7, &bytes[..])));
     bytes
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn an_encoded_message_decodes_to_the_same_fields(
         body in of((any::<bool>(), any::<Vec<u8>>())),
         amqp: Vec<u8>,
         id in of(prop_oneof![".{0,20}".prop_map(Ok), any::<[u8; 16]>().prop_map(Err)]),
@@ -75,7 +75,7 @@ proptest! {
     ) {
         let mut builder = PropertiesBuilder::default();
         for (key, value) in properties.iter().flatten() {
-            builder.push_raw(key, value.borrow());
+            builder.push_stored(key, value.borrow());
         }
         let fields = Fields {
             body: body.as_ref().map_or(Body::Null, |(is_data, bytes)| if *is_data { Body::Data(bytes) } else { Body::Sections(bytes) }),
@@ -100,7 +100,7 @@ proptest! {
             amqp: &amqp,
         };
         let bytes = encoded(&fields);
-        let read = Fields::decode(&bytes).expect("just written");
+        let read = Fields::decode(&bytes).expect("it was encoded");
         prop_assert_eq!(read, fields);
         for (key, value) in properties.iter().flatten() {
             prop_assert_eq!(builder.properties().get(key), Some(value.borrow().plain()));
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_decode_or_fail_without_a_panic(bytes: Vec<u8>) {
+    fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
         if let Ok(fields) = Fields::decode(&bytes) {
             prop_assert!(fields.encoded_len() <= bytes.len() + 20);
         }
@@ -143,7 +143,7 @@ fn the_key_is_the_session_id_then_the_partition_key() {
 }
 
 #[test]
-fn a_change_replaces_the_value_of_its_key_and_keeps_the_others() {
+fn merge_replaces_the_value_of_a_key_and_keeps_the_others() {
     let mut stored = PropertiesBuilder::default();
     stored.push("a", Value::Int(1));
     stored.push("b", Value::Text("x"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection for one call at a time: hyper's, on a runtime without a thread.
+//! A hyper connection for one call at a time, on a runtime without threads.
 //!
-//! The runtime runs on the caller's thread while the caller waits in a call, and not between calls. So a forked process
-//! has nothing left that should run, and no other thread touches the caller's rows.
+//! The runtime runs on the caller's thread during a call, and not between calls. So a fork interrupts no other thread,
+//! and no other thread uses the caller's rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,22 +21,22 @@ use tower_service::Service;
 
 use super::ClientError;
 
-/// A body: all of it, or pieces as they are made.
+/// A request body: complete, or a stream of chunks.
 pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes>>;
 
-/// Opens sockets, with TLS where the server has it.
+/// Opens sockets, with TLS if the server uses it.
 pub(super) type Connector = HttpsConnector<HttpConnector>;
 
-/// Turns of the runtime in which it sees what arrived between two calls: one to read it, one to handle it.
+/// Rounds of the runtime that handle what arrived between two calls: one to read it, one to process it.
 const POLL_ROUNDS: usize = 2;
 
-/// How long to wait for the network.
+/// Timeout and cancellation of network waits.
 pub struct NetworkWaitOptions<'a> {
-    /// For each piece that is written or read.
+    /// Limit for each chunk that is written or read.
     pub timeout: Duration,
-    /// After this the caller is asked whether it wants to leave.
+    /// Interval at which `is_cancelled` is called.
     pub poll_interval: Duration,
-    /// True when it does.
+    /// True if the call should end.
     pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn connector(tls: &Arc<ClientConfig>) -> Connector {
         .wrap_connector(sockets)
 }
 
-/// A runtime that runs while its caller waits.
+/// A runtime that runs on the thread of a waiting caller.
 pub(super) struct Driver(Option<Runtime>);
 
 impl Driver {
@@ -65,8 +65,8 @@ impl Driver {
         self.0.as_ref().expect("the runtime exists until drop").block_on(work)
     }
 
-    /// Waits in slices until `work` is done, the time is over or the caller wants to leave. The caller's own code runs
-    /// between the slices, outside of the runtime: it may make calls itself.
+    /// Waits until `work` is done, the timeout expires or the call is cancelled. `is_cancelled` runs outside the
+    /// runtime, so it may make calls itself.
     pub(super) fn wait<T>(
         &self,
         wait: &NetworkWaitOptions<'_>,
@@ -98,22 +98,22 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
-            // The lookup of a name may take long, and no caller waits for it any more.
+            // Does not wait for a slow name lookup.
             runtime.shutdown_background();
         }
     }
 }
 
-/// An open connection and what drives it.
+/// An open connection and its runtime.
 pub(super) struct Connection {
     pub(super) sender: SendRequest<RequestBody>,
     pub(super) driver: Driver,
-    /// It served an earlier call: the server may have ended it since.
+    /// It served an earlier call, so the server may have closed it since.
     pub(super) was_used: bool,
 }
 
 impl Connection {
-    /// Connects to a server; `unreachable` makes a failure of the network's error.
+    /// Connects to a server; `unreachable` converts a network error.
     pub(super) fn open(
         mut connector: Connector,
         server: Uri,
@@ -126,10 +126,10 @@ impl Connection {
         })?;
         let connecting = async {
             let stream = connector.call(server).await.map_err(&unreachable)?;
-            // Pages and pieces come in few reads.
+            // Large buffers, so that pages and chunks take few reads.
             let handshake = http1::Builder::new().max_buf_size(BULK_CHUNK_BYTES).handshake(stream);
             let (sender, connection) = handshake.await.map_err(|error| unreachable(error.into()))?;
-            // Its errors reach the call that meets them.
+            // Calls get the errors of the connection from `sender`.
             tokio::spawn(connection);
             Ok::<_, ClientError>(sender)
         };
@@ -141,8 +141,8 @@ impl Connection {
         })
     }
 
-    /// Processes input since the last call. False when the server has closed the connection.
-    pub(super) fn poll_open(&mut self) -> bool {
+    /// Handles what arrived since the last call; false if the server closed the connection.
+    pub(super) fn is_open(&mut self) -> bool {
         self.driver.block_on(async {
             for _ in 0..POLL_ROUNDS {
                 tokio::task::yield_now().await;

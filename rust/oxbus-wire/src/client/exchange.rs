@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One request and its answer.
+//! One request and its response.
 //!
-//! A stream waits until the server asks for it (`Expect: 100-continue`): before that nothing was done, the rows are all
-//! there still, and what refuses the call refuses it before they are sent.
+//! A stream is sent after the server requests it (`Expect: 100-continue`). Until then the call has done nothing and can
+//! be repeated, and the server can reject it before any row is sent.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -22,20 +22,20 @@ use super::request::Request;
 use super::{BulkResponse, Client, ClientError};
 use crate::coalesce::coalesce;
 
-/// A call that failed.
+/// A failed call.
 pub(super) struct ExchangeError {
-    pub(super) failure: ClientError,
-    /// The connection of an earlier call broke, and to make the call again does no harm.
+    pub(super) error: ClientError,
+    /// True if a reused connection broke and the call can be repeated safely.
     pub(super) may_be_repeated: bool,
 }
 
-/// An answer, and what takes the next request.
+/// A response, and the sender of the next request.
 type Received = (hyper::Result<Response<Incoming>>, SendRequest<RequestBody>);
 
-/// The server's reply to a stream before the rows are sent.
+/// The reply of a server before it has the body.
 enum ServerReply {
     Response(Received),
-    /// It wants the rows.
+    /// `100 Continue`: the server requests the stream.
     Continue,
 }
 
@@ -54,7 +54,7 @@ impl Client {
         let mut sent = request
             .with_body(&self.authority, &self.token(request), stream)
             .map_err(|error| ExchangeError {
-                failure: error.into(),
+                error: error.into(),
                 may_be_repeated: false,
             })?;
         let continued = Arc::new(Notify::new());
@@ -71,22 +71,22 @@ impl Client {
             driver,
             was_used,
         } = connection;
-        // Sent by the first poll: within the runtime, that wakes its connection without a system call.
+        // The first poll sends it. Inside the runtime this wakes the connection without a system call.
         let mut response = pin!(async move { (sender.send_request(sent).await, sender) });
-        // Before the server asks for a stream it did nothing.
-        let failed = |failure: ClientError, has_begun: bool| {
-            let is_broken = matches!(failure, ClientError::Connection(..)) && was_used;
+        // The call has done nothing before the server requests a stream.
+        let failed = |error: ClientError, has_begun: bool| {
+            let is_broken = matches!(error, ClientError::Connection(..)) && was_used;
             ExchangeError {
                 may_be_repeated: is_broken && (!has_begun || request.is_repeatable()),
-                failure: if has_begun {
-                    failure.with_effect(request.effect())
+                error: if has_begun {
+                    error.with_effect(request.effect())
                 } else {
-                    failure
+                    error
                 },
             }
         };
         let begins = !request.is_stream();
-        // A request that was not written did nothing either.
+        // A request that was not written has done nothing either.
         let broken = |error: hyper::Error, has_begun: bool| {
             let has_begun = has_begun && !error.is_canceled();
             failed(self.broken(error), has_begun)
@@ -98,15 +98,15 @@ impl Client {
                 () = continued.notified() => ServerReply::Continue,
             }
         };
-        let reply = driver.wait(wait, reply).map_err(|failure| failed(failure, begins))?;
+        let reply = driver.wait(wait, reply).map_err(|error| failed(error, begins))?;
         let ((received, sender), unfinished) = match (reply, body) {
             (ServerReply::Continue, Some(body)) => {
                 let sent_body = send_body(body, response, &driver, wait, next);
-                sent_body.map_err(|failure| failed(failure, true))?
+                sent_body.map_err(|error| failed(error, true))?
             }
             (ServerReply::Response((Err(error), _)), _) => return Err(broken(error, begins)),
             (ServerReply::Response(received), body) => (received, body),
-            (ServerReply::Continue, None) => unreachable!("only a stream is continued for"),
+            (ServerReply::Continue, None) => unreachable!("only streams expect 100 Continue"),
         };
         let response = received.map_err(|error| broken(error, true))?;
         let connection = Connection {
@@ -124,8 +124,8 @@ impl Client {
     }
 }
 
-/// Hands pieces to the connection as it takes them, then the end. Returns the answer, and what is left to feed if it
-/// came before that.
+/// Sends the chunks of a stream and its end. Returns the response, and the open body if the response came before the
+/// end.
 fn send_body<B: AsRef<[u8]> + Send + 'static>(
     mut body: Sender<Bytes>,
     mut response: Pin<&mut impl Future<Output = Received>>,
@@ -136,30 +136,29 @@ fn send_body<B: AsRef<[u8]> + Send + 'static>(
     let mut ready: VecDeque<Bytes> = VecDeque::new();
     loop {
         let Some(mut chunk) = ready.pop_front() else {
-            // When this fails the connection is dropped with the connection, and the server does nothing with a body
-            // without its end.
+            // An error drops the connection; the server discards a body without an end.
             match next()? {
                 Some(buffers) => ready.extend(coalesce(buffers)),
                 None => break,
             }
             continue;
         };
-        // Sends at most one chunk per wait.
+        // Limits what is sent within one timeout.
         if chunk.len() > BULK_CHUNK_BYTES {
             ready.push_front(chunk.split_off(BULK_CHUNK_BYTES));
         }
-        let handed = async {
+        let sent = async {
             tokio::select! {
                 biased;
                 received = response.as_mut() => Some(received),
                 taken = body.send_data(chunk) => match taken {
                     Ok(()) => None,
-                    // The server takes no more rows: its answer gives the reason.
+                    // The server reads no more; the response says why.
                     Err(_) => Some(response.as_mut().await),
                 },
             }
         };
-        if let Some(early) = driver.wait(wait, handed)? {
+        if let Some(early) = driver.wait(wait, sent)? {
             return Ok((early, Some(body)));
         }
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A blocking client of one server, over hyper, whose connections are kept for the next calls.
+//! A blocking client of one server, over hyper, with a pool of connections.
 //!
-//! This module adds what a caller needs. It leaves every network wait when a signal comes. It works in forked
-//! processes, since it holds no lock and needs no thread while it communicates. Its errors report the effect of the
-//! call.
+//! In addition to hyper: a signal cancels every network wait; errors say what the call did; and forked processes can
+//! use it, because it has no threads and holds no lock during a call.
 
 mod connection;
 mod exchange;
@@ -26,33 +25,33 @@ use oxbus_model::caps::{BULK_IDLE_CONNECTIONS_MAX, BULK_TOKEN_MS};
 use oxbus_model::sync::ignore_poison;
 use oxbus_model::{Effect, Error, ErrorKind, Result, SharedError, Timestamp};
 
-/// Why a call brought nothing.
+/// Why a call failed.
 #[derive(Debug)]
 pub enum ClientError {
-    /// The server refused it.
+    /// The server returned an error.
     Server(ServerError),
-    /// It did not come to the server.
+    /// It failed before it was sent.
     Local(Error),
-    /// The server cannot be reached, or the connection broke; what the call did, and what made it so.
+    /// The server cannot be reached, or the connection broke; with the effect of the call and the cause.
     Connection(String, Option<Effect>, Option<SharedError>),
-    /// The server did not answer in time, with the effect of the call.
+    /// The server did not answer in time; with the effect of the call.
     Timeout(String, Option<Effect>),
-    /// The caller wanted to leave.
+    /// The caller cancelled the call.
     Cancelled,
 }
 
 impl ClientError {
-    /// The server cannot be reached, or the connection broke, before the call did anything.
+    /// A connection error of a call that did nothing.
     pub fn connection(text: impl Into<String>) -> Self {
         Self::Connection(text.into(), None, None)
     }
 
-    /// The same because of another error.
+    /// A connection error with a cause.
     pub fn connection_with_source(text: String, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Connection(text, None, Some(Arc::new(source)))
     }
 
-    /// The same after the server may have acted.
+    /// Sets what the call did; for errors of the server or the caller, changes nothing.
     fn with_effect(self, effect: Effect) -> Self {
         match self {
             Self::Connection(text, _, source) => Self::Connection(text, Some(effect), source),
@@ -68,7 +67,7 @@ impl From<Error> for ClientError {
     }
 }
 
-/// A client of one server. May be shared by threads; a forked child makes its own.
+/// A client of one server. Threads may share it; a forked child needs a new one.
 pub struct Client {
     connection_string: ConnectionString,
     /// Host and port.
@@ -76,12 +75,12 @@ pub struct Client {
     server: Uri,
     connector: Connector,
     clock: fn() -> Timestamp,
-    /// Whole after a panic: a connection is in it or dropped.
+    /// Consistent after a panic: each change adds or removes connections.
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Client {
-    /// A client; nothing is connected yet. `ca_file` has the certificates to trust, those of the system when missing.
+    /// Creates a client, without connecting. It trusts the certificates in `ca_file`, by default those of the system.
     pub fn new(connection_string: ConnectionString, ca_file: Option<&str>, clock: fn() -> Timestamp) -> Result<Self> {
         let tls = if connection_string.tls {
             tls::config(ca_file)?
@@ -104,7 +103,7 @@ impl Client {
         })
     }
 
-    /// Makes a call with a JSON body or none.
+    /// Sends a request with a JSON body or without a body.
     pub fn call(
         &self,
         request: &Request,
@@ -113,7 +112,7 @@ impl Client {
         self.stream(request, wait, || Ok(None::<Vec<Vec<u8>>>))
     }
 
-    /// Makes a call whose body is a stream: what `next` returns, until it returns nothing.
+    /// Sends a request with a stream as body: what `next` returns, until `None`.
     pub fn stream<B: AsRef<[u8]> + Send + 'static>(
         &self,
         request: &Request,
@@ -121,26 +120,26 @@ impl Client {
         mut next: impl FnMut() -> Result<Option<Vec<B>>>,
     ) -> std::result::Result<BulkResponse<'_>, ClientError> {
         let tried = match self.exchange(self.connection(wait)?, request, wait, &mut next) {
-            // The server ended the connection just then; the others are probably gone too.
+            // The server closed the idle connection, and probably the others.
             Err(failed) if failed.may_be_repeated => {
                 self.close_idle();
                 self.exchange(self.connection(wait)?, request, wait, &mut next)
             }
             tried => tried,
         };
-        tried.map_err(|failed| failed.failure)?.into_result(wait)
+        tried.map_err(|failed| failed.error)?.into_result(wait)
     }
 
-    /// A token for a call.
+    /// A token for a request.
     fn token(&self, request: &Request) -> String {
         self.connection_string
             .token(request.entity(), (self.clock)().plus_ms(BULK_TOKEN_MS))
     }
 
-    /// An open connection that no call uses, or a new one.
+    /// An idle connection that is still open, or a new one.
     fn connection(&self, wait: &NetworkWaitOptions<'_>) -> std::result::Result<Connection, ClientError> {
         let idle = || ignore_poison(self.idle.lock()).pop();
-        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.poll_open().then_some(connection));
+        let open = std::iter::from_fn(idle).find_map(|mut connection| connection.is_open().then_some(connection));
         open.map_or_else(
             || {
                 Connection::open(self.connector.clone(), self.server.clone(), wait, |error| {
@@ -165,14 +164,14 @@ impl Client {
         drop(idle);
     }
 
-    /// The failure of a connection that could not be made.
+    /// The error of a failed connect.
     fn unreachable(&self, error: Box<dyn StdError + Send + Sync>) -> ClientError {
         let (endpoint, why) = (self.connection_string.endpoint(), root(&*error));
         let text = format!("the server cannot be reached; start it or correct the Endpoint: {endpoint}: {why}");
         caused(text, error)
     }
 
-    /// The failure of a connection that was open.
+    /// The error of an open connection.
     fn broken(&self, error: hyper::Error) -> ClientError {
         let (endpoint, why) = (self.connection_string.endpoint(), root(&error));
         let text = if error.is_parse() {
@@ -184,7 +183,7 @@ impl Client {
     }
 }
 
-/// An error and its sources, outermost first.
+/// An error and its causes, outermost first.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |it| (*it).source())
 }
@@ -194,7 +193,7 @@ fn root(error: &(dyn StdError + 'static)) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// A failure whose source is the system's error, if there is one: the errors around it add nothing.
+/// A connection error whose cause is the system's error, if there is one: the errors around it add nothing.
 fn caused(text: String, error: Box<dyn StdError + Send + Sync>) -> ClientError {
     let number = causes(&*error).find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
     let source = match number {

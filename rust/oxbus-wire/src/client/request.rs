@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A request: method, path, body, and what its token is for.
+//! A request: method, path, body, and the entity that its token is for.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::{ARROW_STREAM, BULK_ROOT, BULK_VERSION};
 pub struct Request {
     method: Method,
     target: String,
-    /// The entity of the call, for which the token is valid.
+    /// The entity of the call, which the token is for.
     entity: Option<String>,
     json: Option<Bytes>,
     is_stream: bool,
@@ -25,7 +25,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A question: repeated when the connection breaks.
+    /// A read, which is repeated if the connection breaks.
     pub fn get(path: &str) -> Self {
         Self {
             method: Method::GET,
@@ -37,7 +37,7 @@ impl Request {
         }
     }
 
-    /// A command.
+    /// A command, which is not repeated.
     pub fn post(path: &str) -> Self {
         Self {
             method: Method::POST,
@@ -46,7 +46,7 @@ impl Request {
         }
     }
 
-    /// With a parameter; `entity` is what the call is about.
+    /// Adds a query parameter; `entity` names the entity of the call.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         if name == "entity" {
@@ -65,7 +65,7 @@ impl Request {
         self
     }
 
-    /// With a body; its `entity` is what the call is about.
+    /// Sets a JSON body; its `entity` names the entity of the call.
     #[must_use]
     pub fn with_json(mut self, json: &serde_json::Value) -> Self {
         self.entity = json["entity"].as_str().map(str::to_owned);
@@ -73,14 +73,14 @@ impl Request {
         self
     }
 
-    /// With an Arrow stream for a body.
+    /// Sets an Arrow stream as body.
     #[must_use]
     pub fn with_stream(mut self) -> Self {
         self.is_stream = true;
         self
     }
 
-    /// Done twice, it does no more than once: repeated when the connection breaks.
+    /// Marks the request as idempotent: it is repeated if the connection breaks.
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.is_repeatable = true;
@@ -96,11 +96,11 @@ impl Request {
     }
 
     pub(super) fn is_repeatable(&self) -> bool {
-        // A stream is read only once.
+        // A stream can be read only once.
         self.is_repeatable && !self.is_stream
     }
 
-    /// The effect of a call without an answer: a GET changes nothing.
+    /// What the call did if no response comes: a read changes nothing.
     pub(super) fn effect(&self) -> Effect {
         if self.method == Method::GET {
             Effect::None
@@ -109,7 +109,7 @@ impl Request {
         }
     }
 
-    /// The request for one attempt; a stream brings its own body.
+    /// The HTTP request of one attempt.
     pub(super) fn with_body(
         &self,
         authority: &str,
@@ -130,7 +130,7 @@ impl Request {
         }
         let whole = || Either::Left(Full::new(self.json.clone().unwrap_or_default()));
         request.body(stream.map_or_else(whole, Either::Right)).map_err(|error| {
-            let detail = format!("the call cannot be written as a request; correct the connection string: {error}");
+            let detail = format!("the request cannot be encoded; correct the connection string: {error}");
             Error::new(ErrorKind::InvalidArgument, detail).with_source(error)
         })
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An answer, and its body as it arrives.
+//! A response, whose body is read as it arrives.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -13,18 +13,18 @@ use super::{Client, ClientError};
 use crate::NEXT_HEADER;
 use crate::server_error::ServerError;
 
-/// Bytes of the text of an error that are read.
-const FAULT_BYTES_MAX: usize = 1 << 20;
+/// Limit of the body of an error response, in bytes.
+const ERROR_BYTES_MAX: usize = 1 << 20;
 
-/// The answer to a call. Read to its end, it leaves the connection to the next call.
+/// The response to a request. Reading it to its end returns the connection to the client.
 pub struct BulkResponse<'a> {
     client: &'a Client,
     connection: Option<Connection>,
     response: Response<Incoming>,
-    /// Feeds the rest of a body that the server did not take: it may wait for that while it answers. Nothing when the
-    /// connection can take the next request.
+    /// Sends the rest of a request body that the server has not read: kept open, since the server may still read it.
+    /// `None` if the connection is free for the next request after the response.
     unfinished: Option<Sender<Bytes>>,
-    /// The effect of the call if its answer breaks off.
+    /// What the call did if the response breaks off.
     effect: Effect,
 }
 
@@ -45,27 +45,27 @@ impl<'a> BulkResponse<'a> {
         }
     }
 
-    /// Where the next page begins.
+    /// The sequence number at which the next page begins; `None` after the last page.
     pub fn next(&self) -> Option<&str> {
         self.response.headers().get(NEXT_HEADER)?.to_str().ok()
     }
 
-    /// Bytes of the body that are to come, when the server said how many.
+    /// Remaining bytes of the body, if the server announced its length.
     pub fn bytes_left(&self) -> Option<u64> {
         self.response.body().size_hint().exact()
     }
 
-    /// The response itself, or the error that it reports.
+    /// The response, or its error if the status is not success.
     pub(super) fn into_result(mut self, wait: &NetworkWaitOptions<'_>) -> Result<Self, ClientError> {
         let status = self.response.status();
         if status.is_success() {
             return Ok(self);
         }
-        let text = self.read_up_to(FAULT_BYTES_MAX, wait)?;
+        let text = self.read_up_to(ERROR_BYTES_MAX, wait)?;
         Err(ServerError::from_json(&text).map_or_else(
             || {
                 ClientError::connection(format!(
-                    "what answers there is no server of this version of oxbus; correct the Endpoint: status {}",
+                    "the Endpoint is not an oxbus server of this version; correct the Endpoint: status {}",
                     status.as_u16()
                 ))
             },
@@ -73,25 +73,26 @@ impl<'a> BulkResponse<'a> {
         ))
     }
 
-    /// The whole body, if it is no longer than that.
+    /// Reads the whole body; an error if it exceeds `bytes_max`.
     pub fn read_up_to(&mut self, bytes_max: usize, wait: &NetworkWaitOptions<'_>) -> Result<Vec<u8>, ClientError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.next_chunk(wait)? {
             all.extend_from_slice(&chunk);
             if all.len() > bytes_max {
-                let detail = format!("the server's answer is longer than it may be: {bytes_max} bytes");
+                let detail =
+                    format!("the server's response is too long; read less at once: more than {bytes_max} bytes");
                 return Err(ClientError::connection(detail));
             }
         }
         Ok(all)
     }
 
-    /// The next bytes of the body; nothing after its end.
+    /// Reads the next bytes of the body; `None` after its end.
     pub fn next_chunk(&mut self, wait: &NetworkWaitOptions<'_>) -> Result<Option<Bytes>, ClientError> {
-        // Half an answer is none: the connection ends with an error.
+        // An error drops the connection.
         while let Some(connection) = self.connection.take() {
             let frame = connection.driver.wait(wait, self.response.body_mut().frame());
-            match frame.map_err(|failure| failure.with_effect(self.effect))? {
+            match frame.map_err(|error| error.with_effect(self.effect))? {
                 Some(Ok(frame)) => {
                     self.connection = Some(connection);
                     if let Ok(bytes) = frame.into_data() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whom a client trusts.
+//! The certificates that a client trusts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-/// Trusts the certificates in a PEM file, or those of the system.
+/// A configuration that trusts the certificates of a PEM file, or those of the system.
 pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let (added, _) = match ca_file {
@@ -27,7 +27,9 @@ pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
     };
     if added == 0 {
         let detail = match ca_file {
-            Some(path) => format!("ca_file has no certificate; give the PEM file of the server's issuer: `{path}`"),
+            Some(path) => {
+                format!("ca_file contains no certificate; give the PEM file of the server's issuer: `{path}`")
+            }
             None => "this system has no trusted certificates; name the server's issuer with ca_file".to_owned(),
         };
         return Err(Error::new(ErrorKind::InvalidArgument, detail));
@@ -35,7 +37,7 @@ pub(super) fn config(ca_file: Option<&str>) -> Result<Arc<ClientConfig>> {
     Ok(with_roots(roots))
 }
 
-/// For a server without TLS.
+/// A configuration that trusts no certificate, for servers without TLS.
 pub(super) fn without_roots() -> Arc<ClientConfig> {
     with_roots(RootCertStore::empty())
 }

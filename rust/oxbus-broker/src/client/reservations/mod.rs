@@ -81,8 +81,8 @@ impl Reservations {
             cancellation: &Wait::FOREVER,
             poll_interval: None,
         };
-        let found = self.reserve_until(consumer, (epoch, n), options, &until, wait)?;
-        Ok(found.unwrap_or_else(|| self.empty_plan(epoch, n)))
+        let plan = self.reserve_until(consumer, (epoch, n), options, &until, wait)?;
+        Ok(plan.unwrap_or_else(|| self.empty_plan(epoch, n)))
     }
 
     /// [`Reservations::reserve`] with the caller's wait; `None` when it ends without messages, for which the caller can
@@ -110,14 +110,14 @@ impl Reservations {
         self.check_options(options)?;
         self.check_reserves()?;
         let (entity, sub_queue) = (self.entity(), self.sub_queue());
-        let found = entity.reserve(sub_queue, consumer, (epoch, n), options, wait)?;
+        let plan = entity.reserve(sub_queue, consumer, (epoch, n), options, wait)?;
         // Passes the notification on: this call may have been notified of messages outside its bounds.
         let wait_queue = &entity.receivable(sub_queue).wait_queue;
         if wait_queue.waiters() > 0 && entity.has_ready(sub_queue) {
             wait_queue.notify(1);
-            return Ok(Some(found.unwrap_or_else(|| self.empty_plan(epoch, n))));
+            return Ok(Some(plan.unwrap_or_else(|| self.empty_plan(epoch, n))));
         }
-        Ok(found)
+        Ok(plan)
     }
 
     /// The plan without messages.

@@ -87,24 +87,24 @@ impl Entity {
     /// The entities whose messages may be forwarded here, the nearest first: those within the maximum number of hops,
     /// and the topics of subscriptions among them.
     fn all_sources(&self) -> Vec<Arc<Self>> {
-        let mut found = self.known_sources();
-        if found.is_empty() {
-            return found;
+        let mut sources = self.known_sources();
+        if sources.is_empty() {
+            return sources;
         }
-        let mut known: HashSet<EntityId> = found.iter().map(|source| source.id()).chain([self.id()]).collect();
+        let mut known: HashSet<EntityId> = sources.iter().map(|source| source.id()).chain([self.id()]).collect();
         let (mut begin, mut hops) = (0, 1);
-        while begin < found.len() && hops <= HOPS_MAX {
-            let end = found.len();
+        while begin < sources.len() && hops <= HOPS_MAX {
+            let end = sources.len();
             for position in begin..end {
-                let topic = found[position].topic();
-                let farther = found[position].known_sources();
+                let topic = sources[position].topic();
+                let farther = sources[position].known_sources();
                 let of_topic = topic.iter().flat_map(|topic| topic.known_sources());
                 let farther: Vec<_> = of_topic.chain(farther).chain(topic.clone()).collect();
-                found.extend(farther.into_iter().filter(|source| known.insert(source.id())));
+                sources.extend(farther.into_iter().filter(|source| known.insert(source.id())));
             }
             (begin, hops) = (end, hops + 1);
         }
-        found
+        sources
     }
 
     /// The earliest tick and the earliest wall time at which a message may become ready here without a send.

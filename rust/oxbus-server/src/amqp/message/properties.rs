@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use bytes::{BufMut, Bytes, BytesMut};
 use oxbus_amqp::codec::{AmqpTimestamp, AmqpValue, DecodeError, Entries, Field, Reader, Symbol, Uuid, code};
 use oxbus_amqp::message::section;
-use oxbus_model::message::{Properties, PropertiesBuilder, Raw, Value};
+use oxbus_model::message::{Properties, PropertiesBuilder, StoredValue, Value};
 use oxbus_model::{Error, ErrorKind, Result, timespan};
 
 use super::{decimal, malformed};
@@ -71,7 +71,7 @@ fn push(
         _ => {
             // Decoded to verify that receivers get a well-formed value.
             AmqpValue::decode(reader)?;
-            builder.push_raw(name, Raw::Amqp(&message[start..reader.position()]));
+            builder.push_stored(name, StoredValue::Amqp(&message[start..reader.position()]));
         }
     }
     Ok(())
@@ -103,10 +103,10 @@ pub(super) fn write(out: &mut BytesMut, properties: Properties<'_>) {
     out[start + 4..start + 8].copy_from_slice(&items.to_be_bytes());
 }
 
-fn put(out: &mut BytesMut, value: Raw<'_>) {
+fn put(out: &mut BytesMut, value: StoredValue<'_>) {
     let value = match value {
-        Raw::Amqp(encoded) => return out.put_slice(&decimal::to_dotnet_layout(encoded)),
-        Raw::Plain(value) => value,
+        StoredValue::Amqp(encoded) => return out.put_slice(&decimal::to_dotnet_layout(encoded)),
+        StoredValue::Plain(value) => value,
     };
     match value {
         Value::Null => out.put_u8(code::NULL),
