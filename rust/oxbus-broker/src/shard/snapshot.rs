@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Snapshots of a shard, written while other threads continue.
 //!
-//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once each number is published or
-//! given up, the stores have every effect of every entry up to the noted one. A walk over the stores finds all these effects,
-//! and perhaps later ones, which do no harm because events are idempotent (`journal::shard_state`). The walk visits the queue
-//! of an entity before its dead-letter queue, so it does not miss a message that moves.
+//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once each number is
+//! published or given up, the stores have every effect of every entry up to the noted one. A walk over the stores finds
+//! all these effects, and perhaps later ones, which do no harm because events are idempotent (`journal::shard_state`).
+//! The walk visits the queue of an entity before its dead-letter queue, so it does not miss a message that moves.
 //!
-//! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores contain
-//! exactly what was acknowledged.
+//! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores
+//! contain exactly what was acknowledged.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -53,8 +53,8 @@ pub fn snapshot_bytes<C: CellHandle>(cells: &[C]) -> u64 {
 }
 
 impl Shard {
-    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` means that
-    /// no more numbers will be assigned, so the next open continues without a gap.
+    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` means
+    /// that no more numbers will be assigned, so the next open continues without a gap.
     pub fn write_snapshot<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _snapshot_guard = ignore_poison(self.snapshot_mutex.lock());
@@ -73,7 +73,8 @@ impl Shard {
         self.wait_numbers_decided(&noted)
             .map_err(|error| self.snapshot_failed(error))?;
         let mut chunks = SnapshotChunks::over(&noted, self.intents());
-        // The walk may find messages of later entries. They must be synced before the snapshot replaces earlier entries.
+        // The walk may find messages of later entries. They must be synced before the snapshot replaces earlier
+        // entries.
         let mut checked_chunks = std::iter::from_fn(|| {
             chunks
                 .next()
@@ -93,9 +94,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Recovers from a failure: writes everything that was acknowledged into a new journal, which `new_log` creates from
-    /// the given chunks. `is_needed` is called while no other heal or snapshot runs, so that a late call does not take a
-    /// healthy shard out of service.
+    /// Recovers from a failure: writes everything that was acknowledged into a new journal, which `new_log` creates
+    /// from the given chunks. `is_needed` is called while no other heal or snapshot runs, so that a late call does not
+    /// take a healthy shard out of service.
     pub fn heal<C: CellHandle>(
         &self,
         is_needed: impl FnOnce() -> bool,
@@ -109,8 +110,8 @@ impl Shard {
         }
         let reason = || FaultReason::of(self.health.reason().unwrap_or_default(), self.health.source());
         self.health.fail(PartitionFault::Healing, reason());
-        // Writes that were committed before take effect first. The failed log takes no entries, so no numbers are assigned
-        // after the append guard is dropped.
+        // Writes that were committed before take effect first. The failed log takes no entries, so no numbers are
+        // assigned after the append guard is dropped.
         let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let noted = note(cells(), false);
@@ -155,8 +156,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until every noted number is published or given up. Callers give up their numbers if the log fails, but perhaps
-    /// not after a panic.
+    /// Waits until every noted number is published or given up. Callers give up their numbers if the log fails, but
+    /// perhaps not after a panic.
     fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
         for NotedCell { cell, next, .. } in noted {
@@ -331,8 +332,8 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
             due: super::cell::due_of(message),
         },
     };
-    // A delivery in progress counts as ended. The fetch of a deferred message has counted its delivery. A message that is
-    // locked but not delivered has no delivery to count.
+    // A delivery in progress counts as ended. The fetch of a deferred message has counted its delivery. A message that
+    // is locked but not delivered has no delivery to count.
     let charge = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,

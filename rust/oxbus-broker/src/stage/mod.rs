@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Staged sends: tasks write rows to stages, and one commit publishes all stages of a batch together, exactly once.
 //!
-//! A stage contains the rows of one task. A commit names the sink, the query, the batch number and the stages. The query
-//! counts the batches of the sink. One record decides the commit: the sink's intent. After that the rows are published
-//! partition by partition, whatever happens.
+//! A stage contains the rows of one task. A commit names the sink, the query, the batch number and the stages. The
+//! query counts the batches of the sink. One record decides the commit: the sink's intent. After that the rows are
+//! published partition by partition, whatever happens.
 //!
-//! Read in this order: `staging` (writing a stage), `registry` (all stages of a namespace), `commit` (checks and decision),
-//! `publish` (publishing a decided batch, also after a crash), `content` (the rows).
+//! Read in this order: `staging` (writing a stage), `registry` (all stages of a namespace), `commit` (checks and
+//! decision), `publish` (publishing a decided batch, also after a crash), `content` (the rows).
 //!
 //! Source: Structured Streaming, "Fault tolerance semantics": a sink that receives a batch twice keeps it once.
 
@@ -82,14 +82,14 @@ impl Stages {
         Staging::begin(&self.registry, entity, id)
     }
 
-    /// Publishes all rows of the stages, exactly once, as batch `batch` of `sink`. Returns true if this call committed the
-    /// batch. If the batch was committed before, discards the stages and returns false.
+    /// Publishes all rows of the stages, exactly once, as batch `batch` of `sink`. Returns true if this call committed
+    /// the batch. If the batch was committed before, discards the stages and returns false.
     pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.registry.commit(sink, query, batch, ids, wait)
     }
 
-    /// Discards the given stages that no commit has named. A committed batch stays committed, because an abort may follow
-    /// a commit whose answer was lost.
+    /// Discards the given stages that no commit has named. A committed batch stays committed, because an abort may
+    /// follow a commit whose answer was lost.
     pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         let _ = (query, batch);
         self.registry.abort(sink, ids, wait)

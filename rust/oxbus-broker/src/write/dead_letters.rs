@@ -68,7 +68,8 @@ impl Cell {
             return 0;
         }
         let with_its_reason = |message: RemovedMessage| {
-            // If a message cannot be read back, its shard is out of service, and the journal keeps the message as it was.
+            // If a message cannot be read back, its shard is out of service, and the journal keeps the message as it
+            // was.
             let record = self.load(&message.record).ok()?;
             Some((with_reason(record, message.delivery_count, reason), message))
         };
@@ -76,8 +77,8 @@ impl Cell {
         let count = marked.len();
         self.shard.with_cell_state(self.state_id, |state| {
             for (record, message) in marked {
-                // The entry is not awaited: if it is lost, the next open dead-letters the message again. A failure takes
-                // the shard out of service.
+                // The entry is not awaited: if it is lost, the next open dead-letters the message again. A failure
+                // takes the shard out of service.
                 if let Err(error) = self.put_into_dead_letters(state, &message, record, wait) {
                     self.shard.report_failure(&error);
                 }
@@ -93,8 +94,8 @@ impl Cell {
         count
     }
 
-    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry to
-    /// wait for.
+    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry
+    /// to wait for.
     fn put_into_dead_letters(
         &self,
         state: &mut CellState,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segment files. Space is allocated in a file with a temporary name; later the file gets a header and its segment name.
+//! Segment files. Space is allocated in a file with a temporary name; later the file gets a header and its segment
+//! name.
 //!
 //! The file is new, or recycled from a segment that a snapshot replaced and that no message is read from. Syncing
-//! overwritten bytes is faster than syncing the first write to allocated space. So a writer that syncs also writes zeros
-//! after a frame.
+//! overwritten bytes is faster than syncing the first write to allocated space. So a writer that syncs also writes
+//! zeros after a frame.
 //!
 //! Invariants
-//! - a file with a segment name has a synced header and allocated space: both are synced before the rename. The next owner
-//!   truncates the space after the last frame;
+//! - a file with a segment name has a synced header and allocated space: both are synced before the rename. The next
+//!   owner truncates the space after the last frame;
 //! - a file with a temporary name contains no data and may be overwritten or removed;
 //! - the header of a recycled file marks it as recycled: the bytes after its last frame are from an earlier segment.
 
@@ -94,8 +95,8 @@ impl Spare {
         })
     }
 
-    /// Creates or opens a file of the drain reserve, `bytes` bytes long. It contains no data, so it is not synced and may
-    /// have to be recreated after a power loss.
+    /// Creates or opens a file of the drain reserve, `bytes` bytes long. It contains no data, so it is not synced and
+    /// may have to be recreated after a power loss.
     pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
         let path = dir.join(name);
         let file = open_or_create(disk, &path)?;
@@ -199,8 +200,8 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Zeroes some space after `end`, where a frame of `len` bytes ends. Call it before the frame is synced; later syncs
-    /// become cheaper.
+    /// Zeroes some space after `end`, where a frame of `len` bytes ends. Call it before the frame is synced; later
+    /// syncs become cheaper.
     pub(super) fn clear_ahead(&mut self, end: u64, len: usize) -> io::Result<()> {
         if end <= self.cleared {
             return Ok(());

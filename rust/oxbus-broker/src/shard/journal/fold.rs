@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Folds entries into one shorter entry with the same effect.
 //!
-//! Removed messages become runs of numbers, and other events about them are omitted. Only the newest lock of a message is
-//! kept. Events that move or change a message are kept, in order.
+//! Removed messages become runs of numbers, and other events about them are omitted. Only the newest lock of a message
+//! is kept. Events that move or change a message are kept, in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -133,7 +133,8 @@ impl SessionEntry {
             && self.ready.iter().all(|message| message.expires_at <= now)
     }
 
-    /// Removes the expired ready messages. With `whole_session`, one expired message removes all ready messages (B-209).
+    /// Removes the expired ready messages. With `whole_session`, one expired message removes all ready messages
+    /// (B-209).
     pub(super) fn take_expired(&mut self, now: Timestamp, whole_session: bool) -> Vec<ClaimedMessage> {
         if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
             return Vec::new();
