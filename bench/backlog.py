@@ -54,14 +54,14 @@ class Watch:
 
 
 def fits(backlog: int) -> bool:
-    """Whether its messages take less than half of the memory that is free."""
+    """Whether the messages of a backlog take less than half of the free memory."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     return backlog * BYTES_PER_MESSAGE < free // 2
 
 
 def rates(contender: str, backlog: int, sample: int) -> dict[str, float]:
-    """Messages per second of each operation while about `backlog` wait, `sample` of each, in a process of its own."""
+    """Messages per second of each operation while about `backlog` wait, `sample` of each, in a separate process."""
     command = [sys.executable, __file__, "--one", contender, "--backlog", str(backlog), "--sample", str(sample)]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(answer.stdout)

@@ -99,7 +99,7 @@ def _compare(baseline: dict[str, object], compiler: str, counts: dict[str, int])
         return 0
     if worse:
         print(f"longer than the baseline by more than {BAND:.0%}, or new: {', '.join(worse)}")
-        print("shorten the path, or rewrite the baseline with --update and say in the commit why")
+        print("shorten the path, or rewrite the baseline with --update and give the reason in the commit")
     return 1 if worse else 0
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NotMeasuredError(Exception):
-    """A target cannot be judged by these rows; the text says why."""
+    """A target cannot be judged by these rows; the text names the reason."""
 
 
 def judge(suite: str, targets: Iterable[Target], rows: Sequence[Row], *, everyone: bool = True) -> list[Verdict]:

@@ -152,7 +152,7 @@ def _one(contender: str, messages: int) -> float:
 
 
 def bytes_per_message(contender: str, messages: int) -> float:
-    """Bytes per message, in a process of its own."""
+    """Bytes per message, measured in a separate process."""
     command = [sys.executable, __file__, "--one", contender, "--messages", str(messages)]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(answer.stdout))

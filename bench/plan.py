@@ -10,7 +10,7 @@ from targets import CEILING, OURS
 
 @dataclass(frozen=True)
 class Plan:
-    """The same for every suite; the default is a whole run."""
+    """The options that every suite shares; the default is a whole run."""
 
     parts: tuple[str, ...] = ()
     """Parts of a suite that run whole."""

@@ -4,7 +4,7 @@
     python bench/report.py
 
 Each table and plot comes from one run, the newest that measured all of it; those of docs/performance.md name its file.
-A part that no run has measured says so: nothing of an older way to measure stays.
+A part that no run has measured is marked so; no figure of an older method stays.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CAPTIONS = {
 
 
 def main() -> int:
-    """Write what there are results for; say what is missing."""
+    """Write the parts that have results; print what is missing."""
     parts: dict[str, list[str]] = {"targets": tables.targets()}
     missing = []
     for name, (prefix, draw) in plots.ALL.items():

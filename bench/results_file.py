@@ -55,7 +55,7 @@ class Row:
     point: Point | None = None
     """None outside of sweeps."""
     percentiles: dict[str, float] | None = None
-    """How the latencies of all rounds together are spread."""
+    """The distribution of the latencies of all rounds together."""
 
     def __getitem__(self, metric: str) -> float:
         return statistics.median(self.values[metric])

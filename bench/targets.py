@@ -49,7 +49,7 @@ class Target:
     peer_case: str | None = None
     """The case of the peer; None: the same case."""
     difference: bool = False
-    """Whether what the peer has is taken away, instead of being what the figure is a ratio to."""
+    """Whether the peer's figure is subtracted; otherwise the figure is a ratio to it."""
     worst_of: tuple[str, ...] = ("",)
     """Replacements for `{}` in the names of both cases; the worst ratio counts."""
     moonshot: float | None = None
@@ -60,11 +60,11 @@ class Target:
     """Whose figure it is."""
 
     def met(self, found: float) -> bool:
-        """Whether `found` is what was wanted."""
+        """Whether `found` meets the target."""
         return found >= self.wanted if self.at_least else found <= self.wanted
 
     def moonshot_met(self, found: float) -> bool | None:
-        """Whether `found` is even the moonshot; None when there is none."""
+        """Whether `found` meets the moonshot; None if the target has none."""
         if self.moonshot is None:
             return None
         return found >= self.moonshot if self.at_least else found <= self.moonshot

@@ -50,13 +50,13 @@ class Group:
     part: str
     turns: Sequence[Turn]
     rounds_max: int | None = None
-    """For what takes long, or runs in processes of its own."""
+    """Upper bound for groups that take long or run in separate processes."""
     versions: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     disk: dict[str, float | str] = field(default_factory=dict)
 
     def about(self) -> dict[str, dict[str, Any]]:
-        """The contenders that took part, those that could not, and the disk; empty for what runs in this process."""
+        """The contenders that took part, those that could not, and the disk; empty for cases inside this process."""
         if not (self.disk or self.versions or self.unavailable):
             return {}
         return {"disk": self.disk, "versions": self.versions, "unavailable": self.unavailable}

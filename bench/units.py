@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of one queue and one session, in memory and in time, as their number grows.
 
-Each measurement has a process of its own:
+Each measurement runs in a separate process:
 
     python bench/units.py --one queues --units 1000
 """
@@ -34,7 +34,7 @@ Figures = dict[str, float]
 
 
 def measure(kind: str, units: int) -> Figures:
-    """Figures per unit, in a process of its own."""
+    """Figures per unit, measured in a separate process."""
     command = [sys.executable, __file__, "--one", kind, "--units", str(units)]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: Figures = json.loads(answer.stdout)

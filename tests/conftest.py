@@ -52,7 +52,7 @@ EMPTY_RECEIVES = 3
 """How many empty receives in a row mean an empty queue, since a receive may return fewer messages than exist."""
 
 
-MEMORY_DISK = "/dev/shm"  # noqa: S108 (pytest makes the directory there, with a name of its own)
+MEMORY_DISK = "/dev/shm"  # noqa: S108 (pytest makes the directory there, with a unique name)
 """Where temporary directories are, if it exists: store tests do not depend on the disk's speed."""
 
 

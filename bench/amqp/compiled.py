@@ -19,7 +19,7 @@ PACKAGE = "amqp/client"
 
 
 def options_for(endpoint: Endpoint) -> go_client.Options:
-    """What an AMQP client must know about a broker."""
+    """Return the options with which an AMQP client reaches a broker."""
     return {
         "address": f"amqp://{LOOPBACK}:{endpoint.port}",
         "user": endpoint.user,
@@ -35,7 +35,7 @@ def run(endpoint: Endpoint, mode: str, **options: object) -> dict[str, Any]:
 
 @contextmanager
 def idle(endpoint: Endpoint, count: int, **options: object) -> Iterator[None]:
-    """Keep so many connections open, each with a receiver that waits."""
+    """Keep `count` connections open, each with a receiver that waits."""
     command = go_client.command(PACKAGE, {"mode": "idle", "count": count, **options_for(endpoint), **options})
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One broker's share of a round: it is started on an empty directory, warmed up, and does every shape in turn.
 
-Ids read `operation/payload/level_how`. `confirmed`: the client settles and waits for the broker to say that it knows;
+Ids read `operation/payload/level_how`. `confirmed`: the client settles and waits for the broker's confirmation;
 `told`: it only settles, which is all that some brokers can. How many messages go through follows from how quick it is.
 """
 
@@ -50,7 +50,7 @@ AHEAD = 1_000
 
 
 def can_confirm(broker: Broker) -> bool:
-    """Whether it confirms settlements to this client."""
+    """Whether the broker confirms settlements to this client."""
     try:
         compiled.run(broker.endpoint, "through", count=100)
     except RuntimeError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients in Python, each a program of its own, so that its processor time is measured apart from the server's.
+"""Clients in Python, each a separate program, so that its processor time is measured apart from the server's.
 
     python bench/amqp/python_clients.py proton '{"port": 5672, ...}' 10000
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long `oxbus serve` takes from the start of its process until it says where it listens, and until it answers."""
+"""The time from the start of the process of `oxbus serve` until it prints where it listens, and until it responds."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def hundreds(messages: list[Any]) -> list[list[Any]]:
 
 
 def drain(receiver: oxbus.ServiceBusReceiver, at_once: int, body_bytes: int, *, read: bool = True) -> int:
-    """Receive, read and complete what is there, up to `at_once` messages with a call; return how many came."""
+    """Receive, read and complete all messages, up to `at_once` with a call; return their number."""
     receive, complete, complete_many, count = (
         receiver.receive_messages,
         receiver.complete_message,

@@ -25,7 +25,7 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz-_"
 
 @cache
 def text_keys(count: int) -> list[str]:
-    """The same keys in every run, lengths evenly spread."""
+    """The same keys in every run, with evenly distributed lengths."""
     rng = random.Random(2013)
     return ["".join(rng.choices(_ALPHABET, k=rng.randint(16, 36))) for _ in range(count)]
 

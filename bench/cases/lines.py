@@ -35,7 +35,7 @@ class Ends(Protocol):
         """Send a part."""
 
     def take(self, count: int, size: int, body_bytes: int) -> None:
-        """Receive, read and complete `count` messages of so many bytes, up to `size` at once."""
+        """Receive, read and complete `count` messages of `body_bytes` bytes, up to `size` at once."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 """Messages through a queue in memory: sent, received, their bodies read, completed; one by one and in lists.
 
 All messages are sent; then each list, or each message, is received, read and completed before the next one is taken.
-Every contender makes its message objects inside the timed part unless the shape says `made_before`.
+Every contender makes its message objects inside the timed part unless the shape has `made_before`.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def cases(plan: Plan = WHOLE) -> list[Case]:
 
 
 def _cycles(messages: int) -> list[Case]:
-    """Each shape with its bodies read, and as a twin of its own without."""
+    """Return two cases for each shape: one reads the bodies, the other does not."""
     found: list[Case] = []
     for shape in SHAPES:
         bodies = bodies_of(shape.body_bytes, min(messages, BYTES_MAX // shape.body_bytes))

@@ -22,7 +22,7 @@ MESSAGES = 10_000
 PER_SESSION = 100
 MANY = 100_000
 OF_MANY = 10
-"""One of so many sessions is accepted."""
+"""Number of sessions, of which one is accepted."""
 
 
 def _send(bus: Bus, count: int) -> None:

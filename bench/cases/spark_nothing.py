@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAME = "nothing"
 _PAGE_ROWS = 2048
 _TASKS = 2
-"""Of a stream; for a batch the option `tasks` says it."""
+"""Number of tasks of a stream; for a batch the option `tasks` sets it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _shares(rows: int, tasks: int) -> list[InputPartition]:
 
 
 class NothingReader(DataSourceReader):
-    """So many rows in so many tasks."""
+    """A batch source of a given number of rows and tasks."""
 
     def __init__(self, options: Any) -> None:
         self._rows = int(options["rows"])
@@ -118,7 +118,7 @@ class NothingWriter(DataSourceArrowWriter):
 
 
 class NothingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """So many rows, so many in a batch."""
+    """A stream source of a given number of rows, in batches of a given size."""
 
     def __init__(self, options: Any) -> None:
         self._rows = int(options["rows"])
@@ -130,7 +130,7 @@ class NothingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"row": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """All rows are there from the beginning."""
+        """All rows exist from the beginning."""
 
     def getDefaultReadLimit(self) -> ReadMaxRows:  # noqa: N802
         """Rows of a batch."""

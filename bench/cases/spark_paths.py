@@ -4,7 +4,7 @@
 A row is a body and a key. The baseline is the same job without oxbus: a load makes the same rows and hands them to the
 same kind of Python task, which drops them; for a drain as many tasks make them; what goes through a broker is made and
 dropped by a source and a sink in Python (`spark_nothing`), in as many tasks. So the ratio is what the queue costs
-beside Spark. Its Java machine runs as Spark starts it by itself, and both sides under the settings that the guide
+beside Spark. Its Java machine runs with Spark's default settings, and both sides under the settings that the guide
 advises, `PYTHON_SETTINGS`.
 """
 
@@ -49,7 +49,7 @@ TASKS_OF_READ = 16
 
 @dataclass
 class Place:
-    """A namespace of its own for one round, closed or served."""
+    """A separate namespace for one round, closed or served."""
 
     directory: tempfile.TemporaryDirectory[str]
     path: str
@@ -90,7 +90,7 @@ def session() -> SparkSession:
 
 
 def frame(rows: int) -> DataFrame:
-    """So many rows, in two tasks."""
+    """Return a frame of `rows` rows, in two tasks."""
     return (
         session()
         .range(0, rows, 1, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged sends: tasks put columns aside, and one commit publishes them."""
+"""Staged sends: tasks stage columns, and one commit publishes them."""
 
 from __future__ import annotations
 

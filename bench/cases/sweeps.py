@@ -2,7 +2,7 @@
 """One thing varied at a time: threads, messages per call, bytes per message.
 
 Threads: each thread sends a part and takes as many messages as it sent, over and over.
-Batch and body: one thread sends everything, then takes everything. Whoever takes messages reads their bodies.
+Batch and body: one thread sends everything, then takes everything. The receiving thread reads the bodies.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _sweep_case(
 
 
 def together(work: Sequence[Callable[[], None]]) -> None:
-    """Do each piece of work in a thread of its own; raise what the first of them raised."""
+    """Do each piece of work in its own thread; raise the first error."""
     failures: list[Exception] = []
 
     def run(one: Callable[[], None]) -> None:

@@ -27,7 +27,7 @@ MESSAGES = 40_000
 
 
 def _together(work: Sequence[Callable[[], Any]], quota: _Quota) -> list[Any]:
-    """Do each piece of work in a thread of its own; what fails ends the others and is raised here."""
+    """Do each piece of work in its own thread. A failure ends the others and is raised here."""
     answers: list[Any] = [None] * len(work)
     failures: list[Exception] = []
 

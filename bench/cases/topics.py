@@ -39,7 +39,7 @@ def _open(bodies: list[bytes], subscriptions: int) -> Bus:
 
 
 def _open_rules(bodies: list[bytes], rules: int) -> Bus:
-    """A topic with one subscription of so many correlation rules."""
+    """Open a topic with one subscription of `rules` correlation rules."""
     bus = _open(bodies, 2)
     for number in range(rules):
         bus.admin.create_rule(QUEUE, "s1", f"r{number}", filter=CorrelationRuleFilter(label=f"rule-{number}"))

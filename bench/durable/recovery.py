@@ -49,7 +49,7 @@ def reopen(directory: Path, messages: int, body_bytes: int = BODY_BYTES) -> Figu
     """Let a process fill a queue and be killed; open what it left.
 
     Returns:
-        `seconds` of opening; `cpu_seconds` that all threads spent on it; `journal_bytes` that were there to read;
+        `seconds` of opening; `cpu_seconds` that all threads spent on it; `journal_bytes` that it read;
         `bytes_per_s`; `bytes_per_core_s`; `live_messages`.
     """
     with tempfile.TemporaryDirectory(dir=directory) as folder:

@@ -42,7 +42,7 @@ class Sizes:
     by_hundred: int
 
     def of(self, size: int) -> int:
-        """For so many messages in a call."""
+        """Return the number of messages for calls of `size` messages."""
         return self.single if size == 1 else self.by_hundred
 
 
@@ -62,7 +62,7 @@ def sizes_for(contender: Contender, place: Path, seconds: float, most: int) -> S
 
 
 def fitting(took: Callable[[int], float], seconds: float, most: int) -> int:
-    """The number of messages for which `took` says about `seconds`: whole steps, at least one and at most `most`."""
+    """The number of messages for which `took` returns about `seconds`: whole steps, at least one and at most `most`."""
     count = STEP
     while (spent := took(count)) < TRIAL_SHARE * seconds and count < most:
         count = min(most, GROWTH * count)

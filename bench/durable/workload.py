@@ -64,7 +64,7 @@ def one_thread(queue: BenchQueue, bodies: list[bytes], size: int, *, keep: bool 
 
 def both_sides(queue: BenchQueue, bodies: list[bytes], size: int, sides: int = 2) -> float:
     """Send in `sides` threads and drain in as many; return the seconds until the last message was acknowledged."""
-    queue.detach()  # what was handed to this thread ahead would be missing
+    queue.detach()  # messages prefetched for this thread would be missing
     drain = _Drain(queue, len(bodies), size, len(bodies[0]))
     work = [(queue.attach, partial(queue.send_all, bodies[side::sides], size)) for side in range(sides)]
     started = _together([*work, *[(queue.attach_receiver, drain.run)] * sides], drain.stop)
@@ -122,7 +122,7 @@ def _together(work: Sequence[tuple[Callable[[], None], Callable[[], None]]], sto
             ready.wait()
             one()
         except threading.BrokenBarrierError:
-            pass  # another thread failed and has said why
+            pass  # another thread failed and has reported the reason
         except Exception as error:  # noqa: BLE001 -- raised again by the calling thread
             failures.append(error)
             stop.set()

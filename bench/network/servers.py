@@ -41,7 +41,7 @@ class NetworkQueue(ABC):
     version: str
     pid: int
     options: go_client.Options
-    """What the client must know about it."""
+    """The options with which the client reaches the server."""
 
     @abstractmethod
     def __init__(self, directory: Path) -> None:

@@ -41,7 +41,7 @@ class Level(StrEnum):
 
 
 class UnavailableError(Exception):
-    """This queue cannot run here; the text says why."""
+    """This queue cannot run here; the text names the reason."""
 
 
 class BenchQueue(ABC):
@@ -51,7 +51,7 @@ class BenchQueue(ABC):
     levels: ClassVar[tuple[Level, ...]] = (Level.FSYNC, Level.OS)
     version: str = "unknown"
     waits: ClassVar[bool] = True
-    """Whether a receiver can wait without asking over and over."""
+    """Whether a receiver can wait without polling."""
     count_for_memory: ClassVar[int | None] = 1_000_000
     """How many waiting messages its memory is measured with; None: they are on disk."""
 
@@ -106,7 +106,7 @@ class BenchQueue(ABC):
     def drain(
         self, count: int, size: int, wait_seconds: float, body_bytes: int, keep: list[bytes] | None = None
     ) -> int:
-        """Receive, read and acknowledge `count` messages of so many bytes, up to `size` at once.
+        """Receive, read and acknowledge `count` messages of `body_bytes` bytes, up to `size` at once.
 
         Returns:
             How many came; fewer if none came for `wait_seconds`. Their bodies are put into `keep`, too.

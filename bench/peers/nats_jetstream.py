@@ -4,7 +4,7 @@
 Server settings: `sync_interval: always` at the level `fsync`, its default of two minutes at `os`; one replica.
 Client settings: the package nats-py; each thread has a connection and an event loop that runs only inside its calls.
 A send waits for the stream's acknowledgement, and ours is a double one (`ack_sync`), so both have reached the level.
-Whether the state of the consumer was synced too, the server does not say; the flushes per message show what it does.
+The server does not report whether it also synced the state of the consumer; the flushes per message show it.
 A hundred messages are one atomic batch, which syncs a few times instead of a hundred; acknowledgements know no batches
 that two receivers could share, so a hundred of them are under way at once.
 """
@@ -109,7 +109,7 @@ class NatsJetStream(BenchQueue):
         return [(message, message.data) for message in messages]
 
     def acknowledge(self, tokens: Sequence[Any]) -> None:
-        """Acknowledge, and wait for the server to say so."""
+        """Acknowledge, and wait for the server's confirmation."""
 
         async def acknowledge() -> None:
             await asyncio.gather(*[message.ack_sync(timeout=TIMEOUT_SECONDS) for message in tokens])

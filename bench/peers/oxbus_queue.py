@@ -3,7 +3,7 @@
 
 Settings: 16 partitions, the default; the namespace's durability is the level.
 Messages carry no key, so they go to the partitions in turn.
-Each thread has a sender and a receiver of its own; a receiver has its default settings.
+Each thread has its own sender and receiver; a receiver has its default settings.
 """
 
 from __future__ import annotations

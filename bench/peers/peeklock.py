@@ -72,7 +72,7 @@ class PeekLockQueue:
                 self._filled.notify_all()
 
     def receive(self, max_count: int = 1, timeout: float | None = None) -> list[tuple[int, Message]]:
-        """Lock up to `max_count` messages and tell the token of each; wait for the first at most `timeout` seconds."""
+        """Lock up to `max_count` messages and return their tokens; wait for the first at most `timeout` seconds."""
         with self._mutex:
             now = time.monotonic()
             if self._deadlines and self._deadlines[0][0] <= now:

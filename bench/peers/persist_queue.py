@@ -4,7 +4,7 @@
 Settings: `multithreading=True`, everything else by default: WAL, and SQLite's default `synchronous=FULL`, which is
 checked here. The package offers no other level and no batches, so a hundred messages are a hundred calls.
 Bodies go in as they are (`_Plain`) instead of through pickle.
-Acknowledged rows stay in the table and every get scans past them, so each thousand is cleared the way its manual says.
+Acknowledged rows stay in the table and every get scans past them, so each thousand is cleared as its manual requires.
 """
 
 from __future__ import annotations

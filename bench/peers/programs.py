@@ -36,7 +36,7 @@ RABBITMQ_PACKAGES = (
     ),
     *("libc6", "libcap2", "libgcc-s1", "libssl3t64", "libstdc++6", "libsystemd0", "libtinfo6", "libzstd1", "zlib1g"),
 )
-"""RabbitMQ 4, the first with AMQP 1.0 of its own, and Erlang, with all that they link."""
+"""RabbitMQ 4, the first with built-in AMQP 1.0, and Erlang, with all that they link."""
 VALGRIND_PACKAGES = ("valgrind",)
 BEANSTALKD_PACKAGES = ("beanstalkd",)
 REDIS_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")

@@ -3,7 +3,7 @@
 
 Server settings: as they come; no plugins; its port mapper is a child of the bench too.
 A quorum queue syncs its log before it confirms a publish; a classic queue with messages that are not persistent keeps
-them in memory. A durable classic queue confirms after a sync of its own kind, so there is no level `os`.
+them in memory. A durable classic queue confirms after a sync of another kind, so it has no level `os`.
 Client settings: the package pika, a blocking connection per thread over loopback, publisher confirms.
 A hundred messages are published at once and all confirms awaited, through the channel below the blocking one, which
 would wait for each. Receivers are consumers with a prefetch of 200; a hundred acknowledgements are 100 frames in one
@@ -63,7 +63,7 @@ class _Connection:
         for body in bodies:
             self._raw.basic_publish("", QUEUE, body, self._properties)
         self._published += len(bodies)
-        # The blocking publish does the same for one message; `process_data_events` would not wake up for a confirm.
+        # The blocking publish flushes after one message; `process_data_events` would not wake up for a confirm.
         self._connection._flush_output(lambda: self._confirmed >= self._published)  # noqa: SLF001
 
     def consume(self) -> None:

@@ -28,7 +28,7 @@ COPIES = 10
 
 @contextmanager
 def cases(plan: Plan) -> Iterator[list[Case]]:
-    """Ours, and Spark as long as the context lasts."""
+    """Yield the cases of oxbus and of Spark; the Spark session ends with the context."""
     count = plan.of(KEYS)
     with local_session("oxbus bench", master="local[1]") as spark:
         keys = spark.createDataFrame([(key,) for key in text_keys(count)], "k string").coalesce(1)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def about(run: Run, suite: str) -> str:
-    """One line that says when, where and how quiet."""
+    """Return one line: when and where the run took place, and how quiet the machine was."""
     machine, noise = run.machine, run.noise
     stolen = f", {100 * noise['stolen_share']:.1f} % of the time stolen by other guests" if noise else ""
     load = f", load {machine['load_before']:.1f} before"

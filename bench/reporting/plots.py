@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots: what changes with threads, batches, bodies and backlogs, and how waiting times are spread."""
+"""The plots: what changes with threads, batches, bodies and backlogs, and the distribution of waiting times."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def latency(run: Run) -> str:
     ):
         panel.set_title(title, fontsize=10.5)
         panel.set_xticks([_nines(share) for share in NINES], ["2", "10", "100", "1000", "10,000"])
-        panel.set_xlabel("one in so many takes longer")
+        panel.set_xlabel("one in this many takes longer")
         panel.set_ylabel("µs")
         panel.set_yscale("log")
         style.rates_on(panel.yaxis)

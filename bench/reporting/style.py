@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How plots look: colours that colour-blind readers tell apart (Okabe and Ito), a marker for each contender as well."""
+"""The style of plots: colours for colour-blind readers (Okabe and Ito), and a marker for each contender."""
 
 from __future__ import annotations
 

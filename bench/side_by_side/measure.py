@@ -129,7 +129,7 @@ def _beside_the_disk(
     appends, before = [disk.appends_per_s(directory, probe_seconds)], disk.flushes(directory)
     found = _without_disk(queue, shape, messages, keep=True)
     after = disk.flushes(directory)
-    time.sleep(0.01)  # what a server still writes is not the disk's own rate
+    time.sleep(0.01)  # a server's late writes would lower the disk's rate
     appends.append(disk.appends_per_s(directory, probe_seconds))
     for figures in found.values():
         figures["ratio_to_append"] = figures[RATE] / statistics.mean(appends)

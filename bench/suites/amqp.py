@@ -38,7 +38,7 @@ def _brokers(level: Level, plan: Plan) -> Iterator[Group]:
 
 
 def _start(plan: Plan) -> Iterator[Group]:
-    """From the start of a process until it says where it listens."""
+    """From the start of a process until it prints where it listens."""
 
     def starts() -> Iterator[Found]:
         for _ in range(plan.of(STARTS)):

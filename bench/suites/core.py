@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from plan import Plan
 
 FEW_ROUNDS = 3
-"""For what takes long and is done in processes of its own."""
+"""Rounds of slow cases that run in separate processes."""
 
 
 def _spark(plan: Plan) -> Iterator[Group]:
@@ -54,7 +54,7 @@ def _spark(plan: Plan) -> Iterator[Group]:
 
 
 def _latency(plan: Plan) -> Iterator[Group]:
-    """Wake-ups, and how the calls of a cycle are spread."""
+    """Wake-ups, and the distribution of the calls of a cycle."""
 
     def wake_up(contender: str, times: Callable[[int], list[float]]) -> Iterator[Found]:
         yield Found(WAKE_UP, contender, samples=times(plan.of(latency.SAMPLES)))

@@ -99,7 +99,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def make_queue(inside: ServiceBusAdministrationClient, partitioned: bool) -> Callable[..., str]:
-    """Create a queue, partitioned or not as the fixture `partitioned` says, and return its name."""
+    """Create a queue, partitioned if the fixture `partitioned` is True, and return its name."""
 
     def make(name: str = "orders", **options: Any) -> str:
         inside.create_queue(name, enable_partitioning=partitioned, **options)

@@ -57,7 +57,7 @@ def test_a_link_ends_with_its_token(server: Server, queue: str) -> None:
 
 
 def test_a_sender_continues_after_a_server_restart(bus: Namespace, queue: str) -> None:
-    """A client reconnects by itself; messages accepted before are there."""
+    """A client reconnects automatically; messages accepted before still exist."""
     with serve(bus) as served:
         port = served.port
         another = SdkClient.from_connection_string(served.connection_string)

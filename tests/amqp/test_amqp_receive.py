@@ -41,7 +41,7 @@ def test_complete_removes_a_message(
     assert inside.get_queue_runtime_properties(queue).total_message_count == 0
 
 
-def test_abandon_charges_a_delivery_and_dead_letters_at_the_maximum(
+def test_abandon_counts_a_delivery_and_dead_letters_at_the_maximum(
     client: ServiceBusClient, inside: ServiceBusAdministrationClient, entity_options: dict[str, Any]
 ) -> None:
     """Each abandon counts (B-163), until the message is dead-lettered (B-181)."""

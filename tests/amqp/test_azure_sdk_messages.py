@@ -94,7 +94,7 @@ def test_a_list_is_one_batch_in_one_partition(
 def test_keyless_messages_use_all_partitions(
     client: ServiceBusClient, bus: Namespace, queue: str, take: Take, partitioned: bool
 ) -> None:
-    """Messages without a key are spread, so their numbers are from many partitions of a partitioned queue (B-062)."""
+    """Messages without a key use all partitions, so their numbers are from many partitions (B-062)."""
     with client.get_queue_sender(queue) as sender:
         for number in range(16):
             sender.send_messages(ServiceBusMessage(str(number)))

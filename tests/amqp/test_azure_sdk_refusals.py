@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from oxbus.server import Server
 
 KEY_NAME, KEY = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
-WRONG_KEY = "a key of somebody else"
+WRONG_KEY = "a key of another client"
 LISTENS = ("listener", "a key that may listen")
 MISSING = "The messaging entity '{}' could not be found."
 

@@ -134,7 +134,7 @@ class Transfer(MessagingHandler, TransactionHandler):
         self.receiver.flow(2)
 
     def on_message(self, event: Event) -> None:
-        """Begin the transaction when both messages are there."""
+        """Begin the transaction when both messages have arrived."""
         self.deliveries.append(event.delivery)
         if len(self.deliveries) == 2:
             event.container.declare_transaction(self.connection, handler=self, settle_before_discharge=True)

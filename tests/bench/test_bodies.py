@@ -62,7 +62,7 @@ def reads(case: Case) -> bool:
 
 
 def test_case_that_receives_rejects_a_wrong_body(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cases once counted messages without reading the bodies; cases that still do say so in their id."""
+    """Cases once counted messages without reading the bodies; the id of a case that still does shows it."""
     found = wrong_cases(monkeypatch)
     assert {case.contender for case in found} >= {OURS, PEEKLOCK, CEILING, "queue.SimpleQueue", "oxbus, Arrow"}
     try:

@@ -162,7 +162,7 @@ def test_targets_show_the_newest_figure_of_each(tmp_path: Path, monkeypatch: pyt
 
 
 def test_readme_shows_ratios_of_the_same_rounds(tmp_path: Path) -> None:
-    """A part without a measurement says so, and keeps no earlier figure."""
+    """A part without a measurement is marked so, and keeps no earlier figure."""
     rates = [row(SINGLE, name, rate) for name, rate in ((OURS, 5e5), (PEEKLOCK, 4e5), (CEILING, 5e5 / 0.38))]
     woken = [
         Row("core", WAKE_UP, name, "memory", {P50: [p50], P99: [60.0]})

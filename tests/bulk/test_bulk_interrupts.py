@@ -84,7 +84,7 @@ def interrupted(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_call_without_an_answer_is_interrupted(call: str) -> None:
-    """Ctrl-C also works while the server, which accepted the request, does not answer."""
+    """Ctrl-C also works while the server, which accepted the request, does not respond."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LIVENESS_SECONDS)
         with child(call, connection_string(listener.getsockname()[1])) as process:

@@ -161,9 +161,9 @@ def test_unfinished_sends_have_a_common_limit(namespace: Namespace, queue_name: 
                 except ServiceBusServerBusyError as error:
                     refusal = str(error)
             assert "unfinished requests hold too much memory" in refusal
-            assert client.describe(queue_name)["active_messages"] == stored, "what was refused stored nothing"
+            assert client.describe(queue_name)["active_messages"] == stored, "refused sends store nothing"
         retry_while_busy(lambda: client.send(queue_name, table))
-        assert client.describe(queue_name)["active_messages"] == stored + 8, "nothing of the unfinished sends is there"
+        assert client.describe(queue_name)["active_messages"] == stored + 8, "unfinished sends store nothing"
 
 
 @pytest.mark.parametrize("route", ["send?entity={}", "stages?entity={}&id=s"])

@@ -129,7 +129,7 @@ def test_messages_of_a_broken_answer_are_released(bulk: BulkClient, queue_name: 
 def test_wrong_arguments(
     bulk: BulkClient, queue_name: str, admin: ServiceBusAdministrationClient, rows: Callable[..., Any]
 ) -> None:
-    """Each error says which value is valid."""
+    """Each error names the valid values."""
     with pytest.raises(MessagingEntityNotFoundError):
         bulk.receive("missing", max_message_count=1)
     with pytest.raises(ValueError, match="max_message_count"):

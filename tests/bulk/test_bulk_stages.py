@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_stages_are_published_once(bulk: BulkClient, queue_name: str, rows: Callable[..., Any]) -> None:
-    """The rows of two tasks are there after the commit, and a repeated commit has no effect."""
+    """The commit publishes the rows of two tasks, and a repeated commit has no effect."""
     assert bulk.stage(queue_name, "task-1", rows(10_000)) == 10_000
     assert bulk.stage(queue_name, "task-2", rows(5)) == 5
     assert bulk.describe(queue_name)["active_messages"] == 0

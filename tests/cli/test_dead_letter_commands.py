@@ -81,7 +81,7 @@ def test_limit_of_zero_does_nothing(ox: Callable[..., Any], entity: list[str], v
 def test_condition_that_does_not_parse_changes_nothing(
     ox: Callable[..., Any], run: Callable[..., Any], entity: list[str], verb: str
 ) -> None:
-    """The error says where parsing failed."""
+    """The error shows where parsing failed."""
     refused = run("deadletter", verb, *entity, "--where", "size >")
     assert (refused.code, refused.out) == (1, "")
     assert dead(ox, entity) == ["1", "2", "3", "4"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For any input, a command ends with an exit code and a line that says how to resolve the error, never a traceback."""
+"""For any input, a command ends with an exit code and a line on how to resolve the error, never a traceback."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_numbers(ox: Callable[..., Any], run: Callable[..., Any], option: str, n
 @pytest.mark.parametrize("duration", DURATIONS)
 @pytest.mark.parametrize("option", ["--lock-duration", "--default-message-time-to-live", "--auto-delete-on-idle"])
 def test_durations(ox: Callable[..., Any], run: Callable[..., Any], option: str, duration: str) -> None:
-    """The same for durations."""
+    """An invalid duration is rejected without a traceback, and nothing is created."""
     outcome = run("queue", "create", "orders", f"{option}={duration}")
     check_error_output(outcome)
     assert len(ox("queue", "list", "--json").json) == (outcome.code == 0)

@@ -79,7 +79,7 @@ def test_tier_may_come_from_the_environment(
     ids=" ".join,
 )
 def test_other_commands_do_not_create_a_namespace(nowhere: Path, run: Callable[..., Any], command: list[str]) -> None:
-    """A missing or empty directory does not change, and the error says how to create a namespace."""
+    """A missing or empty directory does not change, and the error explains how to create a namespace."""
     for exists in (False, True):
         if exists:
             nowhere.mkdir(parents=True)

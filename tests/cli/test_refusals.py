@@ -81,13 +81,13 @@ def test_missing_entity_lists_the_existing_ones(run: Callable[..., Any], command
 
 @pytest.mark.usefixtures("some")
 def test_send_to_a_missing_entity(run: Callable[..., Any]) -> None:
-    """The same for a send."""
+    """A send to an entity that does not exist lists the existing ones."""
     refused = run("send", "nowhere", "x")
     assert (refused.code, "existing entities: orders, news" in refused.err) == (1, True)
 
 
 def test_empty_namespace_has_none(data: Path, run: Callable[..., Any]) -> None:
-    """With nothing to list, the error says so."""
+    """With nothing to list, the error lists `none`."""
     assert data.is_dir()
     assert "existing queues: none; create it with `oxbus queue create orders`" in run("peek", "orders").err
 
@@ -146,7 +146,7 @@ def test_directory_may_precede_the_command(
 
 
 def test_directory_before_init(run: Callable[..., Any], tmp_path: Path) -> None:
-    """`init` accepts it, too; two different ones are rejected, and a command without a directory says so."""
+    """`init` accepts it, too; two different ones are rejected, and a command without a directory fails."""
     path = tmp_path / "bus"
     assert run("--data", path, "init").code == 0
     assert (path / "catalog").exists()

@@ -22,7 +22,7 @@ def queue(ox: Callable[..., Any], request: pytest.FixtureRequest) -> str:
 
 
 def test_body_is_the_argument(ox: Callable[..., Any], queue: str) -> None:
-    """One message is sent, and the output says how many."""
+    """One message is sent, and the output shows the number."""
     assert ox("send", queue, "hello").out == "1 message sent\n"
     assert ox("send", queue, "", "--json").json == {"sent": 1}
     bodies = [message["body"] for message in ox("peek", queue, "--json").json_lines]

@@ -126,7 +126,7 @@ def test_rule_has_one_filter(run: Callable[..., Any], ox: Callable[..., Any], to
 
 
 def test_rule_that_does_not_parse_is_refused(run: Callable[..., Any], ox: Callable[..., Any], topic: str) -> None:
-    """The error says where parsing failed, and no rule is created (B-359)."""
+    """The error shows where parsing failed, and no rule is created (B-359)."""
     ox("subscription", "create", topic, "all")
     refused = run("rule", "create", topic, "all", "r", "--sql", "a = = 1")
     assert (refused.code, refused.out) == (1, "")

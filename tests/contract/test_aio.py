@@ -237,7 +237,7 @@ def test_messages_of_a_canceled_receive_go_to_the_next(
 def test_a_waiting_receive_ends_when_it_cannot_succeed(
     namespace: Namespace, queue_name: str, run: Callable[..., Any], what: str
 ) -> None:
-    """Closing the receiver, client or namespace, or deleting the queue, ends the wait with an error that says so."""
+    """Closing the receiver, client or namespace, or deleting the queue, ends the wait; the error names the cause."""
 
     async def main() -> None:
         client = ServiceBusClient(namespace)

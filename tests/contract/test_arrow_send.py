@@ -78,7 +78,7 @@ def test_session_id_is_the_key_of_a_row(
     assert found == {session: oxbus.partition_id(session) for session in sessions}
 
 
-def test_keyless_rows_are_spread(
+def test_keyless_rows_are_spread_over_the_partitions(
     client: ServiceBusClient,
     partitioned_queue: str,
     drain: Callable[..., list[ServiceBusReceivedMessage]],

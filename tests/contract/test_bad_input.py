@@ -48,7 +48,7 @@ def filled_queue(sender: ServiceBusSender, queue_name: str) -> str:
 
 
 def assert_helpful(error: BaseException) -> None:
-    """The error text says what to do."""
+    """The error text explains what to do."""
     text = str(error)
     assert len(text.split()) >= 4, text
     assert WORDS_THAT_HELP.search(text), text
@@ -376,7 +376,7 @@ def test_unknown_fault(namespace: Namespace) -> None:
 
 
 def test_errors_say_whether_to_retry(receiver: ServiceBusReceiver, admin: ServiceBusAdministrationClient) -> None:
-    """Every error has a condition and says whether a retry can help (B-434, B-437)."""
+    """Every error has a condition and shows whether a retry can help (B-434, B-437)."""
     with pytest.raises(MessageNotFoundError) as missing:
         receiver.receive_deferred_messages(12345)
     with pytest.raises(MessagingEntityNotFoundError) as unknown:

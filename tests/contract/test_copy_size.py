@@ -36,7 +36,7 @@ def test_too_large_a_copy_is_dead_lettered(
     drain: Callable[..., list[ServiceBusReceivedMessage]],
     dead_letter_failed_filters: bool,
 ) -> None:
-    """The message as sent goes to the dead-letter queue, whatever the option for failed filters says (B-267, B-379)."""
+    """The message as sent goes to the dead-letter queue, whatever the option for failed filters is (B-267, B-379)."""
     grown = admin.get_subscription(small_topic, "grown")
     grown.dead_lettering_on_filter_evaluation_exceptions = dead_letter_failed_filters
     admin.update_subscription(small_topic, grown)

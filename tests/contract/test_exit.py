@@ -70,7 +70,7 @@ def start_and_exit(name: str) -> tuple[str, int | str, str]:
 
 @pytest.mark.timeout(900)
 def test_no_exit_hangs_or_aborts() -> None:
-    """Every one of two hundred interpreters ends by itself with code 0 and nothing on stderr (R-30)."""
+    """Each of two hundred interpreters ends without a kill, with code 0 and nothing on stderr (R-30)."""
     names = list(islice(cycle(ENDINGS), STARTS))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         endings = list(pool.map(start_and_exit, names))

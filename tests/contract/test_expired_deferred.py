@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expired deferred messages stay until a fetch for them fails, which removes them.
 
-They used to stay for ever: a fetch by number said "not found", and counts and peeks still showed the message
+They used to stay for ever: a fetch by number raised "not found", and counts and peeks still showed the message
 (B-255, R-17, R-20).
 """
 
@@ -45,7 +45,7 @@ def test_a_fetch_removes_an_expired_message(
     mode: ServiceBusReceiveMode,
     dead_letter_on_expiry: bool,
 ) -> None:
-    """Nothing removes it before; a fetch drops or dead-letters it, as the queue's option says (B-253, B-255, B-278)."""
+    """Nothing removes it before; a fetch drops or dead-letters it, by the queue's option (B-253, B-255, B-278)."""
     name = make_queue(dead_lettering_on_message_expiration=dead_letter_on_expiry)
     with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
         sender.send_messages(ServiceBusMessage(b"x", time_to_live=TEN_SECONDS))

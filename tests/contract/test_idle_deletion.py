@@ -47,7 +47,7 @@ def used_by_waiting(admin: ServiceBusAdministrationClient, clock: ManualClock) -
             clock.advance(seconds)
             end = time.monotonic() + LIVENESS_SECONDS
             while admin.get_queue_runtime_properties(name).accessed_at_utc != clock.now():
-                assert time.monotonic() < end, "nobody waits"
+                assert time.monotonic() < end, "no receiver waits"
 
     return used_by_waiting
 

@@ -119,7 +119,7 @@ def test_thread_ends_with_the_last_lock(receiver: ServiceBusReceiver) -> None:
 
 
 def test_settled_message_is_refused(receiver: ServiceBusReceiver) -> None:
-    """Registering a settled message is an error that says why (B-160)."""
+    """Registering a settled message raises an error that names the reason (B-160)."""
     message = take(receiver)
     receiver.complete_message(message)
     with AutoLockRenewer() as renewer, pytest.raises(ValueError, match="settled"):

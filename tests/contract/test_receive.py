@@ -172,7 +172,7 @@ def test_one_partition_only(
 def test_a_partition_that_does_not_exist_is_refused(
     client: ServiceBusClient, partitioned_queue: str, partition_id: int
 ) -> None:
-    """A partition id outside the namespace is a ValueError that says how many there are (B-058)."""
+    """A partition id outside the namespace raises a ValueError that names the number of partitions (B-058)."""
     with (
         pytest.raises(ValueError, match="16"),
         client.get_queue_receiver(partitioned_queue, partition_id=partition_id) as receiver,

@@ -131,7 +131,7 @@ def subscription(topic: str, subscribe: Callable[..., str]) -> str:
 def test_subscription_starts_with_the_default_rule(
     admin: ServiceBusAdministrationClient, subscription: str, clock: ManualClock
 ) -> None:
-    """A subscription without a rule of its own gets `$Default`: true, no action (B-021, B-345)."""
+    """A subscription created without a rule gets `$Default`: true, no action (B-021, B-345)."""
     (rule,) = admin.list_rules("news", subscription)
     assert (rule.name, rule.filter, rule.action) == ("$Default", TrueRuleFilter(), None)
     assert rule.created_at_utc == clock.now()

@@ -182,7 +182,7 @@ def test_abort_after_a_commit_does_nothing(stages: Any, queue: str, bodies_in: C
 def test_rows_go_where_a_sender_sends_them(
     client: ServiceBusClient, admin: ServiceBusAdministrationClient, stages: Any
 ) -> None:
-    """Keys select the partition and keep their order; keyless rows are spread (B-061 to B-076)."""
+    """Keys select the partition and keep their order; keyless rows use all partitions (B-061 to B-076)."""
     admin.create_queue("q", enable_partitioning=True)
     keys = [f"key-{number % 37}" for number in range(1000)]
     texts = [str(number) for number in range(1000)]

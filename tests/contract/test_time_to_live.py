@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time to live and expiry in queues (B-138, B-246 to B-258, R-17).
 
-B-251 does not say when an expired message leaves the counts, so these tests receive before they count.
+B-251 does not define when an expired message leaves the counts, so these tests receive before they count.
 """
 
 from __future__ import annotations

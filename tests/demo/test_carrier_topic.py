@@ -77,10 +77,10 @@ def test_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, rule_
 @pytest.mark.parametrize(
     ("came", "finding"),
     [
-        (["a"], "1 came, 1 missing, 0 not selected, 0 more than once"),
-        (["a", "b", "b"], "3 came, 0 missing, 0 not selected, 1 more than once"),
-        (["a", "c"], "2 came, 1 missing, 1 not selected, 0 more than once"),
-        (["a", "a"], "2 came, 1 missing, 0 not selected, 1 more than once"),
+        (["a"], "1 received, 1 missing, 0 not selected, 0 more than once"),
+        (["a", "b", "b"], "3 received, 0 missing, 0 not selected, 1 more than once"),
+        (["a", "c"], "2 received, 1 missing, 1 not selected, 0 more than once"),
+        (["a", "a"], "2 received, 1 missing, 0 not selected, 1 more than once"),
     ],
 )
 def test_right_number_of_wrong_messages_is_noticed(came: list[str], finding: str) -> None:

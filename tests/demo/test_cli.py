@@ -72,7 +72,7 @@ def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_missing_package_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the extra the demo says which package to install."""
+    """Without the extra the demo names the package to install."""
     monkeypatch.delitem(sys.modules, "oxbus.demo.main", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     assert cli.main(["demo"]) == 2

@@ -27,7 +27,7 @@ def write_progress(directory: DataDirectory) -> None:
 
 
 def test_progress_is_found_again(path: Path) -> None:
-    """The run and acknowledged batches are there when the directory is opened again."""
+    """The run and acknowledged batches are restored when the directory is opened again."""
     with DataDirectory(path) as directory:
         write_progress(directory)
         directory.acknowledge(3)
@@ -53,7 +53,7 @@ def test_finished_demo_leaves_no_files(path: Path) -> None:
 
 
 def test_wrong_counts_stay_until_the_next_run(path: Path) -> None:
-    """A user may inspect the files; the next run starts from scratch all the same."""
+    """A user may inspect the files; the next run still starts from scratch."""
     with DataDirectory(path) as directory:
         write_progress(directory)
         directory.finish(keep=True)

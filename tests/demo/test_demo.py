@@ -322,7 +322,7 @@ def test_exit_code_follows_the_checks(monkeypatch: pytest.MonkeyPatch, fault: An
 
 
 def test_missing_input_is_explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the flights the demo says what to install and ends with 2."""
+    """Without the flights the demo names what to install and ends with 2."""
 
     def run(*_arguments: Any, **_options: Any) -> Report:
         raise InputMissingError("pip install it")

@@ -136,7 +136,7 @@ def noted(batches: int) -> ProgressLog:
 def test_missing_rows_of_an_uncertain_batch_are_sent(
     client: ServiceBusClient, batches: list[pa.RecordBatch], in_doubt: int
 ) -> None:
-    """None, some or all of it may be in the queue; afterwards each message is there once."""
+    """None, some or all of it may be in the queue; afterwards the queue has each message once."""
     store(client, batches[0])
     store(client, batches[1].slice(0, in_doubt))
     notes = noted(1)

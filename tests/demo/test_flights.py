@@ -35,7 +35,7 @@ def test_package_is_read_without_running_it(tmp_path: Path) -> None:
 
 
 def test_missing_package_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says what to install."""
+    """The error names what to install."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(flights.InputMissingError, match=r"pip install"):
         flights.write_numbered_csv(tmp_path / "flights.csv")

@@ -88,7 +88,7 @@ def test_demo_survives_a_kill_at_every_step(tmp_path: Path) -> None:
 
 
 def test_kill_while_sending_loses_and_duplicates_nothing(tmp_path: Path) -> None:
-    """The rest of a half-sent batch is sent, its first half is not sent again, and acknowledged batches are there."""
+    """The rest of a half-sent batch is sent, its first half is not sent again, and acknowledged batches are kept."""
     directory = tmp_path / "demo"
     with start(directory, "half a send:2") as process:
         process.communicate(timeout=LIVENESS_SECONDS)

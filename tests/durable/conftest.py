@@ -68,7 +68,7 @@ def wide_bus(make_bus: Callable[..., Bus]) -> Bus:
 
 @pytest.fixture
 def queue(bus: Bus, partitioned: bool) -> Bus:
-    """The bus with an empty queue `q`, partitioned or not as the fixture `partitioned` says."""
+    """The bus with an empty queue `q`, partitioned if the fixture `partitioned` is True."""
     bus.admin.create_queue("q", enable_partitioning=partitioned)
     return bus
 

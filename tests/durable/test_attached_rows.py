@@ -201,7 +201,7 @@ def test_loads_follow_the_rules_of_sends(tmp_path: Path) -> None:
 
 
 def test_rows_are_taken_over_by_a_queue_that_rejects_new_messages(tmp_path: Path) -> None:
-    """The rows were accepted: a full queue takes them over all the same, and rejects new ones."""
+    """The rows were accepted: a full queue takes them over nevertheless, and rejects new ones."""
     path = make(tmp_path / "bus", max_size_in_megabytes=1)
     table = pa.table({"body": [b"x" * 200_000] * 10, "partition_key": [KEYS[0]] * 10})
     load(path, "job/0", table)

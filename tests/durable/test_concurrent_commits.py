@@ -85,7 +85,7 @@ def test_a_message_is_settled_by_its_commit_or_by_another_call(
 def test_a_session_that_ends_during_a_commit_ends_after_it(
     wide_bus: Bus, clock: ManualClock, in_background: Callable[..., Any], end: str, attempt: int
 ) -> None:
-    """A commit is atomic: the message it completed does not return, and the state it set is there (B-200, B-213).
+    """A commit is atomic: the message it completed does not return, and the state it set exists (B-200, B-213).
 
     The session was released at once, with the message that the commit completed; its state was in the journal only.
     """
@@ -114,8 +114,8 @@ def test_a_session_that_ends_during_a_commit_ends_after_it(
     heal_partition(wide_bus)
     committed = settled(commit)
     ended.result()
-    charged = int(end == "expire")
-    expected = [("1", 0), ("2", 0)] if committed else [("0", charged), ("1", 0), ("2", 0)]
+    counted = int(end == "expire")
+    expected = [("1", 0), ("2", 0)] if committed else [("0", counted), ("1", 0), ("2", 0)]
     state = b"one done" if committed else None
     following = accept()
     assert session_of(following).get_state() == state

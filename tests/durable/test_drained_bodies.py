@@ -143,7 +143,7 @@ def test_messages_that_are_not_ready_stay_complete(path: Path) -> None:
 
 
 def test_damage_is_an_error_and_nothing_is_lost(path: Path) -> None:
-    """A body that changed after the open is not delivered; once it is restored, all messages are there."""
+    """A body that changed after the open is not delivered; once it is restored, all messages are delivered."""
     send(path, range(50))
     partition = next(it for it in range(PARTITIONS) if next(shard(path, it).glob("*.journal"), None))
     with Namespace._own(path, partition) as namespace:

@@ -75,7 +75,7 @@ def test_level_of_one_send(open_at: Callable[..., Bus], level: str, asked: str) 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("way", ["close", "crash"])
 def test_every_level_outlives_the_process(open_at: Callable[..., Bus], level: str, way: str) -> None:
-    """Sends and settlements acknowledged at either level are there after the process ended (B-162, B-174)."""
+    """Sends and settlements acknowledged at either level survive the end of the process (B-162, B-174)."""
     bus = open_at(level)
     bus.send(*(f"completed {number}" for number in range(10)))
     bus.receiver().complete_messages(bus.take())

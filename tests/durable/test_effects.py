@@ -61,7 +61,7 @@ def test_removal_that_fails_is_an_error_and_the_message_stays(wide_bus: Bus, fau
         wide_bus.reopen(ending)
     found = wide_bus.take()
     if ending == "crash":
-        # The process ended before the partition was healed: as the error said, the message may be gone.
+        # The process ended before the partition was healed: as the error stated, the message may be lost.
         assert bodies(found) in (["only"], [])
     else:
         assert [(str(message), message.delivery_count) for message in found] == [("only", 0)]
@@ -107,7 +107,7 @@ def test_healing_decides_the_outcome_of_a_receive(wide_bus: Bus, fault: str) -> 
         ("eio-fsync", ServiceBusReceiveMode.RECEIVE_AND_DELETE),
     ],
 )
-def test_fetch_by_number_that_fails_charges_nothing(wide_bus: Bus, fault: str, mode: ServiceBusReceiveMode) -> None:
+def test_fetch_by_number_that_fails_counts_no_delivery(wide_bus: Bus, fault: str, mode: ServiceBusReceiveMode) -> None:
     """A fetch whose delivery could not be written raises, and the delivery does not count (B-281, R-13)."""
     wide_bus.send("deferred", partition_key=KEYS[BAD])
     message = wide_bus.take_one()
@@ -167,7 +167,7 @@ def test_list_is_settled_except_in_the_failing_partition(wide_bus: Bus, fault: s
 
 
 def test_arrow_table_is_settled_except_in_the_failing_partition(wide_bus: Bus) -> None:
-    """The same for `settle_arrow`, whose error also names the lost locks (B-095, B-155)."""
+    """A failed `settle_arrow` raises an error that also names the lost locks (B-095, B-155)."""
     pytest.importorskip("pyarrow")
     for partition_id in ALL:
         wide_bus.send(f"{partition_id}", partition_key=KEYS[partition_id])

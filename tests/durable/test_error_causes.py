@@ -52,7 +52,7 @@ def test_failed_write_of_the_catalog_is_the_cause(wide_bus: Bus) -> None:
 
 
 def test_failed_creation_of_a_path_is_the_cause(tmp_path: Path) -> None:
-    """The name of a directory cannot have so many characters."""
+    """The name of the directory is too long."""
     path = tmp_path / ("n" * 300)
     with pytest.raises(OSError, match=path.name) as refusal:
         Namespace(str(path))

@@ -27,7 +27,7 @@ def end_fault(wide_bus: Bus, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_acknowledged_stays_and_the_rest_does_not_appear(wide_bus: Bus, fault: str, ending: str) -> None:
-    """After a failed write or sync exactly the acknowledged messages are there, in order (B-074, B-174)."""
+    """After a failed write or sync exactly the acknowledged messages exist, in order (B-074, B-174)."""
     wide_bus.send(*"abc", partition_key=KEYS[BAD])
     fail_partition(wide_bus, fault)
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_acknowledged_stays_and_the_rest_does_not_appear(wide_bus: Bus, fault: s
 
 
 def test_crash_before_healing_loses_nothing(wide_bus: Bus, fault: str) -> None:
-    """If the process dies during the fault, acknowledged messages are there and others are there at most once."""
+    """If the process dies during the fault, acknowledged messages exist once and others at most once."""
     wide_bus.send(*"abc", partition_key=KEYS[BAD])
     fail_partition(wide_bus, fault)
     wide_bus.reopen("crash")
@@ -56,7 +56,7 @@ def test_crash_before_healing_loses_nothing(wide_bus: Bus, fault: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_batch_that_failed_does_not_appear_in_part(wide_bus: Bus, fault: str, ending: str) -> None:
-    """Nothing of a batch that was not acknowledged is there (B-079)."""
+    """No message of a batch that was not acknowledged is stored (B-079)."""
     inject_fault(wide_bus.namespace, BAD, fault)
     with wide_bus.sender() as sender, pytest.raises(PartitionUnavailableError):
         sender.send_messages([ServiceBusMessage(str(number), partition_key=KEYS[BAD]) for number in range(50)])

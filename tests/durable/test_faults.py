@@ -155,7 +155,7 @@ def test_fault_ends_with_the_open_namespace(wide_bus: Bus, fault: str) -> None:
 
 
 def test_fault_begins_after_some_operations(wide_bus: Bus) -> None:
-    """`after` lets some operations through first; all acknowledged messages are there afterwards (B-093)."""
+    """`after` lets some operations through first; all acknowledged messages exist afterwards (B-093)."""
     inject_fault(wide_bus.namespace, BAD, "eio-write", after=5)
     acknowledged = send_until_refused(wide_bus, 1000)
     assert 0 < len(acknowledged) < 1000

@@ -99,7 +99,7 @@ def test_stage_that_cannot_be_written(wide: Bus, fault: str, stage: Callable[[Na
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_commit_beside_a_disk_that_fails(wide: Bus, fault: str) -> None:
-    """A commit only reads and removes files of stages, so the batch is there once, also after a crash."""
+    """A commit only reads and removes files of stages, so the batch is published once, also after a crash."""
     stages = wide.namespace._stages()
     stages.stage("q", "one", rows())
     inject_fault(wide.namespace, None, fault)

@@ -41,7 +41,7 @@ def refused(call, error):
     raise AssertionError(f"no {error.__name__}")
 
 class Child:
-    '''A forked child that works, says so, waits to be let go, and ends with 0 when its work did not fail.'''
+    '''A forked child that works, reports this, waits for a signal, and ends with 0 if its work did not fail.'''
     def __init__(self, work):
         ready, say_ready = os.pipe()
         wait, self.let_go = os.pipe()

@@ -66,11 +66,11 @@ class Victim:
         assert line == "working\n", self.errors.read_text()
 
     def kill(self) -> None:
-        """Kill the process; fail if it ended before by itself."""
+        """Kill the process; fail if it has already ended."""
         ended = self.process.poll()
         self.process.kill()
         self.process.communicate(timeout=LIVENESS_SECONDS)
-        assert ended is None, f"ended by itself with {ended}:\n{self.errors.read_text()}"
+        assert ended is None, f"ended early with {ended}:\n{self.errors.read_text()}"
 
 
 def records(log: Path) -> list[Record]:

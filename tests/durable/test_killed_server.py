@@ -46,7 +46,7 @@ SENT_BEFORE_THE_KILL = 60
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])
 def test_answers_of_a_killed_server_hold(tmp_path: Path, partitioned: bool) -> None:
-    """Each send that returned in the SDK is there, no completion that returned is undone, and nothing is duplicated."""
+    """Each acknowledged message of the SDK exists, no acknowledged completion is undone, and nothing is duplicated."""
     directory = tmp_path / "bus"
     with Namespace(directory) as namespace:
         ServiceBusAdministrationClient(namespace).create_queue("q", enable_partitioning=partitioned)

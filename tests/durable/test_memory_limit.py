@@ -134,7 +134,7 @@ def test_checkpoints_keep_messages_on_disk(crowded: Bus) -> None:
 
 
 def test_damage_is_an_error_and_never_a_wrong_body(full: Bus, key_of: Callable[..., str]) -> None:
-    """A body that changed on disk is not delivered; its partition stops and says why, the others work."""
+    """A body that changed on disk is not delivered; its partition stops with a reason, the others work."""
     full.admin.create_queue("q", enable_partitioning=True)
     for partition_id in range(4):
         full.send(text(partition_id), partition_key=key_of(partition_id))
@@ -152,7 +152,7 @@ def test_damage_is_an_error_and_never_a_wrong_body(full: Bus, key_of: Callable[.
 
 @pytest.mark.parametrize("call", ["purge_messages", "resubmit_dead_letters"])
 def test_bulk_call_that_fails_after_a_part_reports_it(full: Bus, key_of: Callable[..., str], call: str) -> None:
-    """A damaged message of the third partition ends the call; its error says that the first two are done (R-25)."""
+    """A damaged message of the third partition ends the call; its error shows that the first two are done (R-25)."""
     full.admin.create_queue("q", enable_partitioning=True)
     for partition_id in range(4):
         full.send(text(partition_id), partition_key=key_of(partition_id))

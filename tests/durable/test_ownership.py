@@ -111,7 +111,7 @@ def test_owner_that_ends_owns_nothing(
     until_printed: Callable[..., None],
     end: str,
 ) -> None:
-    """The lock ends with the process, also by SIGKILL and without a close; the messages are there (one writer)."""
+    """The lock ends with the process, also by SIGKILL and without a close; the messages survive (one writer)."""
     bus = make_bus()
     owner = start_python(OWN, bus.path)
     until_printed(owner, "owned")
@@ -131,7 +131,7 @@ def test_owner_that_ends_owns_nothing(
 def test_stopped_owner_still_owns(
     make_bus: Callable[..., Bus], start_python: Callable[..., subprocess.Popen[str]], until_printed: Callable[..., None]
 ) -> None:
-    """A stopped process that does not answer is still the owner (one writer)."""
+    """A stopped process that does not respond is still the owner (one writer)."""
     bus = make_bus()
     owner = start_python(OWN, bus.path)
     until_printed(owner, "owned")

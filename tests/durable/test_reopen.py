@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acknowledged messages are there after the namespace was closed, or its process died, and opened again.
+"""Acknowledged messages exist after the namespace was closed, or its process died, and opened again.
 
 An acknowledged message is neither lost nor changed nor duplicated, and a settled one does not return.
 """
@@ -173,7 +173,7 @@ def test_cancelled_schedule_never_returns(queue: Bus, clock: ManualClock, way: s
 
 @pytest.mark.parametrize("way", WAYS)
 def test_batch_survives_completely(queue: Bus, way: str) -> None:
-    """An accepted list of messages is there with all its messages, consecutively (B-079)."""
+    """An accepted list of messages is stored as a whole, consecutively (B-079)."""
     batch = [ServiceBusMessage(str(number), partition_key="k") for number in range(100)]
     with queue.sender() as sender:
         sender.send_messages(batch)

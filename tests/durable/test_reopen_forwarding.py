@@ -130,7 +130,7 @@ def test_messages_blocked_by_a_partition_arrive(pair: Bus, key_of: Callable[...,
 @pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize("fault", ["unavailable", *DISK_FAULTS])
 def test_blocked_messages_were_not_delivered(pair: Bus, key_of: Callable[..., str], fault: str, way: str) -> None:
-    """A blocked message is not charged when the namespace ends, and is forwarded later (B-177, B-330)."""
+    """A blocked message counts no delivery when the namespace ends, and is forwarded later (B-177, B-330)."""
     source = pair.admin.get_queue("from")
     source.max_delivery_count = 1
     pair.admin.update_queue(source)
@@ -196,7 +196,7 @@ def test_the_source_fails_at_the_second_step(
     assert pair.peek("from") == []
     found = bodies(pair.peek("to"))
     assert found[: len(sent)] == sent
-    # The message that was not acknowledged is there or not.
+    # The message that was not acknowledged may or may not exist.
     assert found in (sent, [*sent, str(len(sent))])
     pair.send("after", queue_name="from", partition_key=key_of(BAD))
     pair.reopen(way)
@@ -238,7 +238,7 @@ def test_the_destination_fails_at_the_third_step(
 
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_dead_letters_that_moved(bus: Bus, way: str) -> None:
-    """Dead letters forwarded across partitions are there once, with reason and source (B-264, B-269, B-330)."""
+    """Dead letters forwarded across partitions exist once, with reason and source (B-264, B-269, B-330)."""
     bus.admin.create_queue("graves")
     bus.admin.create_queue("from", enable_partitioning=True, forward_dead_lettered_messages_to="graves")
     bus.send(*map(str, range(20)), queue_name="from")

@@ -110,10 +110,10 @@ class DurableQueueMachine(RuleBasedStateMachine):
         for number, message in sorted(new.items()):
             self.note(number, by_body[str(message)])
 
-    def release(self, record: Record, *, charged: bool) -> None:
+    def release(self, record: Record, *, counted: bool) -> None:
         """End a delivery without settlement; the message moves to the dead letters at the maximum count (B-178)."""
         record.held = None
-        record.count += charged
+        record.count += counted
         if record.count >= MAX_DELIVERY_COUNT:
             record.place, record.reason = "dead", "MaxDeliveryCountExceeded"
 
@@ -171,7 +171,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
         record = self.records[number]
         getattr(self.bus.receiver(), f"{verb}_message")(record.held)
         if verb == "abandon":
-            self.release(record, charged=record.place == "ready")
+            self.release(record, counted=record.place == "ready")
             return
         record.held = None
         if verb == "complete":
@@ -183,7 +183,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def fetch_deferred(self, data: st.DataObject) -> None:
-        """Fetch by number: a deferred message, with a charged delivery, or none (B-276, B-281)."""
+        """Fetch by number: a deferred message, with a counted delivery, or none (B-276, B-281)."""
         number = self.pick(data, "ready", "deferred", "gone", held=False)
         if number is None:
             return
@@ -226,9 +226,9 @@ class DurableQueueMachine(RuleBasedStateMachine):
         self.bus.open()
         self.gaps_allowed |= way.endswith("crash")
         for number in self.numbers("ready", held=True):
-            self.release(self.records[number], charged=True)
+            self.release(self.records[number], counted=True)
         for number in self.numbers("deferred", held=True):
-            self.release(self.records[number], charged=False)
+            self.release(self.records[number], counted=False)
         self.activate()
 
     @precondition(lambda self: self.numbers("ready", held=False))

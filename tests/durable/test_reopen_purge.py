@@ -91,7 +91,7 @@ def test_failure_between_partitions(dead_lettered: Bus, way: str, fault: str) ->
 
 
 def test_failed_purge_can_be_made_again(filled: Bus) -> None:
-    """After a failure each message is there at most once, and a second call removes the rest (B-402, B-406)."""
+    """After a failure each message exists at most once, and a second call removes the rest (B-402, B-406)."""
     inject_fault(filled.namespace, 1, "eio-fsync")
     try:
         removed = filled.admin.purge_messages("q")

@@ -39,7 +39,7 @@ def again(bus: Bus, epoch: int) -> Consumer:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_live_reservations_are_live_again(filled: Bus, way: str, clock: ManualClock) -> None:
-    """Other receivers do not get their messages in between, no delivery is charged, and their time starts again."""
+    """Other receivers do not get their messages in between, no delivery is counted, and their time starts again."""
     consumer = Consumer(filled.namespace, "q")
     first, second = consumer.reserve(1, 10), consumer.reserve(2, 10)
     filled.reopen(way)
@@ -80,7 +80,7 @@ def test_completed_reservations_are_known(filled: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_expired_reservations_stay_expired(filled: Bus, way: str, clock: ManualClock) -> None:
-    """An open does not charge the messages of an absent consumer again; the first charge is kept."""
+    """An open does not count the deliveries of an absent consumer again; the first count is kept."""
     consumer = Consumer(filled.namespace, "q")
     plan = consumer.reserve(1, 10)
     clock.advance(LOCK_SECONDS + 1)
@@ -136,7 +136,7 @@ def test_deliveries_of_restarted_programs_are_counted(filled: Bus, way: str) -> 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_cancelled_reservations_stay_cancelled(filled: Bus, way: str) -> None:
-    """Any receiver may get their messages, without a charged delivery."""
+    """Any receiver may get their messages; no delivery is counted."""
     consumer = Consumer(filled.namespace, "q")
     consumer.reserve(1, 10)
     assert consumer.handle.cancel_reservation("c") == 10

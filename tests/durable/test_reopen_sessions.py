@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions after a reopen: messages, order and state are there, locks are not (B-102, B-177, B-211, R-07, R-15)."""
+"""Sessions after a reopen: messages, order and state survive, locks do not (B-102, B-177, B-211, R-07, R-15)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_order_of_each_session_stays(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_locks_end_with_their_process(queue: Bus, way: str) -> None:
-    """A session is free after the reopen; the locked message is next, with a charged delivery (B-102, B-177, B-206)."""
+    """A session is free after the reopen; the locked message is next, with a counted delivery (B-102, B-177, B-206)."""
     queue.send(*"abcd", session_id="s")
     receiver = accept(queue, "s")
     first, second, _ = receiver.receive_messages(3)
@@ -75,7 +75,7 @@ def test_locks_end_with_their_process(queue: Bus, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_closed_session_is_not_charged(queue: Bus, way: str) -> None:
+def test_closed_session_counts_no_delivery(queue: Bus, way: str) -> None:
     """Messages that a receiver released before the end are unchanged (B-205)."""
     queue.send(*"ab", session_id="s")
     receiver = accept(queue)

@@ -41,7 +41,7 @@ def stage_files(bus: Bus) -> list[Path]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_stage_waits_for_its_commit(queue: Bus, way: str) -> None:
-    """A finished stage is there after the open, and its id is still in use."""
+    """A finished stage exists after the open, and its id is still in use."""
     queue.namespace._stages().stage("q", "one", rows())
     queue.reopen(way)
     (stage,) = queue.admin.list_stages()
@@ -55,7 +55,7 @@ def test_stage_waits_for_its_commit(queue: Bus, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_committed_batch_stays_committed(queue: Bus, way: str) -> None:
-    """Its rows are there once, its stages are gone, and it is known to be committed; also after two more opens."""
+    """Its rows exist once, its stages are removed, and it is recorded as committed; also after two more opens."""
     stages = queue.namespace._stages()
     stages.stage("q", "one", rows())
     assert stages.commit_stages("sink", "query", 3, ["one"])
@@ -165,7 +165,7 @@ def test_partition_that_failed_during_a_commit_gets_its_rows_at_the_next_open(wi
 @pytest.mark.parametrize("way", ["close", "crash"])
 @pytest.mark.parametrize("fault", ["eio-write", "eio-fsync"])
 def test_home_of_the_sink_that_fails_decides_for_all(wide_bus: Bus, fault: str, way: str) -> None:
-    """The batch is there as a whole or not at all, and a second commit completes it."""
+    """The batch is published as a whole or not at all, and a second commit completes it."""
     sink = next(name for name in map(str, range(100)) if oxbus.partition_id(name) == BAD)
     stages = wide_bus.namespace._stages()
     stages.stage("q", "one", rows())

@@ -97,7 +97,7 @@ def test_scheduled_message_keeps_its_time(queue: Bus, clock: ManualClock, way: s
 
 
 def test_scheduled_messages_that_fell_due_while_closed(queue: Bus, clock: ManualClock, way: str) -> None:
-    """Messages that fell due while the directory was closed are there at the next open, in due order (B-235, B-236)."""
+    """Messages that fell due while the directory was closed are available at the next open, in order (B-235, B-236)."""
     with queue.sender() as sender:
         for minutes in (30, 10, 20, 600):
             sender.schedule_messages(

@@ -126,7 +126,7 @@ def test_ids_of_commits_are_remembered(bus: Bus, partitioned: bool, way: str) ->
 
 @pytest.mark.parametrize("way", WAYS)
 def test_sessions(bus: Bus, partitioned: bool, way: str) -> None:
-    """State, settlement and send of a session are there together (B-213)."""
+    """State, settlement and send of a session take effect together (B-213)."""
     bus.admin.create_queue("q", enable_partitioning=partitioned, requires_session=True)
 
     def session_of(receiver: Any) -> ServiceBusSession:

@@ -155,6 +155,6 @@ def test_rows_of_a_deleted_queue_stay_deleted(bus: Path, capsys: pytest.CaptureF
 
 
 def test_text_output(bus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The text output says how many rows wait in the copy."""
+    """The text output shows how many rows wait in the copy."""
     assert main(["salvage", str(bus)]) == 0
     assert capsys.readouterr().out.count("100 rows of bulk loads become messages when the copy is opened") == 2

@@ -108,7 +108,7 @@ def test_late_write_never_counts(
 
 @pytest.mark.parametrize("ends", ["heals", "crashes"])
 def test_repeated_send_under_duplicate_detection(wide_bus: Bus, ends: str) -> None:
-    """A send that timed out is repeated with its message id; the message is there once, also after an open (R-11)."""
+    """A send that timed out is repeated with its message id; the message is stored once, also after an open (R-11)."""
     bus = wide_bus
     bus.admin.create_queue("ids", enable_partitioning=True, requires_duplicate_detection=True)
     bus.send("before", queue_name="ids", partition_key=KEYS[BAD])

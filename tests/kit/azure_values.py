@@ -176,7 +176,7 @@ def to_ours(value: Any) -> Any:
 
 
 def our_error(error: Exception) -> Exception:
-    """Return the error of oxbus that corresponds to an error of the SDK."""
+    """Return the oxbus error for an error of the SDK."""
     if isinstance(error, HttpResponseError):
         kind = OF_STATUS.get(error.status_code or 0, exceptions.ServiceBusError)
         return kind(html.unescape(error.response.text()) if error.response else str(error))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def make_certificate(folder: Path, address: str) -> tuple[Path, Path]:
-    """A certificate for an address, signed by itself, and its private key."""
+    """A self-signed certificate for an address, and its private key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "oxbus test")])
     now = dt.datetime.now(dt.UTC)

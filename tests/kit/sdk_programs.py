@@ -32,7 +32,7 @@ RUN_SECONDS_MAX = 150
 
 
 def need(program: str) -> str:
-    """Find a program, or skip the test and say which one is missing."""
+    """Find a program, or skip the test and name the missing program."""
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"{program} is not installed: install it and run the test again")

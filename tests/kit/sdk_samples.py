@@ -90,7 +90,7 @@ class Sample:
 
     @property
     def is_endless(self) -> bool:
-        """Whether it never ends by itself."""
+        """Whether the sample never ends on its own."""
         return self.name in ENDLESS
 
     @property

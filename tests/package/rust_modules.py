@@ -48,7 +48,7 @@ def paths_of(tree: str, before: Module = ()) -> Iterator[tuple[Module, str]]:
 
 
 def used_in(use: str) -> Iterator[tuple[Module, str]]:
-    """The same for the text between `use` and its semicolon."""
+    """Yield the path and alias of each name in the text between `use` and its semicolon."""
     yield from paths_of(re.sub(r"\s", "", re.sub(r"\s+as\s+", "@", use)))
 
 

@@ -72,7 +72,7 @@ SOURCE_PATH = re.compile(r"`([^`\s]+/[^`\s]+\.(?:rs|py))`")
 
 #: Pages that name files of other projects, with the reason.
 CITES_OTHER_PROJECTS = {
-    "docs/decisions/0018-amqp-codec-and-engine.md": "says in which files of fe2o3-amqp something is missing"
+    "docs/decisions/0018-amqp-codec-and-engine.md": "names the files of fe2o3-amqp that lack something"
 }
 
 

@@ -60,7 +60,7 @@ def faults(function: Documented) -> list[str]:
     found += [f"explains {name}, which it does not take" for name in explained if name not in function.parameters]
     errors = entries(function.doc, "Raises")
     if not errors and "Raises nothing." not in " ".join(function.doc.split()):
-        found.append("says neither what it raises nor that it raises nothing")
+        found.append("states neither what it raises nor that it raises nothing")
     found += [f"raises {name}, which is no exception" for name in errors if not is_exception(name)]
     if "Source:" not in function.doc + function.owner_doc:
         found.append("names no source")
@@ -133,7 +133,7 @@ EVERY = [*public_functions(), *stub_functions()]
 
 @pytest.mark.parametrize("function", EVERY, ids=lambda function: function.name)
 def test_public_function_documents_parameters_errors_and_source(function: Documented) -> None:
-    """The docstring explains each parameter, names each error or says that there is none, and cites its source."""
+    """The docstring explains each parameter, names each error or states that there is none, and cites its source."""
     assert not faults(function)
 
 
@@ -173,7 +173,7 @@ Source: docs/behaviour.md B-001.
         ("", (), "has no docstring"),
         (GOOD, ("first", "second"), "does not explain second"),
         (GOOD, (), "explains first, which it does not take"),
-        (GOOD.replace("Raises:", "Errors:"), ("first",), "says neither what it raises nor that it raises nothing"),
+        (GOOD.replace("Raises:", "Errors:"), ("first",), "states neither what it raises nor that it raises nothing"),
         (GOOD.replace("ValueError", "WrongError"), ("first",), "raises WrongError, which is no exception"),
         (GOOD.replace("Source:", "From:"), ("first",), "names no source"),
     ],

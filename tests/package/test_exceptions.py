@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error says what happened and how to resolve it, and has the condition that a server would send."""
+"""Every error states what happened and how to resolve it, and has the condition that a server would send."""
 
 from __future__ import annotations
 

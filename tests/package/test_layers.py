@@ -118,7 +118,7 @@ def parts_of(source: Path) -> set[str]:
 
 
 def named_parts(code: str) -> set[str]:
-    """The modules at the top of its own crate that a file names."""
+    """The top-level modules of its crate that a file names."""
     named = set(re.findall(r"\bcrate::([a-z_]+)", code))
     for group in re.findall(r"\bcrate::\{([^}]*)\}", code):
         named |= set(re.findall(r"(?:^|,)\s*([a-z_]+)", group))

@@ -142,7 +142,7 @@ def test_namespace_properties_say_what_is_known(admin: ServiceBusAdministrationC
 
 
 def test_closing_the_client_leaves_the_namespace_open(admin: ServiceBusAdministrationClient) -> None:
-    """The client has no connection of its own to close."""
+    """The client has no separate connection to close."""
     with admin:
         admin.create_queue("orders")
     admin.close()

@@ -65,13 +65,13 @@ def test_each_row_is_true() -> None:
     actual = statuses()
     wrong = []
     for row in rows():
-        said = SAME if row.only_behaviour else row.status
-        if said != actual.get(row.name):
-            wrong.append(f"{row.name}: says {row.status}, is {actual.get(row.name)}")
+        expected = SAME if row.only_behaviour else row.status
+        if expected != actual.get(row.name):
+            wrong.append(f"{row.name}: listed as {row.status}, is {actual.get(row.name)}")
     assert wrong == []
 
 
-def test_each_difference_says_why() -> None:
+def test_each_difference_has_a_reason() -> None:
     """A row that is not "same" gives a reason."""
     assert {row.status for row in rows()} <= {SAME, DIFFERS, ABSENT}
     assert [row.name for row in rows() if row.status != SAME and len(row.why.split()) < 3] == []

@@ -315,5 +315,5 @@ def test_in_memory(partitioned: bool) -> None:
 
 
 def test_in_a_directory() -> None:
-    """The same with closes and crashes."""
+    """Consumers, restarts, expiry and a competitor, with closes and crashes."""
     run(type("Machine", (ReservationMachine,), {"durable": True}), 40)

@@ -235,7 +235,7 @@ def test_rules_of_an_entity_survive_a_restart(tmp_path: Path) -> None:
     ],
 )
 def test_token_for_one_request_is_enough(ask: Http, admin: ServiceBusAdministrationClient, path: str) -> None:
-    """B-455: the SDK of Go signs the address of each request; lists and rules rejected such a token as too narrow."""
+    """B-455: the SDK of Go signs the address of each request; lists and rules rejected its token as too narrow."""
     admin.create_queue("orders")
     admin.create_topic("news")
     admin.create_subscription("news", "all")

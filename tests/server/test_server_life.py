@@ -140,7 +140,7 @@ def test_message_of_a_disconnected_client_is_released(
     ],
 )
 def test_invalid_options(namespace: Namespace, options: dict[str, Any], text: str) -> None:
-    """Each error says how to resolve it."""
+    """Each error explains how to resolve it."""
     with pytest.raises(ValueError, match=text):
         serve(namespace, **options)
 

@@ -48,7 +48,7 @@ def test_udfs_reject_invalid_keys_and_counts(spark: SparkSession, udf: Callable[
 @since_4_1
 @pytest.mark.parametrize("partitions", [3, 16])
 def test_aligned_frame_has_the_partitions_of_the_queue(spark: SparkSession, partitions: int) -> None:
-    """Task i has exactly the keys of partition i, and the rows without a key are spread."""
+    """Task i has exactly the keys of partition i, and the rows without a key are spread over all tasks."""
     rows = [(None if number % 10 == 0 else f"key-{number % 200}", number) for number in range(2000)]
     frame = spark.createDataFrame(rows, "k string, n int").repartition(4)
     found = aligned(frame, "k", partitions).select("k", "n", sf.spark_partition_id().alias("task")).collect()

@@ -55,7 +55,7 @@ def test_one_bad_row_sends_none(spark: SparkSession, broker: Broker, case: str) 
 
 
 def test_null_keys_are_no_keys(spark: SparkSession, broker: Broker) -> None:
-    """If no key is needed, such rows are spread over the partitions."""
+    """If no key is needed, rows without a key are spread over the partitions."""
     rows = spark.sql("SELECT CAST(id AS STRING) AS body, CAST(NULL AS STRING) AS partition_key FROM range(400)")
     rows.write.format("oxbus").options(**broker.options("out")).mode("append").save()
     assert broker.numbers("out") == list(range(ROWS))

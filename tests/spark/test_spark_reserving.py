@@ -135,7 +135,7 @@ def test_restart_continues_at_the_end_of_the_logs(broker: Broker, start: Any) ->
 
 
 def test_older_run_is_fenced(broker: Broker, start: Any) -> None:
-    """By a newer run, or by another query with the same consumer; the error says how to run two."""
+    """By a newer run, or by another query with the same consumer; the error explains how to run two."""
     broker.fill("in", range(ROWS))
     older = start(consumer="c")
     assert older.plan()

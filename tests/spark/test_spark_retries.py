@@ -48,7 +48,7 @@ def test_call_without_an_effect_is_retried(error_class: type[ServiceBusError], e
 @pytest.mark.parametrize("error_class", AWAY)
 @pytest.mark.parametrize("effect", ["partial", "unknown"])
 def test_call_with_a_possible_effect_is_not_retried(error_class: type[ServiceBusError], effect: Effect) -> None:
-    """A retry of rows that may be stored could duplicate them: the task fails, and Spark decides."""
+    """A retry of rows that may have been stored could duplicate them: the task fails, and Spark decides."""
     call = Call(error_class(effect=effect))
     with pytest.raises(error_class):
         retry_without_effect(call, "stored")

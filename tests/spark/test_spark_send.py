@@ -147,7 +147,7 @@ def test_rows_can_name_their_queue_and_partition(broker: Broker, delivery: str) 
     assert broker.active("in") == 130
 
 
-def test_rows_without_a_key_are_spread(broker: Broker) -> None:
+def test_rows_without_a_key_are_spread_over_the_partitions(broker: Broker) -> None:
     """A null key is no key."""
     batch = pa.record_batch({"body": ["x"] * 320, "partition_key": pa.nulls(320, pa.string())})
     write(broker.options("out"), KEYED, batch)

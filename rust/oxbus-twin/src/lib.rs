@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A message store behind one mutex with the behaviour of the slot log: the oracle in tests, the baseline in benches.
 //!
-//! It is simple and fast on one thread, so that the comparison with the lock-free store is fair: slots in blocks of 64, one
-//! word of ready bits per block, one lock of the mutex per call.
+//! It is simple and fast on one thread, so that the comparison with the lock-free store is fair: slots in blocks of 64,
+//! one word of ready bits per block, one lock of the mutex per call.
 //!
 //! Invariants
 //! - bit *i* of a block's `ready` is set exactly while slot *i* is in phase ready;

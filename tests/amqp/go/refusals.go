@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
-const rootName, rootKey, otherKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE", "a key of somebody else"
+const rootName, rootKey, otherKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE", "a key of another client"
 
 // as is the connection string with another name and another key.
 func as(name, key string) string {

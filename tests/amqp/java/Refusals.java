@@ -17,7 +17,7 @@ import java.util.function.Consumer;
 final class Refusals {
     private static final String ROOT = "RootManageSharedAccessKey";
     private static final String KEY = "SAS_KEY_VALUE";
-    private static final String OTHER_KEY = "a key of somebody else";
+    private static final String OTHER_KEY = "a key of another client";
 
     private Refusals() {}
 

@@ -20,7 +20,7 @@ async function take(receiver, count) {
   return messages;
 }
 
-const otherKey = connectionString.replace("SAS_KEY_VALUE", "a key of somebody else");
+const otherKey = connectionString.replace("SAS_KEY_VALUE", "a key of another client");
 const otherName = connectionString.replace("RootManageSharedAccessKey", "nobody");
 const listener = connectionString
   .replace("RootManageSharedAccessKey", "listener")

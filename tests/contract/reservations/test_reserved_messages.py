@@ -97,7 +97,7 @@ def test_an_expired_reservation_returns_its_messages(
     receiver: ServiceBusReceiver,
     drain: Callable[..., list[ServiceBusReceivedMessage]],
 ) -> None:
-    """Each message counts a delivery; the number then covers only messages that nobody else received."""
+    """Each message counts a delivery; the number then covers only messages that no other receiver got."""
     send(20)
     plan = consumer.reserve(1)
     clock.advance(LOCK_SECONDS + 1)

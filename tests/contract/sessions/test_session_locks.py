@@ -139,7 +139,7 @@ def test_lock_duration_comes_from_the_queue(
 
 
 def test_lost_session(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None], clock: ManualClock) -> None:
-    """Receive, settle, renew and state calls fail with session-lock-lost, even if nobody else accepts (B-203)."""
+    """Receive, settle, renew and state calls fail with session-lock-lost, even if no other accepts it (B-203)."""
     send("a", "1", "2", "3", "4", "5", "6")
     receiver = accept("a")
     messages = take(receiver, 5)
@@ -184,7 +184,7 @@ def test_a_waiting_receive_fails_when_the_lock_is_lost(
 def test_message_of_another_session_cannot_be_settled(
     accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]
 ) -> None:
-    """A holder settles messages of its own session only (B-200)."""
+    """A holder settles only messages of its session (B-200)."""
     send("a", "a1")
     send("b", "b1")
     of_a, of_b = accept("a"), accept("b")

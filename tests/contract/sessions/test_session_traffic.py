@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def test_receive_and_delete(accept: Callable[..., ServiceBusReceiver], send: Callable[..., None]) -> None:
-    """Messages are removed as they are received, in order; the session is locked all the same (B-146, B-200)."""
+    """Messages are removed as they are received, in order; the session is still locked (B-146, B-200)."""
     send("a", "1", "2", "3")
     receiver = accept("a", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
     first, second = take(receiver, 2)

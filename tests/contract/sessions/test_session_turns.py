@@ -91,7 +91,7 @@ def test_new_sessions_wake_as_many_acceptors(
         send(f"s{number}", f"{number}")
         end = time.monotonic() + 60
         while sum(not call.running for call in waiting) <= number:
-            assert time.monotonic() < end, "nobody was woken"
+            assert time.monotonic() < end, "no receiver was woken"
             time.sleep(0.002)
         time.sleep(0.01)
         assert sum(not call.running for call in waiting) == number + 1

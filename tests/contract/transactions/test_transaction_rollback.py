@@ -282,7 +282,7 @@ class TestFailedCommits:
         partitioned: bool,
         fault: str,
     ) -> None:
-        """The commit fails without effect, and after the outage the messages are still locked (B-316)."""
+        """The failed commit has no effect, and after the outage the messages are still locked (B-316)."""
         partition_id = oxbus.partition_id(KEY if partitioned else queue_name)
         before = snapshot(queue_name)
         txn = client.transaction()

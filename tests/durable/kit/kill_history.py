@@ -184,7 +184,7 @@ class Checker:
         for dead, views in ((False, record["messages"]), (True, record["dead_letters"])):
             for view in views:
                 if view["uid"] in seen:
-                    self.report(f"twice: {view['uid']} is there more than once")
+                    self.report(f"twice: {view['uid']} is stored more than once")
                     continue
                 seen.add(view["uid"])
                 place = "dead" if dead else "deferred" if view["deferred"] else "ready"

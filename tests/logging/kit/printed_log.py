@@ -40,7 +40,7 @@ class PrintedLog(logging.Handler):
 
 
 def print_log(level: int = logging.DEBUG) -> PrintedLog:
-    """Print the lines of oxbus from now on."""
+    """Start printing the log lines of oxbus."""
     log = PrintedLog()
     logger = logging.getLogger("oxbus")
     logger.addHandler(log)

@@ -118,7 +118,7 @@ def failing_snapshot(_: PrintedLog, path: Path) -> None:
 
 @provokes("disk.stalled", "disk.answers")
 def hanging_disk(log: PrintedLog, path: Path) -> None:
-    """A disk does not answer for a while."""
+    """A disk is unresponsive for a while."""
     with bus(path) as (namespace, _, client):
         send(client, message())
         inject_fault(namespace, BAD, "stall")

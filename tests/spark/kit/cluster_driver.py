@@ -48,7 +48,7 @@ def main() -> None:
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
         .config("spark.locality.wait", "0s")
-        # No job starts before both executors are there.
+        # No job starts before both executors are registered.
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "180s")
         .config("spark.speculation", "true")

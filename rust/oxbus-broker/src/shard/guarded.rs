@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shard state behind a lock. A call that panics while it holds the lock takes the shard out of service.
 //!
-//! The panic may have left the state inconsistent, so no later call may use it, and no snapshot may preserve it. The journal
-//! is consistent, because an entry is in it or not. The next open rebuilds the state from it. A shard in memory cannot be
-//! reopened and stays out of service.
+//! The panic may have left the state inconsistent, so no later call may use it, and no snapshot may preserve it. The
+//! journal is consistent, because an entry is in it or not. The next open rebuilds the state from it. A shard in memory
+//! cannot be reopened and stays out of service.
 //!
 //! A thread that is already waiting for the lock at the panic still gets it: it has checked the health before.
 
@@ -107,7 +107,8 @@ impl<T> StateGuard<'_, T> {
     }
 }
 
-/// Shared by writes that change a shard in several steps; locked exclusively by a snapshot, which must not see half a write.
+/// Shared by writes that change a shard in several steps; locked exclusively by a snapshot, which must not see half a
+/// write.
 #[derive(Debug, Default)]
 pub struct SnapshotBarrier(RwLock<()>);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Origins of messages that were forwarded from other shards. They prevent duplicates.
 //!
-//! Forwarding to another shard takes three steps: store the message here with its origin, remove it at the source, forget the
-//! origin here. A retry that finds the origin here continues with the second step.
+//! Forwarding to another shard takes three steps: store the message here with its origin, remove it at the source,
+//! forget the origin here. A retry that finds the origin here continues with the second step.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Snapshots of a shard, written while threads go on.
 //!
-//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once these numbers are decided,
-//! the stores have every effect of every entry up to the noted one. A walk over them finds all of these, and perhaps some
-//! later ones: events are idempotent (`journal::shard_state`), so that does no harm. The walk visits the queue of an entity
-//! before its dead-letter queue, so it does not miss a message that moves.
+//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once these numbers are
+//! decided, the stores have every effect of every entry up to the noted one. A walk over them finds all of these, and
+//! perhaps some later ones: events are idempotent (`journal::shard_state`), so that does no harm. The walk visits the
+//! queue of an entity before its dead-letter queue, so it does not miss a message that moves.
 //!
-//! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores hold
-//! exactly what was acknowledged.
+//! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores
+//! hold exactly what was acknowledged.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -53,8 +53,8 @@ pub fn snapshot_bytes<C: CellHandle>(cells: &[C]) -> u64 {
 }
 
 impl Shard {
-    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` means that
-    /// no more numbers will be assigned, so the next open continues without a gap.
+    /// Writes a snapshot and truncates the journal before it. `cells` lists the cells of this shard. `closing` means
+    /// that no more numbers will be assigned, so the next open continues without a gap.
     pub fn write_snapshot<C: CellHandle>(&self, cells: impl FnOnce() -> Vec<C>, closing: bool) -> Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         let _snapshot_guard = ignore_poison(self.snapshot_mutex.lock());
@@ -93,9 +93,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Recovers from a failure: writes everything that was acknowledged into a new journal, which `new_log` creates from
-    /// the given chunks. `is_needed` is asked while no other heal or snapshot runs, so that a late call does not take a
-    /// healthy shard out of service.
+    /// Recovers from a failure: writes everything that was acknowledged into a new journal, which `new_log` creates
+    /// from the given chunks. `is_needed` is asked while no other heal or snapshot runs, so that a late call does not
+    /// take a healthy shard out of service.
     pub fn heal<C: CellHandle>(
         &self,
         is_needed: impl FnOnce() -> bool,
@@ -109,8 +109,8 @@ impl Shard {
         }
         let reason = || FaultReason::of(self.health.reason().unwrap_or_default(), self.health.source());
         self.health.fail(PartitionFault::Healing, reason());
-        // The failed log takes no entries, so the numbers stand still without the append guard. Writes that were committed
-        // before take effect first.
+        // The failed log takes no entries, so the numbers stand still without the append guard. Writes that were
+        // committed before take effect first.
         let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let noted = note(cells(), false);
@@ -152,8 +152,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until every reserved number is published or given up. If the log fails, its callers give theirs up; after a
-    /// panic they may not.
+    /// Waits until every reserved number is published or given up. If the log fails, its callers give theirs up; after
+    /// a panic they may not.
     fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
         for NotedCell { cell, next, .. } in noted {

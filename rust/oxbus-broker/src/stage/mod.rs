@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Staged sends: tasks write rows to stages, and one commit publishes all stages of a batch together, exactly once.
 //!
-//! A stage has the rows of one task. A commit names its sink, the batch number, which rises with each batch of the sink,
-//! the query that counts the batches, and the stages. One record decides it: the intent of the sink. From then on the rows
-//! are published whatever happens, partition by partition.
+//! A stage has the rows of one task. A commit names its sink, the batch number, which rises with each batch of the
+//! sink, the query that counts the batches, and the stages. One record decides it: the intent of the sink. From then on
+//! the rows are published whatever happens, partition by partition.
 //!
 //! Read in this order: `staging` (writing a stage), `registry` (all stages of a namespace), `commit` (checks and decision),
 //! `publish` (publishing a decided batch, also after a crash), `content` (the rows).
@@ -82,8 +82,8 @@ impl Stages {
         Staging::begin(&self.registry, entity, id)
     }
 
-    /// Publishes the rows of the stages as batch `batch` of `sink`, all of them, once. Returns true if this call committed
-    /// the batch. Returns false if the batch was committed before; the named stages are discarded then.
+    /// Publishes the rows of the stages as batch `batch` of `sink`, all of them, once. Returns true if this call
+    /// committed the batch. Returns false if the batch was committed before; the named stages are discarded then.
     pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.registry.commit(sink, query, batch, ids, wait)
     }

@@ -36,8 +36,9 @@ pub(super) fn append(
 }
 
 impl Shard {
-    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A
-    /// call over several shards begins all writes before it finishes the first, so that their syncs run in parallel.
+    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited
+    /// for. A call over several shards begins all writes before it finishes the first, so that their syncs run in
+    /// parallel.
     ///
     /// After an error arriving messages are still in the write.
     pub fn begin<'w, 'a>(
@@ -262,7 +263,8 @@ impl ShardWrite<'_> {
 }
 
 impl WriteOperation<'_> {
-    /// Applies an operation and writes its event, or appends it if both must be one step. Returns the entry to wait for.
+    /// Applies an operation and writes its event, or appends it if both must be one step. Returns the entry to wait
+    /// for.
     fn change(
         &mut self,
         shard: &Shard,

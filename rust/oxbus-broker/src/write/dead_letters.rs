@@ -93,8 +93,8 @@ impl Cell {
         count
     }
 
-    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry to
-    /// wait for.
+    /// Inserts a removed message into the dead-letter queue with a new record and appends its event. Returns the entry
+    /// to wait for.
     fn put_into_dead_letters(
         &self,
         state: &mut CellState,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A write to one shard as a plain value: a list of operations on cells, in the order of their events.
 //!
-//! Operations of arriving messages name their cells by position, because messages get numbers there. All other operations
-//! reference the cell. How a write is journaled, awaited or undone is up to `begin` and `ticket`.
+//! Operations of arriving messages name their cells by position, because messages get numbers there. All other
+//! operations reference the cell. How a write is journaled, awaited or undone is up to `begin` and `ticket`.
 
 use std::sync::Arc;
 
@@ -259,8 +259,8 @@ pub struct ShardWrite<'a> {
     pub(super) takes_effect_later: bool,
     /// Nothing happens unless all locks and sessions hold.
     pub(super) is_atomic: bool,
-    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns
-    /// no more numbers, or has not opened the namespace yet.
+    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that
+    /// assigns no more numbers, or has not opened the namespace yet.
     pub(super) exact_numbers: bool,
 }
 

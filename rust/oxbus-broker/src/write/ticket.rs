@@ -112,8 +112,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
         self.done
     }
 
-    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless its
-    /// effect is unknown.
+    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless
+    /// its effect is unknown.
     pub fn finish(mut self, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
         if let Some(pending) = &self.pending {
             self.await_entry(pending, wait)?;

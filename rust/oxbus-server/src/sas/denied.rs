@@ -132,8 +132,7 @@ impl DenialReason {
                     .to_owned()
             }
             Self::WrongKey => {
-                "InvalidSignature: The token has an invalid signature; check SharedAccessKey, it is not a key of \
-                               that rule"
+                "InvalidSignature: The token has an invalid signature; check SharedAccessKey, it does not match the rule"
                     .to_owned()
             }
             Self::Expired(at) => format!(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same for asynchronous tests."""
+"""Test helpers of the SDK's suite for asynchronous tests."""
 
 from __future__ import annotations
 

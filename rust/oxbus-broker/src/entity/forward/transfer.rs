@@ -2,8 +2,8 @@
 //! Moving messages from a cell of their entity to a cell of the destination.
 //!
 //! Within one shard the move is one journal entry. Between two shards it has three steps, each written before the next:
-//! store the message at the destination with its origin, remove it at the source, forget the origin at the destination. A
-//! message at the source whose origin the destination knows continues with the second step, so it is neither lost nor
+//! store the message at the destination with its origin, remove it at the source, forget the origin at the destination.
+//! A message at the source whose origin the destination knows continues with the second step, so it is neither lost nor
 //! duplicated (B-330).
 
 use std::sync::Arc;

@@ -28,8 +28,8 @@
 //! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`record_change`)
 //! ```
 //!
-//! All times are milliseconds since 1970; an expiry of 2^48 - 1 means never. Bytes are a varint length, the bytes, and their
-//! CRC-32C in little-endian order, so that one message can be read back alone.
+//! All times are milliseconds since 1970; an expiry of 2^48 - 1 means never. Bytes are a varint length, the bytes, and
+//! their CRC-32C in little-endian order, so that one message can be read back alone.
 
 use std::sync::Arc;
 

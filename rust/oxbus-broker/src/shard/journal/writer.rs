@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Appends to the log of a shard, in the order of the message numbers.
 //!
-//! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No thread
-//! waits for a sync under this mutex; an append may write a full buffer or create the next file.
+//! Numbers are assigned and journaled under one mutex, so the order of the journal is the order of the numbers. No
+//! thread waits for a sync under this mutex; an append may write a full buffer or create the next file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,8 +37,8 @@ pub struct Journal {
 /// Called when a snapshot may be due. It must not block.
 pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
-/// Bytes of entries at which the next snapshot begins, after one of `snapshot_bytes`. Early enough that the journal stays
-/// within its limit while the snapshot is written.
+/// Bytes of entries at which the next snapshot begins, after one of `snapshot_bytes`. Early enough that the journal
+/// stays within its limit while the snapshot is written.
 fn due_at(snapshot_bytes: u64) -> u64 {
     JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
 }
@@ -134,8 +134,8 @@ impl Journal {
         self.snapshot_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if a snapshot of `snapshot_bytes` is due: about as many bytes of entries were written since the last one, so
-    /// each byte is written about twice.
+    /// True if a snapshot of `snapshot_bytes` is due: about as many bytes of entries were written since the last one,
+    /// so each byte is written about twice.
     pub fn is_due(&self, snapshot_bytes: u64) -> bool {
         self.unsaved_bytes() >= due_at(snapshot_bytes)
     }
