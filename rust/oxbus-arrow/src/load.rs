@@ -9,8 +9,8 @@ use oxbus_model::{PartitionId, Result};
 use crate::rows::InputColumns;
 use crate::send::at_row;
 
-/// Adds the rows of a chunk to a bulk load. Rows without a key go to the partition `keyless`. `first` is the number of the
-/// first row, for errors.
+/// Adds the rows of a chunk to a bulk load. Rows without a key go to the partition `keyless`. `first` is the number of
+/// the first row, for errors.
 pub fn load_rows(
     load: &mut BulkLoad,
     chunk: &InputColumns,

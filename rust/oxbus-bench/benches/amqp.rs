@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time that AMQP takes per message, without a socket.
 //!
-//! Case ids are `codec/OPERATION/PAYLOAD/SHAPE` and `engine/OPERATION/PAYLOAD/SHAPE`; throughput is in messages per second.
+//! Case ids are `codec/OPERATION/PAYLOAD/SHAPE` and `engine/OPERATION/PAYLOAD/SHAPE`; throughput is in messages per
+//! second.
 
 use std::hint::black_box;
 

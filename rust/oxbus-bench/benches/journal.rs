@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The journal compared with its disk: commits per second, and bytes per second in recovery.
 //!
-//! Each line is one shape with its messages per second, and their ratio to the appends and syncs of 100 bytes per second to
-//! a plain file. Both alternate. Ratios are comparable within one run only. `OXBUS_BENCH_DIR` chooses the disk.
+//! Each line is one shape with its messages per second, and their ratio to the appends and syncs of 100 bytes per
+//! second to a plain file. Both alternate. Ratios are comparable within one run only. `OXBUS_BENCH_DIR` chooses the
+//! disk.
 
 #![expect(
     clippy::print_stdout,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slot log compared with its mutex twin: messages per second and slowest cycles, by threads, batch and partitions.
 //!
-//! A thread appends, claims and completes a batch in each cycle, in a random partition. The two stores alternate, and so
-//! does their order in a round. The table shows medians of the rounds; the ratio is the median of the rounds' ratios.
-//! The allocator is that of the wheel. The last rows keep the cores busy with other work, so that the scheduler interrupts
-//! threads in the middle of a step.
+//! A thread appends, claims and completes a batch in each cycle, in a random partition. The two stores alternate, and
+//! so does their order in a round. The table shows medians of the rounds; the ratio is the median of the rounds'
+//! ratios. The allocator is that of the wheel. The last rows keep the cores busy with other work, so that the scheduler
+//! interrupts threads in the middle of a step.
 //! `cargo bench -p oxbus-bench --bench twins [-- ROUNDS [THREADSxBATCHxPARTITIONS+BUSY]]`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
@@ -126,7 +126,8 @@ fn measure<S: MessageStore + Default>(shape: Shape) -> StoreMeasurement {
     let stores: Vec<S> = (0..shape.partitions).map(|_| filled()).collect();
     let (messages, seconds, _) = run_threads(&stores, shape, false);
     let (_, _, mut cycles) = run_threads(&stores, shape, true);
-    // A thread may claim fewer messages than it appended, while another is between append and claim. They are still here.
+    // A thread may claim fewer messages than it appended, while another is between append and claim. They are still
+    // here.
     for store in &stores {
         let mut rest = Vec::new();
         store.claim(usize::MAX, LOCK, NOW, &mut rest, &mut Vec::new());

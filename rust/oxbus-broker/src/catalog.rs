@@ -18,8 +18,8 @@ pub struct CatalogContents {
     pub partitions: u16,
     /// Number of the next entity. Numbers are never reused.
     pub next_entity: u64,
-    /// Key of the identity hash as 32 hexadecimal digits, when it differs from the store id. A salvaged namespace has a new
-    /// store id and keeps the identities of the original.
+    /// Key of the identity hash as 32 hexadecimal digits, when it differs from the store id. A salvaged namespace has a
+    /// new store id and keeps the identities of the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_key: Option<String>,
     /// Journal entries that recovery ignores, because their messages were stored in another partition.

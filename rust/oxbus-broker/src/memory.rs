@@ -4,7 +4,8 @@
 //! Beyond the limit a namespace in memory rejects sends. A durable namespace spills: new messages stay on disk, in the
 //! journal, and are read back on delivery. It rejects sends once the slots alone exceed the limit.
 //!
-//! An exact count is expensive, so it is made only now and then. Between two counts the bytes of new messages are added up.
+//! An exact count is expensive, so it is made only now and then. Between two counts the bytes of new messages are added
+//! up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,8 +18,8 @@ const RECOUNTS_PER_LIMIT: u64 = 64;
 /// Shorter messages never spill: their location on disk would take about as much memory.
 pub const SPILL_BYTES_MIN: usize = 24;
 
-/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1 MiB
-/// and 16 partitions.
+/// Memory of journal buffers, of messages in transit and of the allocator's caches: 25 MiB as measured with lists of 1
+/// MiB and 16 partitions.
 const BUFFER_BYTES: u64 = 24 << 20;
 
 /// Bytes up to which messages stay in memory. The other half of the limit is for the slots of spilled messages.

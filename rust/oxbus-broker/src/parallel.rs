@@ -13,8 +13,8 @@ use oxbus_store::Wait;
 /// Interval between two checks whether the caller's wait is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Runs `work` for each item on at most `threads` threads. A failure does not stop the other items. Returns the first error
-/// in the order of the items.
+/// Runs `work` for each item on at most `threads` threads. A failure does not stop the other items. Returns the first
+/// error in the order of the items.
 pub(crate) fn for_each<T: Sync>(
     items: &[T],
     threads: usize,

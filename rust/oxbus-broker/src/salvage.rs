@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copies the intact content of a damaged namespace into a new one.
 //!
-//! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the journals
-//! name becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over when the copy is
-//! opened. A lost journal entry has no effect: a message whose completion is lost returns.
+//! The damaged directory is only read. The copy uses its catalog. Without an intact catalog, each entity that the
+//! journals name becomes a queue `salvaged-<number>`. Attached rows of bulk loads are copied too and are taken over
+//! when the copy is opened. A lost journal entry has no effect: a message whose completion is lost returns.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -96,8 +96,8 @@ impl LineBuffer {
         self.state().reader = ReaderState::None;
     }
 
-    /// Waits for at least one line; `None` after the last one. Only the reader calls this, in a loop: a call means that the
-    /// lines of the previous call are written.
+    /// Waits for at least one line; `None` after the last one. Only the reader calls this, in a loop: a call means that
+    /// the lines of the previous call are written.
     pub fn take(&self, clock: &dyn Clock) -> Option<Vec<Line>> {
         let me = std::thread::current().id();
         let mut state = self.state();

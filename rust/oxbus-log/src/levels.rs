@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The log levels of the program, cached.
 //!
-//! Reading them needs the interpreter lock, for which an emitting thread must not wait. So the levels are cached for a moment.
-//! After that, an event goes to the reader in any case, and the reader reads the levels again.
+//! Reading them needs the interpreter lock, for which an emitting thread must not wait. So the levels are cached for a
+//! moment. After that, an event goes to the reader in any case, and the reader reads the levels again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits repeated lines: each subject gets a few lines per time window; the others are counted, and the count is reported.
+//! Limits repeated lines: each subject gets a few lines per time window; the others are counted, and the count is
+//! reported.
 //!
 //! A subject is an event and what it is about, such as its entity and partition (`Line::subject`). Time is an argument.
 

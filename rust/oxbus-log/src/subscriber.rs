@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `tracing` subscriber for the events of oxbus.
 //!
-//! A forked child gets a new buffer: a thread of the parent may have locked the parent's buffer at the fork, and the parent
-//! writes its lines.
+//! A forked child gets a new buffer: a thread of the parent may have locked the parent's buffer at the fork, and the
+//! parent writes its lines.
 
 use std::sync::{Arc, OnceLock};
 
@@ -101,7 +101,8 @@ impl Subscriber for LogSubscriber {
             && self
                 .levels
                 .is_enabled(metadata.target(), level, self.clock.ticks())
-                // The reader checks again. Only warnings start one: lower levels are usually disabled and not worth a thread.
+                // The reader checks again. Only warnings start one: lower levels are usually disabled and not worth a
+                // thread.
                 .unwrap_or_else(|| level <= Level::WARN || self.buffer().has_reader())
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Authorization rules: a named pair of keys with rights, on a namespace or on one entity (B-046, B-416).
 //!
-//! Servers enforce them for each client. In process they have no effect: a program with the namespace may do everything.
+//! Servers enforce them for each client. In process they have no effect: a program with the namespace may do
+//! everything.
 
 use std::fmt;
 

@@ -76,8 +76,8 @@ pub const RECEIVE_MESSAGES_MAX: usize = 1 << 20;
 
 /// Shortest lock without a tier, in milliseconds (the service: 5 s, B-025).
 pub const LOCK_DURATION_MS_MIN: u64 = 500;
-/// Longest lock without a tier, in milliseconds (the service: 5 min, B-025). Deadlines in a slot have 24 bits, so a lock
-/// must be well below 2^23 ms.
+/// Longest lock without a tier, in milliseconds (the service: 5 min, B-025). Deadlines in a slot have 24 bits, so a
+/// lock must be well below 2^23 ms.
 pub const LOCK_DURATION_MS_MAX: u64 = 3_600_000;
 /// Default lock duration of a queue, in milliseconds (B-022).
 pub const LOCK_DURATION_MS_DEFAULT: u64 = 60_000;
@@ -91,8 +91,8 @@ pub const MAX_DELIVERY_COUNT_MAX: u32 = (1 << 28) - 1;
 /// another job.
 pub const ATTACHED_RETENTION_MS: u64 = 7 * 86_400_000;
 
-/// How long a task of a bulk load may write before it attaches its rows, in milliseconds. Ours: after that, the unfinished
-/// file of a dead task is deleted.
+/// How long a task of a bulk load may write before it attaches its rows, in milliseconds. Ours: after that, the
+/// unfinished file of a dead task is deleted.
 pub const ATTACH_TIMEOUT_MS: u64 = 86_400_000;
 
 /// Bytes of rows that one call attaches to a partition. Ours: they form one journal entry, which must fit in memory.
@@ -110,10 +110,11 @@ pub const RESERVATION_LOCK_MS_MIN: u64 = LOCK_DURATION_MS_MIN;
 pub const RESERVATION_LOCK_MS_MAX: u64 = 86_400_000;
 /// Largest number of a reservation. Ours: the maximum of a signed 64-bit column.
 pub const RESERVATION_NUMBER_MAX: u64 = (1 << 63) - 1;
-/// Bytes of records that one read of a reservation returns, unless a single message is larger. Bounds the memory of a call.
+/// Bytes of records that one read of a reservation returns, unless a single message is larger. Bounds the memory of a
+/// call.
 pub const RESERVATION_READ_BYTES_MAX: usize = 64 << 20;
-/// Milliseconds after which a stage that no commit named is removed. Ours: a query that was down for a day repeats its batch
-/// with new stages.
+/// Milliseconds after which a stage that no commit named is removed. Ours: a query that was down for a day repeats its
+/// batch with new stages.
 pub const STAGE_RETENTION_MS: u64 = 86_400_000;
 /// Bytes of all stages of a namespace. Ours: a job that never commits must not fill the disk.
 pub const STAGED_BYTES_MAX: u64 = 64 << 30;
@@ -124,10 +125,11 @@ pub const SINK_RETENTION_MS: u64 = 7 * 86_400_000;
 /// Bytes of rows of one partition that are written to a stage as one run. Ours: a run is also the unit of reads.
 pub const STAGE_RUN_BYTES: usize = 256 << 10;
 
-/// Threads that publish the rows of committed stages, each one partition at a time. Ours: they wait for disks more than for
-/// cores.
+/// Threads that publish the rows of committed stages, each one partition at a time. Ours: they wait for disks more than
+/// for cores.
 pub const PUBLISHING_THREADS: usize = 4;
-/// Threads that store rows of unfinished bulk loads at an open, each one partition at a time. Ours: for the same reason.
+/// Threads that store rows of unfinished bulk loads at an open, each one partition at a time. Ours: for the same
+/// reason.
 pub const TAKE_OVER_THREADS: usize = 4;
 
 /// Default duplicate-detection window of a queue, in milliseconds (B-223).
@@ -142,7 +144,8 @@ pub const TIME_TO_LIVE_MS_MIN: u64 = 1_000;
 /// "Never": the largest .NET timespan, in milliseconds, rounded down (B-022).
 pub const DURATION_MS_NEVER: u64 = 922_337_203_685_477;
 
-/// Default `max_size_in_megabytes` of a queue (B-022). Without a tier it is shown, but only an explicit size is enforced.
+/// Default `max_size_in_megabytes` of a queue (B-022). Without a tier it is shown, but only an explicit size is
+/// enforced.
 pub const MAX_SIZE_MEGABYTES_DEFAULT: u64 = 1_024;
 /// Largest `max_size_in_megabytes`: its bytes fit 48 bits.
 pub const MAX_SIZE_MEGABYTES_MAX: u64 = 1 << 26;
@@ -151,8 +154,8 @@ pub const MESSAGE_SIZE_KILOBYTES_MAX: u64 = (MESSAGE_SIZE_BYTES_MAX as u64) >> 1
 
 /// Calls that wait for the store of one partition at once; further sends there fail with `ServerBusy` (B-100).
 pub const OPERATIONS_IN_FLIGHT_MAX: u32 = 256;
-/// Milliseconds after which a silent store counts as out of service, and a send without a key tries another partition. Three
-/// attempts stay within the 15 s of B-091.
+/// Milliseconds after which a silent store counts as out of service, and a send without a key tries another partition.
+/// Three attempts stay within the 15 s of B-091.
 pub const STORE_ANSWER_MS_MAX: u64 = 5_000;
 /// Milliseconds after which a silent store counts as stalled; from then on callers can time out.
 pub const STORE_STALLED_MS: u64 = 1_000;
@@ -168,8 +171,8 @@ pub const OS_SYNC_INTERVAL_MS: u64 = 100;
 pub const JOURNAL_BYTES_MAX: u64 = 4 << 20;
 /// Milliseconds after which a shard with a changed journal writes a snapshot.
 pub const SNAPSHOT_INTERVAL_MS: u64 = 60_000;
-/// Sequence numbers that a high-water mark reserves, so that none is reused after a power loss. An unclean end leaves a gap
-/// of at most this many numbers per entity and partition.
+/// Sequence numbers that a high-water mark reserves, so that none is reused after a power loss. An unclean end leaves a
+/// gap of at most this many numbers per entity and partition.
 pub const RESERVED_NUMBERS: u64 = 16_384;
 /// Remaining numbers at which the next high-water mark is written: sends need not wait for its sync, about a tenth of a
 /// second.
@@ -213,7 +216,8 @@ pub const BULK_TOKEN_MS: u64 = 300_000;
 /// Idle connections that a bulk client keeps open. Ours.
 pub const BULK_IDLE_CONNECTIONS_MAX: usize = 16;
 
-/// Nested lists, maps, arrays and descriptors in an AMQP value. Bounds the stack of a decode. Ours: clients use up to six.
+/// Nested lists, maps, arrays and descriptors in an AMQP value. Bounds the stack of a decode. Ours: clients use up to
+/// six.
 pub const AMQP_NESTING_MAX: u32 = 32;
 /// Values in a decoded AMQP value, including those in lists and maps. Bounds its memory, 40 bytes each. Ours.
 pub const AMQP_VALUES_MAX: u32 = 65_536;
@@ -231,8 +235,8 @@ pub const AMQP_HANDLE_MAX: u32 = 1_023;
 pub const AMQP_LINKS_MAX: usize = 4_096;
 /// Incoming window: transfer frames that a session may send before the server renews it. Ours.
 pub const AMQP_WINDOW_FRAMES: u32 = 5_000;
-/// Idle timeout that a server announces, in milliseconds: the value of the service. A connection that is silent for twice as
-/// long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
+/// Idle timeout that a server announces, in milliseconds: the value of the service. A connection that is silent for
+/// twice as long is closed (AMQP 1.0, part 2, 2.4.5: announce half of it).
 pub const AMQP_IDLE_MS: u32 = 240_000;
 /// Shortest idle timeout of a client, in milliseconds. Ours: a shorter one would force a flood of empty frames.
 pub const AMQP_IDLE_MS_MIN: u32 = 100;
@@ -242,8 +246,8 @@ pub const AMQP_HANDSHAKE_MS_MAX: u64 = 20_000;
 pub const AMQP_CLOSE_MS_MAX: u64 = 5_000;
 /// Unread output of a connection, in bytes, at which the server stops reading frames. Ours.
 pub const AMQP_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Deliveries of a connection without an outcome, at which the server stops reading frames. Ours: more than the 10,000 credits
-/// that clients assume.
+/// Deliveries of a connection without an outcome, at which the server stops reading frames. Ours: more than the 10,000
+/// credits that clients assume.
 pub const AMQP_UNANSWERED_MAX: u32 = 16_384;
 /// Unsettled deliveries to a session. Ours: more than a client may prefetch.
 pub const AMQP_UNSETTLED_MAX: u32 = 65_536;
@@ -262,8 +266,8 @@ pub const AMQP_BATCH_DELETE_MAX: usize = 4_000;
 pub const AMQP_LINK_CREDIT: u32 = 1_000;
 /// Credit of a request link: requests that wait to be processed. Ours.
 pub const AMQP_REQUEST_CREDIT: u32 = 100;
-/// Bytes of queued messages and requests of a connection, at which the server stops reading frames. Ours: the limit of its
-/// incomplete deliveries.
+/// Bytes of queued messages and requests of a connection, at which the server stops reading frames. Ours: the limit of
+/// its incomplete deliveries.
 pub const AMQP_QUEUED_BYTES_MAX: usize = AMQP_PARTIAL_BYTES_MAX;
 /// Read buffer of a quiet connection, in bytes. Ours: room for some frames without messages.
 pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
@@ -271,8 +275,8 @@ pub const AMQP_READ_BYTES_MIN: usize = 4 << 10;
 pub const AMQP_READ_BYTES: usize = AMQP_FRAME_BYTES_MAX as usize;
 /// Blocking broker calls of one connection that run at once; further ones wait. Ours: a quarter of the threads.
 pub const AMQP_JOBS_MAX: usize = SERVER_BLOCKING_THREADS_MAX / 4;
-/// Broker calls of one connection that wait for a thread, at which the server stops reading frames. Ours: the limit of links,
-/// since each link has one call of a kind.
+/// Broker calls of one connection that wait for a thread, at which the server stops reading frames. Ours: the limit of
+/// links, since each link has one call of a kind.
 pub const AMQP_JOBS_WAITING_MAX: usize = AMQP_LINKS_MAX;
 /// Messages that a link takes from its entity at a time. Ours: then the other links of the connection get their turn.
 pub const AMQP_TAKE_MESSAGES: usize = 128;
@@ -327,14 +331,15 @@ pub const HTTP_HEADERS_MAX: usize = 256;
 pub const HTTP_HEAD_MS_MAX: u64 = 60_000;
 /// Milliseconds between two chunks of the body of an HTTP request. Ours.
 pub const HTTP_BODY_IDLE_MS_MAX: u64 = 30_000;
-/// Bytes of a rejected body that the server still reads, so that the client reads the error and the connection stays usable.
-/// Ours.
+/// Bytes of a rejected body that the server still reads, so that the client reads the error and the connection stays
+/// usable. Ours.
 pub const HTTP_DRAIN_BYTES_MAX: usize = 2 << 20;
 /// Milliseconds for which the server reads them. Ours.
 pub const HTTP_DRAIN_MS_MAX: u64 = 5_000;
 /// Bytes of the bodies of all unfinished HTTP requests. Ours.
 pub const HTTP_BODIES_BYTES_MAX: usize = 512 << 20;
-/// HTTP requests that a server handles at once, including waiting receives (B-045: the service rejects the 5,001st, too).
+/// HTTP requests that a server handles at once, including waiting receives (B-045: the service rejects the 5,001st,
+/// too).
 pub const HTTP_REQUESTS_MAX: usize = 5_000;
 /// Bytes of a message, and of a batch, over HTTP on Premium (B-454).
 pub const HTTP_MESSAGE_BYTES_MAX_PREMIUM: usize = 1 << 20;
@@ -359,8 +364,8 @@ pub const ATOM_PAGE_MAX: usize = 100;
 pub const LOG_LINES_MAX: u32 = 5;
 /// The time window in milliseconds, from the first line about a subject. Ours.
 pub const LOG_WINDOW_MS: u64 = 10_000;
-/// Subjects of one log event that are counted separately. Further ones share a count, so that invented names fill neither
-/// memory nor log. Ours.
+/// Subjects of one log event that are counted separately. Further ones share a count, so that invented names fill
+/// neither memory nor log. Ours.
 pub const LOG_SUBJECTS_MAX: usize = 64;
 /// Log lines that wait to be written. Ours.
 pub const LOG_LINES_WAITING_MAX: usize = 256;

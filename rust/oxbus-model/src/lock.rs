@@ -4,8 +4,9 @@
 //! ```text
 //! partition 16 | counter 48 | generation 20 | owner epoch 16 | tag 28        (big-endian, 128 bits)
 //! ```
-//! The tag is a keyed hash of the scope (entity incarnation and sub-queue) and the other fields. A forged token, or one of
-//! another entity or sub-queue, does not open. So settling needs no table of tokens and works from any handle of the entity.
+//! The tag is a keyed hash of the scope (entity incarnation and sub-queue) and the other fields. A forged token, or one
+//! of another entity or sub-queue, does not open. So settling needs no table of tokens and works from any handle of the
+//! entity.
 
 use std::hash::Hasher;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules of a subscription: a filter that selects messages, and an action that changes the copy (B-343 … B-381).
 //!
-//! These are the source forms that the catalog stores. `oxbus-broker` compiles them; creating a rule that does not compile
-//! fails (B-359).
+//! These are the source forms that the catalog stores. `oxbus-broker` compiles them; creating a rule that does not
+//! compile fails (B-359).
 
 use serde::{Deserialize, Serialize};
 

@@ -153,8 +153,8 @@ impl ServicePlan {
         self.message_size_bytes_max(settings) as u64 >> 10
     }
 
-    /// Rejects settings that the tier does not allow. `before` are the settings before an update; unchanged settings are not
-    /// checked, since the entity may come from another tier.
+    /// Rejects settings that the tier does not allow. `before` are the settings before an update; unchanged settings
+    /// are not checked, since the entity may come from another tier.
     pub fn check(self, kind: EntityKind, settings: &QueueSettings, before: Option<&QueueSettings>) -> Result<()> {
         let Some(tier) = self.tier else { return Ok(()) };
         if tier == Tier::Basic {
@@ -235,7 +235,8 @@ impl ServicePlan {
         })
     }
 
-    /// Rejects a filter beyond the quota (B-042). `sql` and `correlation` are a topic's counts before and after a change.
+    /// Rejects a filter beyond the quota (B-042). `sql` and `correlation` are a topic's counts before and after a
+    /// change.
     pub fn check_filters(self, topic: &str, sql: (usize, usize), correlation: (usize, usize)) -> Result<()> {
         let kinds = [
             ("SQL", sql, SQL_FILTERS_MAX),

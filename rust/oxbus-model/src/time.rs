@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two clocks, both in milliseconds, passed in by the caller.
 //!
-//! Wall-clock time stamps messages (enqueue, expiry, schedule). Monotonic ticks measure locks, so that a jump of the wall
-//! clock neither extends nor revives a lock.
+//! Wall-clock time stamps messages (enqueue, expiry, schedule). Monotonic ticks measure locks, so that a jump of the
+//! wall clock neither extends nor revives a lock.
 
 /// Wall-clock time: milliseconds since 1970-01-01T00:00:00Z. Fits 48 bits until the year 10889.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -53,8 +53,8 @@ pub trait Clock: Send + Sync {
     fn ticks(&self) -> Ticks;
     /// Both times at once.
     fn moment(&self) -> Moment;
-    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. Locks last that much
-    /// longer, so that none ends before its duration.
+    /// How far [`Clock::moment`] and [`Clock::ticks`] may be behind [`Clock::now`], in milliseconds. Locks last that
+    /// much longer, so that none ends before its duration.
     fn lag_ms(&self) -> u64 {
         0
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that may wait for a store detach from the interpreter; calls in memory do not, because detaching costs more than
-//! the call.
+//! Calls that may wait for a store detach from the interpreter; calls in memory do not, because detaching costs more
+//! than the call.
 
 use oxbus_store::Wait;
 use pyo3::prelude::*;
 
 use crate::{convert, waiting};
 
-/// Maximum messages that one call handles without detaching from the interpreter: about 25 µs of work. Reattaching under
-/// contention costs at least a thread switch, which takes longer.
+/// Maximum messages that one call handles without detaching from the interpreter: about 25 µs of work. Reattaching
+/// under contention costs at least a thread switch, which takes longer.
 pub(crate) const INLINE_MESSAGES_MAX: usize = 256;
 
 /// Runs `work`, detached from the interpreter when it may wait for a store.

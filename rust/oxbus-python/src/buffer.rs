@@ -25,8 +25,8 @@ impl ServiceBusReceivedMessage {
             ));
         };
         let len = ffi::Py_ssize_t::try_from(body.len()).expect("a record has at most 4 GiB");
-        // SAFETY: the interpreter owns `view`. The view keeps a reference to the message, whose record is never replaced
-        // or written to, so the bytes live as long as the view; 1 makes it read-only.
+        // SAFETY: the interpreter owns `view`. The view keeps a reference to the message, whose record is never
+        // replaced or written to, so the bytes live as long as the view; 1 makes it read-only.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

@@ -82,8 +82,8 @@ impl _Drain {
         })
     }
 
-    /// Returns a page of available messages from a sequence number on (0 for the first): at most `bytes_max`, at least one
-    /// message. The second value is the start of the next page.
+    /// Returns a page of available messages from a sequence number on (0 for the first): at most `bytes_max`, at least
+    /// one message. The second value is the start of the next page.
     fn page(&self, py: Python<'_>, from: u64, bytes_max: usize) -> PyResult<(ArrowTable, Option<u64>)> {
         let (queue, partition) = (self.entity.get()?, self.partition);
         let page = waiting::run_detached(py, |wait| {

@@ -119,7 +119,8 @@ pub(crate) fn exception(
     exception_with(class, text, None, &[], extend)
 }
 
-/// Creates an exception of `oxbus.exceptions` with the effect of the call and the messages for which it did not complete.
+/// Creates an exception of `oxbus.exceptions` with the effect of the call and the messages for which it did not
+/// complete.
 pub(crate) fn exception_with(
     class: &'static str,
     text: &str,

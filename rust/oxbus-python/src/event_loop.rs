@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waiting for messages in an event loop: one socket per loop becomes readable when any of its waits is notified.
 //!
-//! A notification records the number of the waiter. The first one since the last `drain` also writes a byte to the socket.
-//! Notifications run in the notifying thread and never touch the interpreter. Each step of a wait is the step that
-//! synchronous waits take too (`oxbus_broker::client::step`); the event loop sleeps between steps.
+//! A notification records the number of the waiter. The first one since the last `drain` also writes a byte to the
+//! socket. Notifications run in the notifying thread and never touch the interpreter. Each step of a wait is the step
+//! that synchronous waits take too (`oxbus_broker::client::step`); the event loop sleeps between steps.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -123,7 +123,8 @@ impl TaskWaiter {
 }
 
 impl TaskWaiter {
-    /// Takes one step, detached from the interpreter. `Waiting` holds the longest sleep until the next step, in seconds.
+    /// Takes one step, detached from the interpreter. `Waiting` holds the longest sleep until the next step, in
+    /// seconds.
     fn step<T: Send>(
         &self,
         py: Python<'_>,
@@ -176,7 +177,8 @@ fn store_registration(state: &Mutex<WaitState>, registration: WaitRegistration) 
 
 #[pymethods]
 impl ServiceBusReceiver {
-    /// Takes a step of a wait for messages. Returns a list of messages, empty when the wait is over, or the seconds to sleep.
+    /// Takes a step of a wait for messages. Returns a list of messages, empty when the wait is over, or the seconds to
+    /// sleep.
     fn _receive_or_wait<'py>(
         slf: &Bound<'py, Self>,
         max_message_count: i64,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Forwards events of all crates to Python's `logging`, under loggers `oxbus.*`.
 //!
-//! A thread that emits an event may hold locks of the broker, or the interpreter, so it never calls Python: it puts a line
-//! into a buffer. The thread `oxbus-log` passes lines from the buffer to `pyo3_log`. It starts with the first line that a level
-//! may let through, or when a directory is opened or a server starts. Handlers run in that thread and may even use oxbus.
+//! A thread that emits an event may hold locks of the broker, or the interpreter, so it never calls Python: it puts a
+//! line into a buffer. The thread `oxbus-log` passes lines from the buffer to `pyo3_log`. It starts with the first line
+//! that a level may let through, or when a directory is opened or a server starts. Handlers run in that thread and may
+//! even use oxbus.
 //!
 //! Source: docs/decisions/0030-log-lines-through-one-thread.md.
 
@@ -150,8 +151,8 @@ pub(crate) fn refresh_levels(py: Python<'_>) -> PyResult<()> {
     }
 }
 
-/// Starts the log thread, which keeps the levels current, and refreshes them now. For calls after which background threads
-/// emit events.
+/// Starts the log thread, which keeps the levels current, and refreshes them now. For calls after which background
+/// threads emit events.
 pub(crate) fn start_and_refresh_levels(py: Python<'_>) -> PyResult<()> {
     if let Some(log) = LOG.get() {
         log.subscriber.start_reader();

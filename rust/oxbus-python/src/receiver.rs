@@ -116,7 +116,8 @@ impl ServiceBusReceiver {
     pub(crate) fn set_receiver(&self, py: Python<'_>, receiver: Receiver) -> PyResult<&Py<SharedReceiver>> {
         let shared = Py::new(py, SharedReceiver::new(self.namespace.sibling(receiver)))?;
         let shared = self.shared.get_or_init(|| shared);
-        // This stores the receiver, then checks `closed`; `close` does it in the opposite order, so one of the two closes it.
+        // This stores the receiver, then checks `closed`; `close` does it in the opposite order, so one of the two
+        // closes it.
         fence(Ordering::SeqCst);
         if self.closed.load(Ordering::Acquire) {
             // Closed while the session was being accepted.

@@ -11,8 +11,8 @@ use crate::blocking::INLINE_MESSAGES_MAX;
 use crate::error::OrRaise;
 use crate::waiting::wait_until_notified;
 
-/// Receives up to `max` messages into an empty list, waiting for the first until `deadline`. The list stays empty when the
-/// wait times out.
+/// Receives up to `max` messages into an empty list, waiting for the first until `deadline`. The list stays empty when
+/// the wait times out.
 pub(crate) fn receive(
     py: Python<'_>,
     receiver: &Receiver,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The native part of `Transaction`. A call belongs to the transaction in its argument, else to that of the enclosing scope.
+//! The native part of `Transaction`. A call belongs to the transaction in its argument, else to that of the enclosing
+//! scope.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

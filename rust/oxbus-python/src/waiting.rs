@@ -78,8 +78,8 @@ enum Caller {
 }
 
 impl Caller {
-    /// Runs no Python code, unlike `threading.current_thread()` and `daemon`. Before Python 3.14 a daemon thread that loses
-    /// the interpreter at exit is unwound immediately; unwinding through a Rust frame ends the process.
+    /// Runs no Python code, unlike `threading.current_thread()` and `daemon`. Before Python 3.14 a daemon thread that
+    /// loses the interpreter at exit is unwound immediately; unwinding through a Rust frame ends the process.
     fn of(py: Python<'_>) -> PyResult<Self> {
         let ident = imports::thread_ident(py)?.call0()?;
         let Ok(current) = imports::active_threads(py)?.get_item(ident) else {
@@ -106,7 +106,8 @@ impl Caller {
     }
 }
 
-/// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store after the default time of a call.
+/// Runs `work` detached from the interpreter. It stops waiting for an unresponsive store after the default time of a
+/// call.
 pub(crate) fn run_detached<T: Send>(py: Python<'_>, work: impl FnOnce(&Wait<'_>) -> T + Send) -> PyResult<T> {
     run_detached_until(py, Deadline::after(Some(Duration::from_millis(CALL_MS_DEFAULT))), work)
 }
@@ -123,8 +124,8 @@ pub(crate) fn run_detached_until<T: Send>(
     signal.map_or(Ok(done), Err)
 }
 
-/// Runs `work`, which waits for the network in slices and stops when it is cancelled: in the main thread after a signal, in
-/// every thread when the interpreter exits. Returns the result of `work` and the signal.
+/// Runs `work`, which waits for the network in slices and stops when it is cancelled: in the main thread after a
+/// signal, in every thread when the interpreter exits. Returns the result of `work` and the signal.
 pub(crate) fn run_network_call<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(Duration, &dyn Fn() -> bool) -> T + Send,
@@ -162,9 +163,9 @@ pub(crate) fn wait_until_notified<T: Send>(
     }
 }
 
-/// Runs `work` detached from the interpreter. Its second argument returns true when `work` should stop: when `is_over` does,
-/// and in the main thread after a signal. Returns the result of `work` and the signal. Signals are checked at most once per
-/// `signal_slice`.
+/// Runs `work` detached from the interpreter. Its second argument returns true when `work` should stop: when `is_over`
+/// does, and in the main thread after a signal. Returns the result of `work` and the signal. Signals are checked at
+/// most once per `signal_slice`.
 fn interruptible<T: Send>(
     py: Python<'_>,
     signal_slice: Duration,

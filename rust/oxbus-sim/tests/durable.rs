@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A durable namespace whose disk fails at every call of a script with every fault.
 //!
-//! The script records the attempted and the acknowledged operations. The next namespace on the remaining disk must have the
-//! effects of all acknowledged operations, and of no operation that was not attempted.
+//! The script records the attempted and the acknowledged operations. The next namespace on the remaining disk must have
+//! the effects of all acknowledged operations, and of no operation that was not attempted.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};

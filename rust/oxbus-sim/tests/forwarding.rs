@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Forwarding on a disk that fails at every call with every fault. After a fault between any two steps of a forward across
-//! partitions, each acknowledged message is in exactly one entity (B-330).
+//! Forwarding on a disk that fails at every call with every fault. After a fault between any two steps of a forward
+//! across partitions, each acknowledged message is in exactly one entity (B-330).
 
 use oxbus_store::Wait;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use oxbus_store::fault::{FaultDisk, SimulatedFault};
 
 const PARTITIONS: u16 = 2;
 const START: Timestamp = Timestamp(1_000_000);
-/// Each entity forwards to the one before it. Partitioned (true) and not, so that forwards stay in a partition and cross
-/// them.
+/// Each entity forwards to the one before it. Partitioned (true) and not, so that forwards stay in a partition and
+/// cross them.
 const CHAIN: [(&str, bool); 4] = [("end", false), ("second", true), ("first", false), ("start", true)];
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// The queue whose dead letters are forwarded to `end`.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A settlement that a full journal rejects: it took effect in memory, and its durable effect is unknown.
 //!
-//! Its error once said that nothing was stored, although the message was removed from memory and from the next snapshot.
+//! Its error once said that nothing was stored, although the message was removed from memory and from the next
+//! snapshot.
 
 use oxbus_store::Wait;
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ fn open(disk: &FaultDisk) -> Namespace {
     Namespace::open(options).expect("an intact directory")
 }
 
-/// A queue with messages on a full disk: it recorded as many deliveries as fit, and folded them until even the folded form
-/// has no space.
+/// A queue with messages on a full disk: it recorded as many deliveries as fit, and folded them until even the folded
+/// form has no space.
 fn full(disk: &FaultDisk) -> (Namespace, Receiver, Vec<SettleKey>) {
     let namespace = open(disk);
     let settings = QueueSettings {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deliveries while the disk fails at every call with every fault.
 //!
-//! A removal that could not be written once returned an empty result without an error, and the message was lost at the next
-//! open. Now each call delivers messages, keeps them, or reports its effect in the error. A result is empty
-//! only when there is no message, and a call whose error has the effect `none` can be retried.
+//! A removal that could not be written once returned an empty result without an error, and the message was lost at the
+//! next open. Now each call delivers messages, keeps them, or reports its effect in the error. A result is
+//! empty only when there is no message, and a call whose error has the effect `none` can be retried.
 
 use oxbus_store::Wait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,8 +253,8 @@ struct FaultRun {
 }
 
 impl FaultRun {
-    /// Checks the remaining messages. `decided` is true if this process's state in memory was kept, so that no effect is
-    /// unknown.
+    /// Checks the remaining messages. `decided` is true if this process's state in memory was kept, so that no effect
+    /// is unknown.
     fn check(&self, found: &BTreeMap<SequenceNumber, u32>, decided: bool, context: &str) {
         let context = format!("{}, {context}", self.context);
         let deletes = self.path.mode() == ReceiveMode::ReceiveAndDelete;

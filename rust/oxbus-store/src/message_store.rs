@@ -236,8 +236,8 @@ pub trait MessageStore: Send + Sync {
     /// Receivers see the messages in counter order. The batch must not be empty.
     fn append(&self, batch: &mut Vec<NewMessage>, enqueued_at: Timestamp) -> Counter;
 
-    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent load of
-    /// the caller, as if a fence stood between them.
+    /// Stores one message, as a batch of one does. The message is visible before any later sequentially consistent load
+    /// of the caller, as if a fence stood between them.
     fn append_one(&self, message: NewMessage, enqueued_at: Timestamp) -> Counter;
 
     /// Stores one scheduled message. The caller keeps the due time.
@@ -247,7 +247,8 @@ pub trait MessageStore: Send + Sync {
     fn take_scheduled(&self, counter: Counter) -> Option<RemovedMessage>;
 
     /// Claims up to `max` ready messages, lowest counters first, and pushes them to `out`.
-    /// Moves messages that are expired at `now` to `expired`; they do not count. Returns the number of claimed messages.
+    /// Moves messages that are expired at `now` to `expired`; they do not count. Returns the number of claimed
+    /// messages.
     fn claim(
         &self,
         max: usize,
@@ -257,8 +258,8 @@ pub trait MessageStore: Send + Sync {
         expired: &mut Vec<RemovedMessage>,
     ) -> usize;
 
-    /// Claims the messages of `counters` that are ready, as [`claim`](MessageStore::claim) does; does not change the others.
-    /// Returns the number of claimed messages.
+    /// Claims the messages of `counters` that are ready, as [`claim`](MessageStore::claim) does; does not change the
+    /// others. Returns the number of claimed messages.
     fn claim_these(
         &self,
         counters: &[Counter],
@@ -271,10 +272,12 @@ pub trait MessageStore: Send + Sync {
     /// True when a claim could find a message. Exact unless another thread changes the store at the same time.
     fn has_ready(&self) -> bool;
 
-    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` when the message is no longer cached.
+    /// Delivers a cached message: locks or takes it. Returns the new key, or `None` when the message is no longer
+    /// cached.
     fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey>;
 
-    /// Makes cached messages ready, nothing charged. Skips messages that are no longer cached. Returns how many became ready.
+    /// Makes cached messages ready, nothing charged. Skips messages that are no longer cached. Returns how many became
+    /// ready.
     fn release_cached(&self, keys: &[LockKey]) -> usize;
 
     /// Ends a lock.
@@ -286,12 +289,12 @@ pub trait MessageStore: Send + Sync {
     /// Moves the deadline of a lock and returns the old deadline. The key stays valid.
     fn renew(&self, key: LockKey, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes invalid, so
-    /// the caller has the lock to itself until it restores the old generation.
+    /// Gives a lock another generation and another deadline, and returns the old deadline. The old key becomes invalid,
+    /// so the caller has the lock to itself until it restores the old generation.
     fn rekey(&self, key: LockKey, generation: u32, deadline: Ticks, ticks: Ticks) -> Result<Ticks, LockLost>;
 
-    /// Charges a delivery and keeps the lock, for a new attempt of its holder. A message whose count reaches the maximum
-    /// leaves the store. The caller must not use the key in another call at the same time.
+    /// Charges a delivery and keeps the lock, for a new attempt of its holder. A message whose count reaches the
+    /// maximum leaves the store. The caller must not use the key in another call at the same time.
     fn charge(&self, key: LockKey, max_delivery_count: u32, ticks: Ticks) -> Result<Option<RemovedMessage>, LockLost>;
 
     /// True while the key is that of a live lock or of a cached message.
@@ -311,13 +314,13 @@ pub trait MessageStore: Send + Sync {
     /// Moves the messages of `counters` that are deferred, not locked, and expired at `now` to `expired`.
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>);
 
-    /// Ends expired locks: the messages become ready (or deferred) with one delivery charged, except that a deferred message
-    /// was charged at its fetch. Moves messages whose count reaches the maximum to `exhausted`.
+    /// Ends expired locks: the messages become ready (or deferred) with one delivery charged, except that a deferred
+    /// message was charged at its fetch. Moves messages whose count reaches the maximum to `exhausted`.
     /// Returns how many became ready.
     fn expire(&self, ticks: Ticks, max_delivery_count: u32, exhausted: &mut Vec<RemovedMessage>) -> usize;
 
-    /// No lock expires before this tick. May be too early, never too late. [`Ticks::OPEN_END`] or later when no lock has a
-    /// deadline.
+    /// No lock expires before this tick. May be too early, never too late. [`Ticks::OPEN_END`] or later when no lock
+    /// has a deadline.
     fn next_expiry(&self) -> Ticks;
 
     /// Pushes up to `max` messages of all phases to `out`, from `from` on in counter order.
@@ -326,8 +329,8 @@ pub trait MessageStore: Send + Sync {
     /// Counts by walking the store.
     fn counts(&self) -> PhaseCounts;
 
-    /// Messages of all phases, without reading each where the store can. Exact unless another thread changes the store at
-    /// the same time.
+    /// Messages of all phases, without reading each where the store can. Exact unless another thread changes the store
+    /// at the same time.
     fn approximate_count(&self) -> u64 {
         self.counts().messages()
     }

@@ -404,8 +404,8 @@ impl OrderedStore {
         counts
     }
 
-    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: a map does not tell the size of
-    /// its nodes.
+    /// See [`MessageStore::overhead_bytes`](crate::MessageStore::overhead_bytes). An estimate: a map does not tell the
+    /// size of its nodes.
     pub fn overhead_bytes(&self) -> usize {
         let entry = size_of::<StoreEntry>() + size_of::<u64>();
         self.entries.len() * entry

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A value that many threads read on every call and that is rarely replaced.
 //!
-//! A read is one load and counts no readers. With counted versions (`arc_swap`), a send, a receive and a completion took
-//! 1,000 instructions more together, a third of their total. Every version lives as long as the whole, so references to it
-//! stay valid. A value that equals an earlier version reuses it, so switching between a few values needs no memory.
+//! A read is one load and counts no readers. With counted versions (`arc_swap`), a send, a receive and a completion
+//! took 1,000 instructions more together, a third of their total. Every version lives as long as the whole, so
+//! references to it stay valid. A value that equals an earlier version reuses it, so switching between a few values
+//! needs no memory.
 
 #![allow(
     unsafe_code,
@@ -36,8 +37,8 @@ impl<T: PartialEq> Versions<T> {
     /// The current version.
     #[inline]
     pub fn current(&self) -> &T {
-        // SAFETY: the pointer is that of a version in `all`, which loses no version while `self` is borrowed. It was stored
-        // with release after the version was built. Versions do not change.
+        // SAFETY: the pointer is that of a version in `all`, which loses no version while `self` is borrowed. It was
+        // stored with release after the version was built. Versions do not change.
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 

@@ -11,8 +11,8 @@ impl Engine {
     /// Accepts a requested link, now or later.
     ///
     /// # Errors
-    /// The client has detached the link, or its session or connection has ended. The caller must release what it took for the
-    /// link.
+    /// The client has detached the link, or its session or connection has ended. The caller must release what it took
+    /// for the link.
     pub fn accept(&mut self, id: LinkId, accept: AttachResponse) -> Result<(), LinkNotFound> {
         let session = self
             .session(id.session)

@@ -6,8 +6,8 @@ use super::{Engine, EngineEvent, LinkId, ProtocolError};
 use crate::performative::{Flow, Role, put_frame};
 
 impl Engine {
-    /// Number of messages that can be sent on a link now: its credit, or zero while the session window is closed, too many
-    /// deliveries are unsettled, or the output is full.
+    /// Number of messages that can be sent on a link now: its credit, or zero while the session window is closed, too
+    /// many deliveries are unsettled, or the output is full.
     pub fn sendable(&self, link: LinkId) -> u32 {
         let session = self
             .session_ref(link.session)
@@ -46,7 +46,8 @@ impl Engine {
         }
     }
 
-    /// Allows `credit` messages from the client without an answer; the engine renews the credit as messages are answered.
+    /// Allows `credit` messages from the client without an answer; the engine renews the credit as messages are
+    /// answered.
     pub fn set_credit(&mut self, link: LinkId, credit: u32) {
         let Some(found) = self.session(link.session).and_then(|session| session.link(link)) else {
             return;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server side of a connection as a state machine: bytes in, events out, commands in, bytes out.
 //!
-//! Has no socket, no task and no clock. The caller reads into `input`, takes events with `next_event` until there is none,
-//! answers them with commands, then calls `flush` and writes `output`. It passes in monotonic time, in milliseconds.
+//! Has no socket, no task and no clock. The caller reads into `input`, takes events with `next_event` until there is
+//! none, answers them with commands, then calls `flush` and writes `output`. It passes in monotonic time, in
+//! milliseconds.
 //!
 //! Invariants
 //! - frames are processed one at a time, in order, and only as fast as the caller takes events (backpressure);
 //! - the application answers attach, detach, end, close, outcomes and drains; the engine does not;
-//! - the server uses the client's channel and handle numbers; a number stays in use until the application answers, and a frame
-//!   that reuses it is blocked until then;
+//! - the server uses the client's channel and handle numbers; a number stays in use until the application answers, and
+//!   a frame that reuses it is blocked until then;
 //! - ids of sessions, links and deliveries are never reused, and commands with an old id do nothing;
 //! - the limits `AMQP_…` in `oxbus_model::caps` bound what a client can make the engine store.
 //!
@@ -129,8 +130,8 @@ impl Engine {
         &mut self.input
     }
 
-    /// Whether the engine can process more input now. If not, write `output` or answer pending events first, without reading
-    /// from the socket.
+    /// Whether the engine can process more input now. If not, write `output` or answer pending events first, without
+    /// reading from the socket.
     pub fn wants_input(&self) -> bool {
         let is_deciding = matches!(
             self.state,
@@ -170,7 +171,8 @@ impl Engine {
         &mut self.output
     }
 
-    /// True if the client reads too slowly. Then the engine neither sends nor processes input until `output` is shorter.
+    /// True if the client reads too slowly. Then the engine neither sends nor processes input until `output` is
+    /// shorter.
     pub fn is_backed_up(&self) -> bool {
         self.output.len() >= AMQP_OUTPUT_BYTES_MAX
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sections of messages (AMQP 1.0, part 3, 3.2).
 //!
-//! A message stays encoded: `Sections` locates its sections without decoding them. The server decodes some sections, and
-//! writes new ones before the stored bytes.
+//! A message stays encoded: `Sections` locates its sections without decoding them. The server decodes some sections,
+//! and writes new ones before the stored bytes.
 
 mod annotations;
 mod body;

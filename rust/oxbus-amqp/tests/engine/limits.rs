@@ -167,7 +167,10 @@ fn a_message_over_the_limit_detaches_the_link() {
         credit: 10,
         ..AttachResponse::as_requested(&request.attach).expect("ends")
     };
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     let part = Transfer {
         more: true,
         ..transfer(0, 0)
@@ -195,7 +198,10 @@ fn a_message_over_the_limit_is_passed_on_if_the_application_rejects_it() {
         credit: 10,
         ..AttachResponse::as_requested(&request.attach).expect("ends")
     };
-    client.engine.accept(request.link, accept).expect("it is there");
+    client
+        .engine
+        .accept(request.link, accept)
+        .expect("the link waits for an answer");
     client.transfer(&transfer(0, 0), &[7; 1_001]);
     assert_eq!(client.incoming()[0].message.len(), 1_001);
 }

@@ -109,7 +109,7 @@ fn an_attach_can_be_answered_later() {
     let (mut client, _) = Client::open();
     let held = requested(&mut client, &attach(0, Role::Receiver));
     client.say(CHANNEL, &link_flow(0, 0, 3));
-    assert_eq!(client.events(), [], "its credit is told once it is attached");
+    assert_eq!(client.events(), [], "the credit is emitted after the attach");
     let other = client.sender(1, 10);
     client.transfer(&transfer(1, 0), b"message");
     assert_eq!(client.incoming()[0].link, other);

@@ -221,7 +221,7 @@ fn a_message_respects_the_session_window() {
             }
         })
         .collect();
-    assert_eq!(links, [link, other], "who may send again is told");
+    assert_eq!(links, [link, other], "links that can send again are emitted");
     let sent = transfers(&mut client);
     assert_eq!(sent.last().map(|(transfer, _)| transfer.more), Some(false));
     send(&mut client, other, b"").expect("room");

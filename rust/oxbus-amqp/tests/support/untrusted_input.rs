@@ -78,8 +78,8 @@ fn performative(performative: Performative) {
     }
 }
 
-/// Checks that encoding is stable over a round trip. Compares bytes, because NaN differs from itself and an empty array is
-/// encoded as an empty list.
+/// Checks that encoding is stable over a round trip. Compares bytes, because NaN differs from itself and an empty array
+/// is encoded as an empty list.
 fn again<T: Field>(value: &T, name: &'static str) {
     let mut first = BytesMut::new();
     value.encode(&mut first);

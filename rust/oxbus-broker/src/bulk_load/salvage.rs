@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copies the attached rows of a damaged namespace into its salvaged copy.
 //!
-//! Files keep their number and the name of their rows, so the copy takes them over as the original would, and skips rows
-//! that are in its journals already. Runs that fail their checksum are left out and counted.
+//! Files keep their number and the name of their rows, so the copy takes them over as the original would, and skips
+//! rows that are in its journals already. Runs that fail their checksum are left out and counted.
 
 use std::collections::BTreeSet;
 use std::io;

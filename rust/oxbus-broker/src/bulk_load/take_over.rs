@@ -138,8 +138,8 @@ impl TakeOver<'_> {
         Ok(())
     }
 
-    /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and rows of
-    /// that name must not be attached again as long as it does.
+    /// Records the name again with the time of the take-over. The journal remembers the name from this time on, and
+    /// rows of that name must not be attached again as long as it does.
     fn record_name(&self, sender: &Sender, head: &StageHeader) -> std::result::Result<(), TakeOverError> {
         let identity = sender.entity().core().identity_key().identity(None, &head.id);
         let name = self.dir.join(name_file(head.entity, identity, self.now));

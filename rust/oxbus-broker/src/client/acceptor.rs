@@ -81,8 +81,8 @@ impl Acceptor {
         &self.entity
     }
 
-    /// Accepts a session without waiting; `None` when no session is available. Fails if the session with the requested id is
-    /// locked (B-194).
+    /// Accepts a session without waiting; `None` when no session is available. Fails if the session with the requested
+    /// id is locked (B-194).
     pub fn accept_now(&self, wait: &Wait<'_>) -> Result<Option<Receiver>> {
         self.entity.check_not_forwarding(SubQueue::Main)?;
         self.entity.check_receives()?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Browsing: reading messages without locking them (B-290 … B-305).
 //!
-//! Without a number, a browse continues where this receiver's last browse ended, so a loop until the result is empty sees
-//! each message once. The peek policy of the namespace selects the messages: all partitions merged by enqueued time, then
-//! partition id, or one partition. With a number, a browse starts at that message and continues in the following partitions
-//! (B-301). With a tier, a browse returns no more bytes than a batch may have.
+//! Without a number, a browse continues where this receiver's last browse ended, so a loop until the result is empty
+//! sees each message once. The peek policy of the namespace selects the messages: all partitions merged by enqueued
+//! time, then partition id, or one partition. With a number, a browse starts at that message and continues in the
+//! following partitions (B-301). With a tier, a browse returns no more bytes than a batch may have.
 
 use oxbus_store::Wait;
 use std::sync::Mutex;
@@ -144,8 +144,8 @@ fn truncate_to_bytes(items: &mut Vec<BrowseItem>, bytes: usize) {
     items.truncate(kept.max(1));
 }
 
-/// The sort time of each message: the maximum of its enqueued time and those of lower numbers in its cell. So the messages
-/// of a cell stay in the order of their numbers, even if the wall clock went back.
+/// The sort time of each message: the maximum of its enqueued time and those of lower numbers in its cell. So the
+/// messages of a cell stay in the order of their numbers, even if the wall clock went back.
 fn running_maximum(items: &[Option<BrowseItem>]) -> Vec<u64> {
     let mut last = (usize::MAX, 0);
     let time_of = |browsed: &Option<BrowseItem>| {

@@ -243,8 +243,8 @@ fn commit_at(
     Ok(())
 }
 
-/// The cell that writes the work: one with settled messages, else one with changed sessions, else one that messages are sent
-/// to.
+/// The cell that writes the work: one with settled messages, else one with changed sessions, else one that messages are
+/// sent to.
 fn coordinating_cell<'a>(
     work: &'a TransactionWork,
     batch: &WriteBatch<'a>,
@@ -266,8 +266,9 @@ fn cell_of<'a>(entity: &'a Entity, index: usize, wait: &Wait<'_>) -> Result<&'a 
     Ok(entity.cell_for_append(index))
 }
 
-/// Checks whether the entities accept the messages, and detects duplicates. If the sending is decided, only a deleted entity
-/// or a failed store rejects them. Visits entities in the order of their ids, so that transactions cannot deadlock.
+/// Checks whether the entities accept the messages, and detects duplicates. If the sending is decided, only a deleted
+/// entity or a failed store rejects them. Visits entities in the order of their ids, so that transactions cannot
+/// deadlock.
 fn admit_all<'a>(
     sends: &'a [TransactionSend],
     moment: Moment,

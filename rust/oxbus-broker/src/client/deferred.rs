@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Receiving deferred messages by number (B-276 … B-287). An expired one stays until a call requests it; that call removes
-//! or dead-letters it (B-255).
+//! Receiving deferred messages by number (B-276 … B-287). An expired one stays until a call requests it; that call
+//! removes or dead-letters it (B-255).
 
 use oxbus_model::caps::DEFERRED_RECEIVE_MAX;
 use oxbus_model::name::SubQueue;

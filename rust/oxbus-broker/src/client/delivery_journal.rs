@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deliveries in a durable namespace: records on disk are loaded, and deliveries are journaled before the receive returns
-//! (`crate::write`).
+//! Deliveries in a durable namespace: records on disk are loaded, and deliveries are journaled before the receive
+//! returns (`crate::write`).
 //!
-//! The delivery of a locked message must be written, so that it counts. The removal of a message in receive-and-delete mode
-//! must be as durable as a completion. All cells begin their writes before the call waits for the first one. Until its cell
-//! has written the removal, a message is only locked. If the write fails, the cell keeps its messages; the call fails only
-//! if it delivers no others ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
+//! The delivery of a locked message must be written, so that it counts. The removal of a message in receive-and-delete
+//! mode must be as durable as a completion. All cells begin their writes before the call waits for the first one. Until
+//! its cell has written the removal, a message is only locked. If the write fails, the cell keeps its messages; the
+//! call fails only if it delivers no others ([decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)).
 
 use oxbus_model::caps::STORE_ANSWER_MS_MAX;
 use oxbus_model::options::{Durability, LockPolicy, ReceiveMode};
@@ -57,8 +57,8 @@ impl DeliveryFailure {
 }
 
 impl Receiver {
-    /// Loads deliveries into memory, journals them and waits for the journal. Removes and releases those of failed cells,
-    /// and returns the failure.
+    /// Loads deliveries into memory, journals them and waits for the journal. Removes and releases those of failed
+    /// cells, and returns the failure.
     pub(super) fn journal_deliveries(
         &self,
         deliveries: &mut Deliveries,
@@ -199,8 +199,8 @@ impl Receiver {
     }
 
     /// Reports messages that a receive could not deliver. Fails at once if the call delivers nothing else, except for
-    /// partitions out of service, whose messages wait. If messages may have been removed, the next call fails unless the
-    /// partition is healed by then.
+    /// partitions out of service, whose messages wait. If messages may have been removed, the next call fails unless
+    /// the partition is healed by then.
     pub(super) fn report_failure(&self, failure: Option<DeliveryFailure>, has_deliveries: bool) -> Result<()> {
         let Some(failure) = failure else { return Ok(()) };
         if has_deliveries {

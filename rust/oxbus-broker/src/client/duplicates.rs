@@ -39,8 +39,8 @@ impl SendReceipt {
 }
 
 impl Sender {
-    /// Determines the partition of a batch, and sets the identities of its messages. In a partitioned entity all messages of
-    /// a batch must have the same key (B-080).
+    /// Determines the partition of a batch, and sets the identities of its messages. In a partitioned entity all
+    /// messages of a batch must have the same key (B-080).
     pub(super) fn route_batch(&self, batch: &mut Batch) -> Result<PartitionRoute> {
         let entity = &self.entity;
         let (has_sessions, detects_duplicates) = (entity.requires_session(), entity.detects_duplicates());

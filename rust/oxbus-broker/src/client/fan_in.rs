@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Claiming messages: from the cache, then from all ready cells in rotation, then from the caches of other receivers.
 //!
-//! A round starts at the ready cell after the one where the last round started, so a hot partition does not starve others.
-//! A second round claims what is still missing (docs/architecture.md, "Fan-in receive").
+//! A round starts at the ready cell after the one where the last round started, so a hot partition does not starve
+//! others. A second round claims what is still missing (docs/architecture.md, "Fan-in receive").
 //!
-//! A call for one message claims a few messages of each ready cell: the first goes to the caller, the others to the cache
-//! (B-125). A call for several messages, or a prefetch, claims up to `CLAIM_MAX` messages of a cell, or its share of the
-//! requested ones, before the next cell: the fewer cells a list comes from, the fewer journals its settlement must sync. The
-//! faithful policy claims one message of each cell each time.
+//! A call for one message claims a few messages of each ready cell: the first goes to the caller, the others to the
+//! cache (B-125). A call for several messages, or a prefetch, claims up to `CLAIM_MAX` messages of a cell, or its share
+//! of the requested ones, before the next cell: the fewer cells a list comes from, the fewer journals its settlement
+//! must sync. The faithful policy claims one message of each cell each time.
 
 use oxbus_model::caps::PARTITIONS_MAX;
 use oxbus_model::options::{LockPolicy, ReceiveMode};
@@ -25,8 +25,8 @@ const CLAIM_MAX: usize = 128;
 /// Messages claimed from each cell for a call for one message. Claiming several costs little more than claiming one.
 const SINGLE_CLAIM_MAX: usize = 4;
 
-/// Sorts deliveries if the numbers of a partition are not ascending: a message may have returned to its cell while later
-/// ones were cached (B-145).
+/// Sorts deliveries if the numbers of a partition are not ascending: a message may have returned to its cell while
+/// later ones were cached (B-145).
 fn sort_by_number(out: &mut [Delivery]) {
     let mut last = [Counter(0); PARTITIONS_MAX as usize];
     let is_ascending = out
@@ -365,8 +365,8 @@ impl Receiver {
         }
     }
 
-    /// Returns cached messages of other receivers to their cells: half of a cache, but at least `requested` messages that
-    /// have not expired. True when a message was returned.
+    /// Returns cached messages of other receivers to their cells: half of a cache, but at least `requested` messages
+    /// that have not expired. True when a message was returned.
     fn recall(&self, requested: usize, moment: Moment, wait: &Wait<'_>) -> bool {
         let expires = self.sub_queue == oxbus_model::name::SubQueue::Main;
         let is_alive = |cached: &&CachedMessage| !expires || cached.claimed.expires_at > moment.now;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Grouping many messages of one call by partition, for tables, AMQP and stages.
 //!
-//! All messages are encoded before the first is stored. The messages of one partition are stored together and in order. If
-//! a partition rejects them, those with a key are not stored and those without one go to another partition.
+//! All messages are encoded before the first is stored. The messages of one partition are stored together and in order.
+//! If a partition rejects them, those with a key are not stored and those without one go to another partition.
 
 use oxbus_store::Wait;
 use std::borrow::Borrow;
@@ -43,8 +43,8 @@ impl KeylessRotation {
         }
     }
 
-    /// The partition of a message: that of its key, the requested one, or the next one. Fails if a message with a key has a
-    /// requested partition.
+    /// The partition of a message: that of its key, the requested one, or the next one. Fails if a message with a key
+    /// has a requested partition.
     #[inline]
     pub(crate) fn choose(&mut self, message: &EncodedMessage, requested: Option<PartitionId>) -> Result<PartitionId> {
         match (message.partition(), requested) {

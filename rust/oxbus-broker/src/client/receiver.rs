@@ -232,8 +232,8 @@ impl Receiver {
         self.take_messages(max, deliveries, wait)
     }
 
-    /// Receives up to `max` messages; waits until at least one is ready (B-135). `None` when the wait ends. `options` bound
-    /// the wait for messages, `wait` bounds waits for the store.
+    /// Receives up to `max` messages; waits until at least one is ready (B-135). `None` when the wait ends. `options`
+    /// bound the wait for messages, `wait` bounds waits for the store.
     pub fn receive_until(&self, max: usize, options: &WaitOptions<'_>, wait: &Wait<'_>) -> Result<Option<Deliveries>> {
         until_found(self, options, || self.receive_now(max, wait))
     }
@@ -272,8 +272,8 @@ impl Receiver {
         (deadline < Ticks::OPEN_END).then(|| now.plus_ms(deadline.0.saturating_sub(ticks.0)))
     }
 
-    /// Closes the receiver. Under the fresh policy cached messages return to their cells. Under the faithful policy they
-    /// stay locked until their locks expire (B-129), or, in receive-and-delete mode, are lost (B-144).
+    /// Closes the receiver. Under the fresh policy cached messages return to their cells. Under the faithful policy
+    /// they stay locked until their locks expire (B-129), or, in receive-and-delete mode, are lost (B-144).
     pub fn close(&self, wait: &Wait<'_>) {
         if self.closed.swap(true, Ordering::SeqCst) {
             return;
@@ -286,7 +286,8 @@ impl Receiver {
 }
 
 /// Maximum wait for a notification, so that the end of a lock or of a schedule is noticed; `None` under a manual clock,
-/// which notifies. At most one lock duration, because a lock that starts later expires at least one lock duration later.
+/// which notifies. At most one lock duration, because a lock that starts later expires at least one lock duration
+/// later.
 pub(super) fn recheck_after(entity: &Entity) -> Option<Duration> {
     let clock = entity.core().clock();
     if !clock.is_real_time() {

@@ -203,8 +203,8 @@ impl Sender {
         })
     }
 
-    /// Stores messages in the partition of their key or, without one, in the first partition of the round robin that accepts
-    /// them. Returns the cell index and the first counter.
+    /// Stores messages in the partition of their key or, without one, in the first partition of the round robin that
+    /// accepts them. Returns the cell index and the first counter.
     pub(super) fn store(
         &self,
         route: PartitionRoute,
@@ -240,8 +240,8 @@ impl Sender {
         Err(refused.expect("an entity has at least one partition").into())
     }
 
-    /// The error of a partition after which the messages can be stored in another one without being duplicated. Fails with
-    /// the error itself if they cannot, or if the wait has ended.
+    /// The error of a partition after which the messages can be stored in another one without being duplicated. Fails
+    /// with the error itself if they cannot, or if the wait has ended.
     fn retryable_error(
         &self,
         partition: PartitionId,
@@ -270,8 +270,8 @@ impl Sender {
         }
     }
 
-    /// Stores messages in a cell, all or none; returns the counter of the first. After an error `pending` still contains
-    /// them.
+    /// Stores messages in a cell, all or none; returns the counter of the first. After an error `pending` still
+    /// contains them.
     pub(super) fn append<'a>(
         &self,
         at: (usize, &'a Cell),

@@ -2,8 +2,8 @@
 //! Settling a list of messages: all writes begin before the call waits for the first, and it waits for all.
 //!
 //! If a partition fails, the messages of the others are still settled, and the error lists the unsettled ones
-//! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions out of service come last, so
-//! that a hung partition does not delay the others.
+//! (B-095, [decision 0026](../../../../docs/decisions/0026-effects-of-errors.md)). Partitions out of service come last,
+//! so that a hung partition does not delay the others.
 
 use oxbus_model::{Effect, Error, ErrorKind, Moment, Result, SequenceNumber};
 use oxbus_store::{LockKey, Wait};
@@ -18,7 +18,8 @@ use crate::write::{Removal, ShardWrite, WriteOperation};
 /// Failure of a list of which some messages are not settled, or may not be.
 #[derive(Debug)]
 pub struct SettleListError {
-    /// The error for the caller, with the sequence numbers of these messages; its effect says whether others were settled.
+    /// The error for the caller, with the sequence numbers of these messages; its effect says whether others were
+    /// settled.
     pub error: Error,
     /// Positions of all these messages, ascending.
     pub positions: Vec<usize>,
@@ -91,8 +92,8 @@ fn number(at: SettleKey) -> SequenceNumber {
 }
 
 impl Receiver {
-    /// Settles many messages in the same way; returns the positions of those whose lock was lost. Fails if others could not
-    /// be settled, after settling the rest.
+    /// Settles many messages in the same way; returns the positions of those whose lock was lost. Fails if others could
+    /// not be settled, after settling the rest.
     pub fn settle_many(
         &self,
         at: &[SettleKey],
@@ -137,8 +138,8 @@ impl Receiver {
         progress.finish(at)
     }
 
-    /// Completes many messages; returns the positions of those whose lock was lost. Fails if others could not be completed,
-    /// after completing the rest.
+    /// Completes many messages; returns the positions of those whose lock was lost. Fails if others could not be
+    /// completed, after completing the rest.
     pub fn complete_many(&self, at: &[SettleKey], wait: &Wait<'_>) -> std::result::Result<Vec<usize>, SettleListError> {
         self.check_list(at)?;
         let moment = self.entity.core().clock().moment();

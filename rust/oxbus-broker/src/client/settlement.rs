@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settling received messages: complete, abandon, defer, dead-letter; renewing their locks (B-150 … B-170). `settle_list`
-//! settles lists.
+//! Settling received messages: complete, abandon, defer, dead-letter; renewing their locks (B-150 … B-170).
+//! `settle_list` settles lists.
 
 use oxbus_log::event;
 use oxbus_model::caps::DEAD_LETTER_TEXT_CHARS_MAX;

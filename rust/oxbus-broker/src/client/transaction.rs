@@ -2,8 +2,8 @@
 //! A transaction: sends, settlements and session states of one partition that take effect together or not at all
 //! (B-306 … B-330).
 //!
-//! Operations are checked and collected here; no store changes before the commit. A message settled in a transaction stays
-//! locked by its receiver, which can settle it again after a rollback (B-316).
+//! Operations are checked and collected here; no store changes before the commit. A message settled in a transaction
+//! stays locked by its receiver, which can settle it again after a rollback (B-316).
 
 use oxbus_store::Wait;
 use std::sync::{Arc, Mutex, MutexGuard};

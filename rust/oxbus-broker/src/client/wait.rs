@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waiting for messages, for a session or for a reservation: one step of a wait, and the wait of a thread.
 //!
-//! A wait is a sequence of steps with sleeps between them (`oxbus_store::wait_queue`). All waits use the same step. A thread
-//! sleeps on the condition variable of its waiter, which `until_found` does; other callers sleep until their callback runs.
+//! A wait is a sequence of steps with sleeps between them (`oxbus_store::wait_queue`). All waits use the same step. A
+//! thread sleeps on the condition variable of its waiter, which `until_found` does; other callers sleep until their
+//! callback runs.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -78,8 +79,8 @@ pub struct WaitRegistration {
 /// Result of a step.
 pub type WaitStep<T> = wait_queue::LookResult<T, WaitRegistration>;
 
-/// One step of a wait: looks, registers a waiter, and looks again. The notifying thread calls `callback` once; it must be
-/// short and must not receive. Without a callback the caller sleeps on the waiter.
+/// One step of a wait: looks, registers a waiter, and looks again. The notifying thread calls `callback` once; it must
+/// be short and must not receive. Without a callback the caller sleeps on the waiter.
 pub fn step<T>(
     source: &impl WaitSource,
     earlier: Option<WaitRegistration>,

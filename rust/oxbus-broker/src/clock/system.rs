@@ -15,9 +15,9 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The system's clocks.
 ///
-/// Every receive and every settlement reads the clock, and an exact reading costs as much as moving a message. So locks,
-/// expiry and schedules use the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with 100 ticks
-/// per second). Both clocks of a [`Moment`] come from the same tick, so a lock holds until the time it names.
+/// Every receive and every settlement reads the clock, and an exact reading costs as much as moving a message. So
+/// locks, expiry and schedules use the time of the kernel's last tick, which is up to 4 ms old (10 ms on a kernel with
+/// 100 ticks per second). Both clocks of a [`Moment`] come from the same tick, so a lock holds until the time it names.
 /// [`Clock::now`], which stamps messages, is exact.
 #[derive(Debug)]
 pub struct SystemClock {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides when a partition writes a snapshot: its journal reached its bound, a minute has passed, or the disk is full.
 //!
-//! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when the
-//! size of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it fits and
-//! frees more than it takes; a small one may borrow a file of the drain reserve.
+//! The bound is the size of the messages, so that each byte is written about twice. The messages are counted only when
+//! the size of the last snapshot no longer suffices as an estimate. On a full disk a snapshot is written as soon as it
+//! fits and frees more than it takes; a small one may borrow a file of the drain reserve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,8 +118,8 @@ impl Compaction {
     }
 }
 
-/// Writes a snapshot of a partition after open if its files are much larger than its messages: each open begins a segment,
-/// and many short segments may never reach the bound.
+/// Writes a snapshot of a partition after open if its files are much larger than its messages: each open begins a
+/// segment, and many short segments may never reach the bound.
 pub(crate) fn compact_opened(shard: &Arc<Shard>, log: &FileLog, target: &dyn UpkeepTarget) {
     if log.replaceable_bytes() > 2 * target.snapshot_bytes(shard) + GAIN_BYTES_MIN {
         // If it fails the files stay; they hold everything.

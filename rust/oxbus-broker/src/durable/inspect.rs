@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tells whether a directory is a namespace, empty, damaged, or something else.
 //!
-//! An operator may delete a directory that is reported as "not a namespace". A directory with partitions is never reported
-//! so: its catalog is damaged or missing, and its messages may be intact.
+//! An operator may delete a directory that is reported as "not a namespace". A directory with partitions is never
+//! reported so: its catalog is damaged or missing, and its messages may be intact.
 
 use std::io;
 use std::path::Path;

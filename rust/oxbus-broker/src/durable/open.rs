@@ -2,8 +2,8 @@
 //! Opens or creates a durable namespace.
 //!
 //! The directory is not changed before it is known to be a namespace or empty. A shard that cannot be opened is out of
-//! service, with the reason; the others open. A shard without files is damaged, never empty: creating a namespace writes a
-//! first snapshot into each shard.
+//! service, with the reason; the others open. A shard without files is damaged, never empty: creating a namespace
+//! writes a first snapshot into each shard.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ pub struct OpenedNamespace {
     pub contents: CatalogContents,
 }
 
-/// Opens the namespace in a directory. If there is none, creates it with `partitions` shards, or `default_partitions`. The
-/// store id and the salts of the journals come from `randomness`.
+/// Opens the namespace in a directory. If there is none, creates it with `partitions` shards, or `default_partitions`.
+/// The store id and the salts of the journals come from `randomness`.
 pub fn open(
     options: &StoreOptions,
     (partitions, default_partitions): (Option<u16>, u16),
@@ -78,7 +78,8 @@ pub fn open(
     let mut owners = Vec::new();
     let found = find_catalog(&*disk, dir)?;
     if found.is_none() || options.owned.is_none() {
-        // Also for a process that owns some partitions only: two processes must not create the namespace at the same time.
+        // Also for a process that owns some partitions only: two processes must not create the namespace at the same
+        // time.
         disk.create_dir(dir)
             .map_err(|error| storage_error(dir, "created", error))?;
         if is_local {

@@ -52,7 +52,8 @@ pub struct Stores {
     pub(super) waiting_loads: OnceLock<Vec<String>>,
 }
 
-/// Locks a mutex of this file. Each guards a value that is replaced after the disk has it, so it is valid after a panic.
+/// Locks a mutex of this file. Each guards a value that is replaced after the disk has it, so it is valid after a
+/// panic.
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     ignore_poison(mutex.lock())
 }

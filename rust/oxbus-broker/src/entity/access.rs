@@ -15,8 +15,9 @@ impl Entity {
         self.is_removed.store(true, Ordering::SeqCst);
     }
 
-    /// Makes every waiting call look again. Must not be called with the map of entities locked: it takes the guards of the
-    /// sessions, which are held while a session state is journaled, and a snapshot reads the map under the append guard.
+    /// Makes every waiting call look again. Must not be called with the map of entities locked: it takes the guards of
+    /// the sessions, which are held while a session state is journaled, and a snapshot reads the map under the append
+    /// guard.
     pub fn wake_all(&self) {
         if self.idle_ms().is_some() && self.has_waiters() {
             // A waiting receiver uses the entity all the time.

@@ -12,8 +12,8 @@ use crate::shard::Cell;
 /// Memory of a stored message in addition to its record, in bytes, for the memory limit.
 const SLOT_BYTES: usize = 40;
 
-/// A partition that has assigned this many numbers accepts no more messages. The 2^32 numbers above it are for messages that
-/// passed the check before.
+/// A partition that has assigned this many numbers accepts no more messages. The 2^32 numbers above it are for messages
+/// that passed the check before.
 const NUMBERS_END: Counter = Counter(Counter::MAX.0 - (1 << 32));
 
 impl Entity {
@@ -25,8 +25,8 @@ impl Entity {
         self.check_capacity(index, bytes, wait)
     }
 
-    /// [`Entity::admit`] for messages whose sending is decided already: the entity's status, its size and the memory limit
-    /// do not matter any more. Fails when the entity was deleted, the store does not work or the wait ends.
+    /// [`Entity::admit`] for messages whose sending is decided already: the entity's status, its size and the memory
+    /// limit do not matter any more. Fails when the entity was deleted, the store does not work or the wait ends.
     pub(crate) fn admit_decided(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_alive()?;
         let shard = self.shard(index);
@@ -38,8 +38,8 @@ impl Entity {
         }
     }
 
-    /// Fails when the partition could not accept messages of `bytes` in total now. A namespace in memory counts them towards
-    /// its memory limit already.
+    /// Fails when the partition could not accept messages of `bytes` in total now. A namespace in memory counts them
+    /// towards its memory limit already.
     pub(crate) fn check_room(&self, index: usize, bytes: usize, messages: usize, wait: &Wait<'_>) -> Result<()> {
         self.check_sends()?;
         if self.core().is_durable() {
@@ -50,16 +50,16 @@ impl Entity {
         self.check_capacity(index, bytes, wait).map(|_| ())
     }
 
-    /// Checks numbers and entity size of a partition, and activates its due messages. The caller has checked its health and,
-    /// for messages that are not in memory yet, the memory limit.
+    /// Checks numbers and entity size of a partition, and activates its due messages. The caller has checked its health
+    /// and, for messages that are not in memory yet, the memory limit.
     pub(super) fn check_capacity(&self, index: usize, bytes: usize, wait: &Wait<'_>) -> Result<&Cell> {
         let cell = self.cell_for_append(index);
         if cell.main().next() > NUMBERS_END {
             return Err(self.numbers_exhausted_error(index));
         }
         if cell.has_schedule() {
-            // Messages that became due before this one precede it. The exact time decides, because it is the enqueued time
-            // of this message.
+            // Messages that became due before this one precede it. The exact time decides, because it is the enqueued
+            // time of this message.
             let clock = self.core().clock();
             let moment = clock.moment();
             let now = moment.now.max(clock.now());

@@ -87,9 +87,9 @@ impl Entity {
         }
     }
 
-    /// Announces sessions that can be accepted in a cell. An entity that forwards empties them instead and forwards their
-    /// messages: a call that began before the entity was set to forward, or that released a session since, may have filled
-    /// them.
+    /// Announces sessions that can be accepted in a cell. An entity that forwards empties them instead and forwards
+    /// their messages: a call that began before the entity was set to forward, or that released a session since, may
+    /// have filled them.
     #[inline]
     fn notify_sessions(&self, index: usize, available: usize, wait: &Wait<'_>) {
         if self.is_forwarding(SubQueue::Main) {

@@ -9,8 +9,9 @@ use oxbus_store::Wait;
 use super::Entity;
 
 impl Entity {
-    /// By partition: the counter of the first message, and the counter of the next message to be sent. Both are equal in a
-    /// partition without messages. Dead-lettered messages keep their numbers, so both sub-queues have the same end.
+    /// By partition: the counter of the first message, and the counter of the next message to be sent. Both are equal
+    /// in a partition without messages. Dead-lettered messages keep their numbers, so both sub-queues have the same
+    /// end.
     pub fn number_bounds(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> Vec<(Counter, Counter)> {
         self.tick(self.core().clock().moment(), wait);
         let bounds_of = |index: usize| {

@@ -13,8 +13,8 @@ use crate::shard::{Cell, Shard};
 use crate::write::DeadLetterReason;
 
 impl Entity {
-    /// Puts recovered messages into a cell, before other threads see the entity. `announce_ready` announces them once all
-    /// entities exist, because announcing may dead-letter messages, move them into sessions and forward them.
+    /// Puts recovered messages into a cell, before other threads see the entity. `announce_ready` announces them once
+    /// all entities exist, because announcing may dead-letter messages, move them into sessions and forward them.
     pub(crate) fn restore(&self, index: usize, queues: EntityState) {
         // Every send is a use; uses are not always journaled.
         let newest = queues.main.iter().map(|(_, message)| message.enqueued_at).max();
@@ -75,7 +75,8 @@ impl Entity {
         self.is_partitioned().then_some(PartitionId(index as u16))
     }
 
-    /// The sequence number of a message. Its top 16 bits are the cell index, which is 0 when the entity is not partitioned.
+    /// The sequence number of a message. Its top 16 bits are the cell index, which is 0 when the entity is not
+    /// partitioned.
     #[inline]
     pub fn sequence_number(index: usize, counter: Counter) -> SequenceNumber {
         SequenceNumber::new(PartitionId(index as u16), counter)

@@ -139,8 +139,8 @@ impl Core {
             .store(at.map_or(u64::MAX, |at| at.0), Ordering::SeqCst);
     }
 
-    /// How long partitions remember attached stages, in milliseconds: seven days, plus the age at `now` of the oldest commit
-    /// that is not published yet.
+    /// How long partitions remember attached stages, in milliseconds: seven days, plus the age at `now` of the oldest
+    /// commit that is not published yet.
     pub(crate) fn attached_window_ms(&self, now: Timestamp) -> u64 {
         ATTACHED_RETENTION_MS + now.0.saturating_sub(self.unpublished_since.load(Ordering::SeqCst))
     }

@@ -65,8 +65,8 @@ impl Entity {
         EntityCounts { total, partitions }
     }
 
-    /// Number of active messages, or of dead-lettered ones, as [`Entity::counts`] counts them, but without visiting each
-    /// message: callers poll it. An entity that forwards visits each message.
+    /// Number of active messages, or of dead-lettered ones, as [`Entity::counts`] counts them, but without visiting
+    /// each message: callers poll it. An entity that forwards visits each message.
     pub fn count_active(&self, sub_queue: SubQueue, wait: &Wait<'_>) -> u64 {
         if sub_queue == SubQueue::Main && self.is_forwarding(sub_queue) {
             return self.counts(wait).total.active;

@@ -5,7 +5,8 @@
 //! Records on disk are read for the caller without loading the messages into memory.
 //! The messages are not locked between reading and settling. So another read returns the same messages until they are
 //! settled, and settling them again has no effect.
-//! Draining requires exclusive access to the partition; a message that a receiver takes in between stays with the receiver.
+//! Draining requires exclusive access to the partition; a message that a receiver takes in between stays with the
+//! receiver.
 
 use std::sync::Arc;
 
@@ -47,7 +48,8 @@ pub struct DrainPage {
 }
 
 impl Entity {
-    /// The waiting messages of a partition from counter `from` on: up to `bytes_max` bytes in total, at least one message.
+    /// The waiting messages of a partition from counter `from` on: up to `bytes_max` bytes in total, at least one
+    /// message.
     pub fn drain_page(
         &self,
         sub_queue: SubQueue,
@@ -99,8 +101,8 @@ impl Entity {
         })
     }
 
-    /// Settles waiting messages of a partition; returns their number. `counters` must be ascending. Skips messages that do
-    /// not exist any more or that a receiver has.
+    /// Settles waiting messages of a partition; returns their number. `counters` must be ascending. Skips messages that
+    /// do not exist any more or that a receiver has.
     pub fn settle_drained(
         self: &Arc<Self>,
         sub_queue: SubQueue,

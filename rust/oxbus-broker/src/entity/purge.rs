@@ -61,7 +61,8 @@ impl MessageSelector {
 }
 
 impl Entity {
-    /// Removes selected messages of a sub-queue; returns their number. Locked, deferred and scheduled messages stay (B-402).
+    /// Removes selected messages of a sub-queue; returns their number. Locked, deferred and scheduled messages stay
+    /// (B-402).
     pub fn purge(&self, sub_queue: SubQueue, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(sub_queue, wait)?;
         let mut removed = 0;
@@ -92,8 +93,8 @@ impl Entity {
         Ok(removed)
     }
 
-    /// Sends dead-lettered messages to the entity again as new messages, without their reason; returns their number. Where
-    /// a session is required, a message without one stays: it would be dead-lettered again at once (B-185).
+    /// Sends dead-lettered messages to the entity again as new messages, without their reason; returns their number.
+    /// Where a session is required, a message without one stays: it would be dead-lettered again at once (B-185).
     pub fn resubmit(self: &Arc<Self>, selector: &MessageSelector, wait: &Wait<'_>) -> Result<usize> {
         self.check_bulk_access(SubQueue::DeadLetter, wait)?;
         self.check_sends()?;
@@ -245,8 +246,8 @@ impl Entity {
         Ok(locked)
     }
 
-    /// Locks those of the messages that are still undelivered: ready ones, and those in a receive cache or in a session.
-    /// Expired messages are removed or dead-lettered.
+    /// Locks those of the messages that are still undelivered: ready ones, and those in a receive cache or in a
+    /// session. Expired messages are removed or dead-lettered.
     pub(super) fn lock_available(
         &self,
         (sub_queue, index, cell): (SubQueue, usize, &Cell),
@@ -325,8 +326,8 @@ impl Entity {
     }
 }
 
-/// The message as if it had never been received: without dead-letter reason and description, and without the entities that
-/// forwarded it. In a subscription it keeps the number that the topic assigned.
+/// The message as if it had never been received: without dead-letter reason and description, and without the entities
+/// that forwarded it. In a subscription it keeps the number that the topic assigned.
 fn as_resubmitted(record: &Record, forgets_number: bool) -> Result<Record> {
     let mut fields = Fields::decode(record)?;
     fields.hops = None;

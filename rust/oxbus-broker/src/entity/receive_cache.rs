@@ -35,7 +35,8 @@ pub struct ReceiveCache {
     is_recallable: bool,
     /// Cached messages must not overtake a message that returns to its cell: fresh policy without prefetch.
     preserves_order: bool,
-    /// Consistent after a panic: at worst a message is missing here and stays claimed in its cell, like a delivered one.
+    /// Consistent after a panic: at worst a message is missing here and stays claimed in its cell, like a delivered
+    /// one.
     content: Mutex<CacheContent>,
 }
 
@@ -74,8 +75,8 @@ impl ReceiveCache {
         content.messages.split_off(first).into()
     }
 
-    /// Removes the messages of a cell, to be returned to it because an earlier one became ready there. With a prefetch they
-    /// stay (B-145).
+    /// Removes the messages of a cell, to be returned to it because an earlier one became ready there. With a prefetch
+    /// they stay (B-145).
     pub(crate) fn recall_cell(&self, index: usize) -> Vec<CachedMessage> {
         if !self.preserves_order {
             return Vec::new();

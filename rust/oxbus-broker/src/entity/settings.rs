@@ -50,8 +50,8 @@ impl Entity {
         self.settings.current()
     }
 
-    /// Applies valid settings and the catalog's role of the entity. The caller then calls [`Entity::wake_all`] without the
-    /// lock of the map of entities, so that waiting calls see the settings.
+    /// Applies valid settings and the catalog's role of the entity. The caller then calls [`Entity::wake_all`] without
+    /// the lock of the map of entities, so that waiting calls see the settings.
     pub(crate) fn apply(&self, settings: QueueSettings, role: &EntityRole, updated_at: Timestamp) {
         self.kind.apply(role);
         self.settings

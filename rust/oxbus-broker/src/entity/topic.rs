@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sending to a topic: each subscription whose rules select a message gets a copy (B-343 … B-381).
 //!
-//! A copy is stored in the partition of the topic's message (B-353): topic and subscriptions have cells in the same shards.
+//! A copy is stored in the partition of the topic's message (B-353): topic and subscriptions have cells in the same
+//! shards.
 
 use oxbus_model::message::Fields;
 use oxbus_model::options::Durability;
@@ -55,8 +56,8 @@ impl Entity {
         }
     }
 
-    /// Stores one active message sent to a cell of a topic in memory. Fast path of [`Entity::append_to_topic`], for most
-    /// sends: without a list, and with the record encoded once.
+    /// Stores one active message sent to a cell of a topic in memory. Fast path of [`Entity::append_to_topic`], for
+    /// most sends: without a list, and with the record encoded once.
     pub(crate) fn send_to_subscriptions(
         &self,
         index: usize,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Index of all correlation filters of a topic by their values.
 //!
-//! Filters that compare the same fields and properties form a group. A group maps the hash of the expected values to its
-//! filters. A message costs one lookup per group, however many filters the group has. Groups without the message's
+//! Filters that compare the same fields and properties form a group. A group maps the hash of the expected values to
+//! its filters. A message costs one lookup per group, however many filters the group has. Groups without the message's
 //! properties are skipped: each group is listed under its rarest property.
 
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values during evaluation: comparison and arithmetic by the rules of C# (B-373).
 //!
-//! A missing property and a property whose value is null are both null here. Every operation on null is unknown (B-370). An
-//! operation on types that C# does not combine is unknown too, and not an error: a sender must not be able to make a rule
-//! fail by sending a property with an unexpected type.
+//! A missing property and a property whose value is null are both null here. Every operation on null is unknown
+//! (B-370). An operation on types that C# does not combine is unknown too, and not an error: a sender must not be able
+//! to make a rule fail by sending a property with an unexpected type.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -166,7 +166,8 @@ impl<'a> Operand<'a> {
 }
 
 impl Comparison {
-    /// Whether the comparison holds for two values with this ordering. Without an ordering (NaN) only `<>` holds, as in C#.
+    /// Whether the comparison holds for two values with this ordering. Without an ordering (NaN) only `<>` holds, as in
+    /// C#.
     #[inline]
     fn holds(self, ordering: Option<Ordering>) -> bool {
         match (self, ordering) {
@@ -200,8 +201,8 @@ impl Comparison {
     }
 }
 
-/// 64-bit arithmetic as in an unchecked context of C#: sums, differences and products wrap around. A division by zero and
-/// the one quotient that overflows throw in C#, and are errors here.
+/// 64-bit arithmetic as in an unchecked context of C#: sums, differences and products wrap around. A division by zero
+/// and the one quotient that overflows throw in C#, and are errors here.
 fn of_integers(operator: Arithmetic, a: i64, b: i64) -> Result<i64, String> {
     match operator {
         Arithmetic::Add => Ok(a.wrapping_add(b)),

@@ -23,8 +23,8 @@ impl SqlFilter {
     /// Parses a filter. `parameters` are the values of its `@names`, with or without the `@` in the name.
     ///
     /// # Errors
-    /// `InvalidArgument` when the text is too long (B-043) or has a syntax error. A syntax error names the column, counted
-    /// in characters from 1, and the expected token.
+    /// `InvalidArgument` when the text is too long (B-043) or has a syntax error. A syntax error names the column,
+    /// counted in characters from 1, and the expected token.
     pub fn parse(expression: &str, parameters: &[(String, OwnedValue)]) -> Result<Self> {
         check_length("filter", expression, FILTER_TEXT_CHARS_MAX)?;
         let predicate = Parser::new(expression, parameters)?.filter()?;

@@ -2,8 +2,8 @@
 //! Evaluates all rules of all subscriptions of a topic for a message.
 //!
 //! Copies of one subscription (B-347, B-348):
-//! - its rules without an action share one copy. If none of them selects the message and some fail, the copy is the failure
-//!   of the first of these: true OR an error is true, in either order;
+//! - its rules without an action share one copy. If none of them selects the message and some fail, the copy is the
+//!   failure of the first of these: true OR an error is true, in either order;
 //! - each of its rules with an action makes its own copy, or its own failure.
 //!
 //! Equal filters are evaluated once for all rules that use them. True filters are not evaluated.

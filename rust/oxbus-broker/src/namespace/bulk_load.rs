@@ -26,8 +26,8 @@ use crate::shard::InjectedFault;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// The rows of one task for the partitions of a queue. They become visible after [`BulkLoad::finish`], when the partitions
-/// are opened.
+/// The rows of one task for the partitions of a queue. They become visible after [`BulkLoad::finish`], when the
+/// partitions are opened.
 pub struct BulkLoad {
     sender: Sender,
     /// Kept for its catalog and directory.
@@ -53,8 +53,8 @@ pub struct PartitionLoad {
 }
 
 impl BulkLoad {
-    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and is the
-    /// same for each attempt. With `Durability::Fsync` attached rows survive a power failure.
+    /// Begins a load without rows. `name` identifies the task within its job: it differs between tasks and jobs, and is
+    /// the same for each attempt. With `Durability::Fsync` attached rows survive a power failure.
     pub fn begin(namespace: &Namespace, queue: &str, name: &str, durability: Option<Durability>) -> Result<Self> {
         let sender = namespace.sender(queue)?;
         sender.check_sends()?;
@@ -147,8 +147,8 @@ impl BulkLoad {
         begun.map_err(|error| self.failed(partition, error))
     }
 
-    /// Attaches the rows, partition by partition. Waits up to `time` for each partition that another process owns. After an
-    /// error the rows attached so far stay, and a retry under the same name attaches the rest.
+    /// Attaches the rows, partition by partition. Waits up to `time` for each partition that another process owns.
+    /// After an error the rows attached so far stay, and a retry under the same name attaches the rest.
     pub fn finish(mut self, time: Duration, wait: &Wait<'_>) -> Result<Vec<PartitionLoad>> {
         let parts = std::mem::take(&mut self.parts);
         for (partition, part) in &parts {
@@ -177,8 +177,8 @@ impl BulkLoad {
         let is_attached = !names.iter().any(|name| name.starts_with(&prefix));
         if is_attached {
             sealed.publish().map_err(failed)?;
-            // After a crash before this line nothing is attached twice: the file has the name too, and the take-over checks
-            // it.
+            // After a crash before this line nothing is attached twice: the file has the name too, and the take-over
+            // checks it.
             let name = dir.join(name_file(entity, identity, self.now));
             self.disk.create(&name).map_err(failed)?;
         }

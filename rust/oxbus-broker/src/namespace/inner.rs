@@ -210,7 +210,8 @@ impl Inner {
         }
     }
 
-    /// The cells of a shard. Call it under the append guard of the shard's journal: a cell created later has no entry yet.
+    /// The cells of a shard. Call it under the append guard of the shard's journal: a cell created later has no entry
+    /// yet.
     pub(super) fn cells_of(&self, shard: &Arc<Shard>) -> Vec<CellRef> {
         let queues: Vec<Arc<Entity>> = self.core.entities().values().cloned().collect();
         let cells = queues.iter().flat_map(|queue| {
@@ -311,8 +312,8 @@ impl Inner {
             }
             self.registry.close();
             for shard in &*self.shards {
-                // If a snapshot fails, the next open reads the journal. A shard without new entries writes a snapshot if
-                // numbers are reserved, so that numbers continue without a gap.
+                // If a snapshot fails, the next open reads the journal. A shard without new entries writes a snapshot
+                // if numbers are reserved, so that numbers continue without a gap.
                 let has_changes = |journal: &Journal| journal.unsaved_bytes() > 0 || self.has_reserved_numbers(shard);
                 let saves = !without_snapshots || self.has_reserved_numbers(shard);
                 if saves && shard.health().serves() && shard.journal().is_some_and(has_changes) {
@@ -371,8 +372,8 @@ impl durable::UpkeepTarget for Inner {
     }
 }
 
-/// Closes the namespace when its user's last handle is dropped, in the user's thread. An upkeep thread may hold [`Inner`] a
-/// moment longer.
+/// Closes the namespace when its user's last handle is dropped, in the user's thread. An upkeep thread may hold
+/// [`Inner`] a moment longer.
 pub(super) struct CloseGuard(pub(super) Arc<Inner>);
 
 impl Drop for CloseGuard {

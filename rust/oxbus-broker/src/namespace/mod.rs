@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A namespace: its shards and its entities, in memory or in a directory (`durable`).
 //!
-//! Names of entities are case-insensitive. A handle keeps its entity alive. After an entity is deleted, every call on its
-//! handles fails. An entity that is created later under the same name is a different entity.
+//! Names of entities are case-insensitive. A handle keeps its entity alive. After an entity is deleted, every call on
+//! its handles fails. An entity that is created later under the same name is a different entity.
 
 pub mod bulk_load;
 mod entities;
@@ -146,8 +146,8 @@ impl Namespace {
         self.inner.close(false);
     }
 
-    /// Closes the namespace without snapshots: a faster close, and a slower next open. Suits a process that only appended
-    /// messages.
+    /// Closes the namespace without snapshots: a faster close, and a slower next open. Suits a process that only
+    /// appended messages.
     pub fn close_without_snapshots(&self) {
         self.inner.close(true);
     }

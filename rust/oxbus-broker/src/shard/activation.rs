@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Activation of scheduled messages: each due message is appended as if it were sent at its due time (B-235, B-243).
 //!
-//! One thread at a time activates the due messages of a cell. It holds the activation lock until all of them have numbers.
-//! Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a sender waits,
-//! so that its message gets a number after those of the messages that were due.
+//! One thread at a time activates the due messages of a cell. It holds the activation lock until all of them have
+//! numbers. Other threads do not wait: they leave the time they need, and the holder continues up to that time. Only a
+//! sender waits, so that its message gets a number after those of the messages that were due.
 //!
 //! Invariants
-//! - `next_due` is not in the future until all due messages have numbers, so a sender that finds nothing due gets a later
-//!   number;
+//! - `next_due` is not in the future until all due messages have numbers, so a sender that finds nothing due gets a
+//!   later number;
 //! - the holder notifies no receiver and forwards nothing: a forward may send to this cell.
 
 use std::sync::atomic::Ordering;
@@ -123,8 +123,8 @@ impl Cell {
         self.next_due.load(Ordering::SeqCst) <= now.0
     }
 
-    /// Calls `activate` for each message that is due at `now`, the earliest first. If another thread holds the activation
-    /// lock, that thread does it. A message that `activate` rejects is scheduled again.
+    /// Calls `activate` for each message that is due at `now`, the earliest first. If another thread holds the
+    /// activation lock, that thread does it. A message that `activate` rejects is scheduled again.
     pub fn for_each_due<E>(
         &self,
         now: Timestamp,
@@ -148,8 +148,8 @@ impl Cell {
         }
     }
 
-    /// Waits until all due messages have numbers, so that later ones come after them. Fails with `Timeout` once `wait` is
-    /// over.
+    /// Waits until all due messages have numbers, so that later ones come after them. Fails with `Timeout` once `wait`
+    /// is over.
     pub fn wait_activated(&self, wait: &Wait<'_>) -> Result<()> {
         self.activation.wait(wait)
     }

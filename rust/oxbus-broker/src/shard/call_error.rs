@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors of calls whose entry the journal rejected or may not have written.
 //!
-//! Arriving messages are journaled before they are in memory, so a rejected entry leaves nothing. A settlement is in memory
-//! before it is journaled, so its effect is unknown after an error: healing keeps it, the end of the process undoes it. A
-//! receive whose entry is not written is taken back before the call returns.
+//! Arriving messages are journaled before they are in memory, so a rejected entry leaves nothing. A settlement is in
+//! memory before it is journaled, so its effect is unknown after an error: healing keeps it, the end of the process
+//! undoes it. A receive whose entry is not written is taken back before the call returns.
 
 use oxbus_model::{Effect, Error, ErrorKind};
 use oxbus_store::shard_log::{AppendError, LogFailure};

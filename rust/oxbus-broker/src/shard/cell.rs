@@ -2,13 +2,13 @@
 //! A cell: one entity's part of one shard.
 //!
 //! Its methods are in several files: claims and ticks in `write/expiry.rs`, numbers in `write/arrivals.rs`, sessions in
-//! `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in `reserved`,
-//! and origins in `origins`.
+//! `write/sessions.rs`, dead-lettering in `write/dead_letters.rs`, the schedule in `activation`, consumers in
+//! `reserved`, and origins in `origins`.
 //!
 //! Invariants
 //! - `next_due` is never later than the earliest scheduled message;
-//! - a message is in the main store or in the dead-letter queue, never in both; while it moves, it belongs to the thread that
-//!   won its settlement.
+//! - a message is in the main store or in the dead-letter queue, never in both; while it moves, it belongs to the
+//!   thread that won its settlement.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -326,8 +326,8 @@ impl Cell {
         records + self.sessions.as_ref().map_or(0, Sessions::state_bytes) as u64
     }
 
-    /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added to
-    /// the bound: the bytes that count in the end, with all copies of a topic.
+    /// True if `bytes` more stay within `max`. Calls `exact` only when the upper bound exceeds `max`. `growth` is added
+    /// to the bound: the bytes that count in the end, with all copies of a topic.
     #[inline]
     pub fn has_room(&self, bytes: u64, growth: u64, max: u64, exact: impl FnOnce() -> u64) -> bool {
         let bound = self.stored_bytes_bound.fetch_add(growth, Ordering::Relaxed) + growth;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The high-water mark of a cell's numbers. The journal has it before numbers become visible (docs/decisions/0010).
 //!
-//! A new mark is appended long before the numbers below the current one run out, so it is usually synced in time and nobody
-//! waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
+//! A new mark is appended long before the numbers below the current one run out, so it is usually synced in time and
+//! nobody waits. A call waits for the sync only if it is the first, or brings more messages than the reserve.
 //!
 //! Invariants
 //! - `recorded` is in the journal, in the entry `recorded_at`;
@@ -48,7 +48,8 @@ impl SequenceHighWaterMark {
         Counter(self.recorded.load(Ordering::Relaxed))
     }
 
-    /// The mark to put into an entry that uses the numbers before `end`; `None` if none is due. Call under the append guard.
+    /// The mark to put into an entry that uses the numbers before `end`; `None` if none is due. Call under the append
+    /// guard.
     pub(crate) fn next_mark(&self, end: u64, reserve: NumberReserve) -> Option<Counter> {
         let recorded = self.recorded.load(Ordering::Relaxed);
         let (low, ahead) = match reserve {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Duplicate detection: the identities of messages that arrived within the window (B-218 … B-231).
 //!
-//! The identity of a message is *pending* until the message is stored. A copy that arrives in that time waits for the result:
-//! if the first message fails, the copy takes its place.
+//! The identity of a message is *pending* until the message is stored. A copy that arrives in that time waits for the
+//! result: if the first message fails, the copy takes its place.
 //!
 //! Invariants
 //! - an identity is in `by_age` once for each time it is remembered, and pending for one admission at most;

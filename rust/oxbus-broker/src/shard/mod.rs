@@ -3,17 +3,18 @@
 //!
 //! Claims, settlements and appends go straight to the lock-free stores of the cells.
 //! The shard's mutex guards dead-letter queues and schedules: they are sparse, or change together with a store.
-//! This module is the state of a shard and of its cells. In a durable namespace `crate::write` changes it, together with the
-//! journal; `snapshot` writes all of it down from time to time.
+//! This module is the state of a shard and of its cells. In a durable namespace `crate::write` changes it, together
+//! with the journal; `snapshot` writes all of it down from time to time.
 //!
 //! Invariants
-//! - a call that panics while it holds a lock of the shard takes the shard out of service until the next open (`guarded`);
-//! - the mutex is never held across a notification, a wait for a commit, or a call other than into the stores and the append
-//!   to the journal;
+//! - a call that panics while it holds a lock of the shard takes the shard out of service until the next open
+//!   (`guarded`);
+//! - the mutex is never held across a notification, a wait for a commit, or a call other than into the stores and the
+//!   append to the journal;
 //! - mutex order: the snapshot barrier, the shard's mutex, the append guard;
 //! - an event is journaled after its effect is in the stores. Exceptions are arriving messages and atomic writes
-//!   (transactions, receive-and-delete, fetches by number): number, event, commit, then the store. So a snapshot that waits
-//!   for reserved numbers and for the barrier knows every event before it.
+//!   (transactions, receive-and-delete, fetches by number): number, event, commit, then the store. So a snapshot that
+//!   waits for reserved numbers and for the barrier knows every event before it.
 
 mod activation;
 mod call_error;
@@ -146,8 +147,8 @@ impl Shard {
         self.health.mark_unresponsive(self.journal.is_some());
     }
 
-    /// Stops snapshots: the cells are about to go, and the directory may get another owner. Waits for a snapshot in progress,
-    /// unless the store is out of service: that snapshot is discarded.
+    /// Stops snapshots: the cells are about to go, and the directory may get another owner. Waits for a snapshot in
+    /// progress, unless the store is out of service: that snapshot is discarded.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if self.health.serves() {
@@ -203,7 +204,8 @@ impl Shard {
 
     /// The error of an entry that did not reach its level. Takes the shard out of service if the store failed.
     pub(crate) fn entry_failed(&self, pending: &PendingEntry, error: &AppendError, call: CallKind) -> Error {
-        // The append guard keeps the log from being replaced. An error of an earlier log leaves the current one in service.
+        // The append guard keeps the log from being replaced. An error of an earlier log leaves the current one in
+        // service.
         let append_guard = self
             .journal
             .as_ref()
@@ -224,7 +226,7 @@ impl Shard {
 
     /// The last appended entry; `None` without a journal.
     pub(crate) fn last_pending(&self) -> Option<PendingEntry> {
-        Some(self.journal.as_ref()?.last())
+        Some(self.journal.as_ref()?.last_entry())
     }
 
     /// Blocks snapshots while a write is journaled and has not taken effect.

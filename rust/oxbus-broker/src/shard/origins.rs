@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Origins of messages that were forwarded from other shards. They prevent duplicates.
 //!
-//! Forwarding to another shard takes three steps: store the message here with its origin, remove it at the source, forget the
-//! origin here. A retry that finds the origin here continues with the second step.
+//! Forwarding to another shard takes three steps: store the message here with its origin, remove it at the source,
+//! forget the origin here. A retry that finds the origin here continues with the second step.
 
 use std::collections::BTreeSet;
 
@@ -25,9 +25,9 @@ impl Cell {
         self.lock_origins().contains(origin)
     }
 
-    /// Adds origins. With `is_over`, removes them: their messages have left the source, or did not arrive.
-    pub(crate) fn note_origins(&self, is_over: bool, origins: &[Origin]) {
-        if is_over {
+    /// Adds origins. With `forget`, removes them: their messages have left the source, or did not arrive.
+    pub(crate) fn note_origins(&self, forget: bool, origins: &[Origin]) {
+        if forget {
             self.lock_origins().retain(|origin| !origins.contains(origin));
         } else {
             self.lock_origins().extend(origins);

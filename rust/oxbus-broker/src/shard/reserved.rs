@@ -14,7 +14,8 @@ use oxbus_store::{ClaimMode, ClaimedMessage, LockKey, LockLost, Outcome, SettleR
 use super::journal::ConsumerRecord;
 use super::{Cell, ReadyCounts};
 
-/// Lock of messages that are removed once the journal has the removal. It is no delivery, so nothing is charged if they stay.
+/// Lock of messages that are removed once the journal has the removal. It is no delivery, so nothing is charged if they
+/// stay.
 pub const REMOVAL_LOCK: ClaimMode = ClaimMode::Lock { deadline: Ticks::NEVER };
 
 /// Lock of reserved messages.

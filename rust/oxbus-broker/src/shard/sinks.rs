@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The latest intents of the sinks whose home is this shard.
 //!
-//! The holder of a sink's commit slot replaces its intent as a whole, in the journal and here. A snapshot never sees one
-//! without the other.
+//! The holder of a sink's commit slot replaces its intent as a whole, in the journal and here. A snapshot never sees
+//! one without the other.
 
 use std::collections::BTreeMap;
 

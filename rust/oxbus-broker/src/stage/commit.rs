@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commits a batch: runs every check that can reject it, then decides it by one record.
 //!
-//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so a
-//! batch that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a new id.
-//! Then a repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
+//! A sink remembers the highest batch that it committed, and the query of that batch. The batches of one query rise, so
+//! a batch that is not higher was committed before. A query whose checkpoint was deleted counts from 0 again under a
+//! new id. Then a repeated batch cannot be told from a new one, and treating it as repeated would lose its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,7 +83,8 @@ impl StageRegistry {
         Ok(true)
     }
 
-    /// Decides a batch. Once this returns `Ok` the batch is committed, whatever happens. After a definite error it is not.
+    /// Decides a batch. Once this returns `Ok` the batch is committed, whatever happens. After a definite error it is
+    /// not.
     pub(super) fn decide(&self, sink: &str, intent: Intent, wait: &Wait<'_>) -> std::result::Result<(), WriteError> {
         let home = self.home_of(sink);
         let room = SpaceClass::Adds;
@@ -186,7 +187,8 @@ impl StageRegistry {
         Ok(())
     }
 
-    /// Releases the stages of a commit that was not decided. `undecided` is the partition whose store did not tell, if any.
+    /// Releases the stages of a commit that was not decided. `undecided` is the partition whose store did not tell, if
+    /// any.
     fn release_stages(&self, sink: &str, undecided: Option<usize>) {
         for stage in self.table().stages.values_mut() {
             if let StagePhase::Committed { sink: of, content, .. } = &stage.phase

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rows of a finished stage: in memory, or in a file.
 //!
-//! In both cases they form runs. A run has consecutive rows of one partition. So a batch is split into the same pieces each
-//! time it is published.
+//! In both cases they form runs. A run has consecutive rows of one partition. So a batch is split into the same pieces
+//! each time it is published.
 
 use std::sync::Arc;
 

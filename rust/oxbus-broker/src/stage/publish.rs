@@ -49,8 +49,8 @@ pub(super) fn attach_name(sink: &str, query: &str, batch: u64, piece: usize) -> 
 }
 
 impl StageRegistry {
-    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the attached
-    /// rows are synced, otherwise a later call finishes the batch.
+    /// Publishes the committed batch of a sink. The caller holds the sink's lock. With `waits` it waits until the
+    /// attached rows are synced, otherwise a later call finishes the batch.
     pub(super) fn publish(&self, sink: &str, waits: bool, wait: &Wait<'_>) -> Result<()> {
         self.publish_from(sink, waits, None, wait)
     }
@@ -78,7 +78,7 @@ impl StageRegistry {
         if waits {
             // All syncs begin before any is waited for, so that they overlap.
             for (_, pending) in &pending {
-                pending.begin(Durability::Fsync);
+                pending.begin_sync(Durability::Fsync);
             }
             let synced = pending
                 .iter()
@@ -99,8 +99,8 @@ impl StageRegistry {
     fn finish(&self, sink: &str, intent: Intent, wait: &Wait<'_>) {
         let done = Intent {
             is_done: true,
-            // The retention of the intent starts now: publishing may have taken long, and the committer may not know the
-            // result.
+            // The retention of the intent starts now: publishing may have taken long, and the committer may not know
+            // the result.
             at: self.core.clock().now().max(intent.at),
             targets: Vec::new(),
             ..intent
@@ -123,8 +123,8 @@ impl StageRegistry {
         by_id.into_values().filter_map(last).collect()
     }
 
-    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop the
-    /// others. Returns the first error.
+    /// Attaches the rows that are not attached yet, several partitions in parallel. A failing partition does not stop
+    /// the others. Returns the first error.
     fn attach_all(&self, sink: &str, intent: &Intent, verified: Option<&[NamedStage]>, wait: &Wait<'_>) -> Result<()> {
         let name = |piece| attach_name(sink, &intent.query, intent.batch, piece);
         let mut left: Vec<(Arc<Entity>, &IntentTarget)> = Vec::new();
@@ -162,7 +162,8 @@ impl StageRegistry {
         parallel::for_each(named, self.threads_for(0), wait, read)
     }
 
-    /// Number of threads for rows of `bytes` in total. All threads together hold at most the bytes of one entry in memory.
+    /// Number of threads for rows of `bytes` in total. All threads together hold at most the bytes of one entry in
+    /// memory.
     fn threads_for(&self, bytes: u64) -> usize {
         let waits_for_disks = self.disk().is_some() && bytes <= ATTACHED_BYTES_MAX as u64;
         if waits_for_disks { PUBLISHING_THREADS } else { 1 }
@@ -226,8 +227,8 @@ impl StageRegistry {
         }
     }
 
-    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may have
-    /// tried before the fault ended.
+    /// Publishes decided batches for a caller. Waits a while for a thread that publishes the sink now: that thread may
+    /// have tried before the fault ended.
     pub(crate) fn resume_waiting(&self, wait: &Wait<'_>) {
         let unpublished: Vec<String> = self.table().unpublished.keys().cloned().collect();
         with_timeout(STORE_STALLED_MS, wait, |wait| {

@@ -79,8 +79,8 @@ pub(super) struct Stage {
     pub(super) entity: EntityId,
     pub(super) created_at: Timestamp,
     pub(super) phase: StagePhase,
-    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may have
-    /// been.
+    /// The partition whose store did not tell whether a commit of this stage was decided. Until it works again, it may
+    /// have been.
     pub(super) undecided: Option<usize>,
 }
 
@@ -394,7 +394,8 @@ pub(super) fn stage_storage_error(files: &StageFiles, what: &str, error: std::io
     Error::new(kind, detail).with_source(error)
 }
 
-/// Opens the finished stage with this number. An unreadable stage is listed under its id, or under the name of its file.
+/// Opens the finished stage with this number. An unreadable stage is listed under its id, or under the name of its
+/// file.
 fn open_stage(files: &StageFiles, number: u64, now: Timestamp) -> (String, Stage) {
     let (disk, dir) = (&*files.disk, files.dir());
     let ready = |entity, created_at, content| Stage {

@@ -36,8 +36,9 @@ pub(super) fn append(
 }
 
 impl Shard {
-    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited for. A
-    /// call over several shards begins all writes before it finishes the first, so that their syncs run in parallel.
+    /// Starts a write. Afterwards its entry is in the journal or its buffer. No lock is held while a disk is waited
+    /// for. A call over several shards begins all writes before it finishes the first, so that their syncs run in
+    /// parallel.
     ///
     /// After an error arriving messages are still in the write.
     pub fn begin<'w, 'a>(
@@ -262,7 +263,8 @@ impl ShardWrite<'_> {
 }
 
 impl WriteOperation<'_> {
-    /// Applies an operation and writes its event, or appends it if both must be one step. Returns the entry to wait for.
+    /// Applies an operation and writes its event, or appends it if both must be one step. Returns the entry to wait
+    /// for.
     fn change(
         &mut self,
         shard: &Shard,
@@ -328,7 +330,7 @@ impl WriteOperation<'_> {
                 let identities = admission.dated();
                 JournalEvent::Attached { identities }.encode(cell.entity, entry);
             }
-            Self::Arrived { cell, is_over, origins } => cell_records::note_origins(cell, *is_over, origins, entry),
+            Self::Arrived { cell, forget, origins } => cell_records::note_origins(cell, *forget, origins, entry),
             Self::Consumer {
                 cell,
                 sub_queue,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Expiry of messages, locks, sessions and reservations, and activation of scheduled messages.
 //!
-//! The entries are not awaited, except for deferred messages that a caller asked for. If the process ends before an entry is
-//! written, the same happens again: a message expires again, locks end with the process, and a reservation expires again.
+//! The entries are not awaited, except for deferred messages that a caller asked for. If the process ends before an
+//! entry is written, the same happens again: a message expires again, locks end with the process, and a reservation
+//! expires again.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::options::Durability;
@@ -37,7 +38,8 @@ impl Cell {
             .map(Ticket::detach)
     }
 
-    /// Ends a lock without waiting for its entry. If that is lost, the delivery counts as one that ended with the process.
+    /// Ends a lock without waiting for its entry. If that is lost, the delivery counts as one that ended with the
+    /// process.
     pub(crate) fn settle_unawaited(
         &self,
         sub_queue: SubQueue,
@@ -58,15 +60,15 @@ impl Cell {
         &self,
         sub_queue: SubQueue,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
         out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> (usize, usize) {
         let mut expired = Vec::new();
         let taken = match sub_queue {
-            SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
-            SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
+            SubQueue::Main => self.main.claim(max, mode, now, out, &mut expired),
+            SubQueue::DeadLetter => self.dead_letters.claim(max, mode, now, out, &mut expired),
         };
         (
             taken,
@@ -79,19 +81,19 @@ impl Cell {
         &self,
         sub_queue: SubQueue,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
         out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
         self.store(sub_queue)
-            .claim_these(counters, hold, now, out, &mut expired);
+            .claim_these(counters, mode, now, out, &mut expired);
         self.remove_expired(sub_queue, expired, dead_letter_expired, wait)
     }
 
-    /// Removes or dead-letters those of the given messages that are deferred, unlocked and expired. Returns how many were
-    /// dead-lettered.
+    /// Removes or dead-letters those of the given messages that are deferred, unlocked and expired. Returns how many
+    /// were dead-lettered.
     pub fn expire_deferred(
         &self,
         sub_queue: SubQueue,
@@ -106,8 +108,8 @@ impl Cell {
             return 0;
         }
         let dead_lettered = self.remove_expired(sub_queue, expired, dead_letter_expired, wait);
-        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out of
-        // service.
+        // Awaited: after a crash nothing would expire them before they are fetched again. A failure takes the shard out
+        // of service.
         let _ = self.shard.await_all(Durability::Os, CallKind::Change, wait);
         dead_lettered
     }
@@ -172,8 +174,8 @@ impl Cell {
         ended.and(self.expire_sessions(moment, policy, wait))
     }
 
-    /// Appends due messages as if they were sent at their due time: with a new number, a new enqueued time, and a time to
-    /// live that starts there, even if they are activated late. Returns how many are ready.
+    /// Appends due messages as if they were sent at their due time: with a new number, a new enqueued time, and a time
+    /// to live that starts there, even if they are activated late. Returns how many are ready.
     fn activate_due(&self, now: Timestamp, wait: &Wait<'_>) -> usize {
         let mut activated = 0;
         self.for_each_due(now, |due_at, counter| -> Result<(), WriteError> {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The write path of a shard: `begin`, then `finish`.
 //!
-//! A [`ShardWrite`] is a plain list of operations. [`Shard::begin`](crate::shard::Shard::begin) appends it to the journal;
-//! [`Ticket::finish`] waits for the entry and applies the rest. No other code appends to a journal, waits for an entry of a
-//! write or publishes a message, with two exceptions in memory: `Entity::store_one`, and `Entity::fan_out_one` for topics.
-//! `Shard::await_all` and `Shard::wait_until` wait without a write. Without a journal there is nothing to wait for, so every
-//! write but an atomic one takes effect in `begin`.
+//! A [`ShardWrite`] is a plain list of operations. [`Shard::begin`](crate::shard::Shard::begin) appends it to the
+//! journal; [`Ticket::finish`] waits for the entry and applies the rest. No other code appends to a journal, waits for
+//! an entry of a write or publishes a message, with two exceptions in memory: `Entity::store_one`, and
+//! `Entity::fan_out_one` for topics. `Shard::await_all` and `Shard::wait_until` wait without a write. Without a journal
+//! there is nothing to wait for, so every write but an atomic one takes effect in `begin`.
 //!
 //! ```text
 //! before   the caller routes, encodes, applies rules, activates what is due, admits identities, takes numbers of topics
@@ -22,12 +22,14 @@
 //!          8  end pinned locks, set session states, remove received messages, store the intent
 //! ```
 //!
-//! Arriving messages take effect after the wait: nobody may receive a message that can still be lost. The store decides the
-//! end of a lock before the journal has it: otherwise a snapshot could cover a removal whose message is still stored.
+//! Arriving messages take effect after the wait: nobody may receive a message that can still be lost. The store decides
+//! the end of a lock before the journal has it: otherwise a snapshot could cover a removal whose message is still
+//! stored.
 //!
 //! Invariants
-//! - during an append only these locks are held: those of dead letters, session states, a consumer's state, the intake of
-//!   sessions and a receive cache; during a wait for an entry only the snapshot barrier and exclusive guards of callers;
+//! - during an append only these locks are held: those of dead letters, session states, a consumer's state, the intake
+//!   of sessions and a receive cache; during a wait for an entry only the snapshot barrier and exclusive guards of
+//!   callers;
 //! - lock order: the intake and the index of sessions, the snapshot barrier, the shard's mutex, the append guard;
 //! - after an error with [`Effect::None`](oxbus_model::Effect::None) the arriving messages are still in the write.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settlements and removals: they take effect in memory first and are journaled then.
 //!
-//! The store decides which settlement of a message wins, and the winner is journaled. In the other order a snapshot could
-//! cover a removal whose message is still stored, and a settled message would return. An abandon without new properties
-//! needs no event: the delivery was counted when it began.
+//! The store decides which settlement of a message wins, and the winner is journaled. In the other order a snapshot
+//! could cover a removal whose message is still stored, and a settled message would return. An abandon without new
+//! properties needs no event: the delivery was counted when it began.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Ticks, Timestamp};

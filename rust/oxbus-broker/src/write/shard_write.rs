@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A write to one shard as a plain value: a list of operations on cells, in the order of their events.
 //!
-//! Operations of arriving messages name their cells by position, because messages get numbers there. All other operations
-//! reference the cell. How a write is journaled, awaited or undone is up to `begin` and `ticket`.
+//! Operations of arriving messages name their cells by position, because messages get numbers there. All other
+//! operations reference the cell. How a write is journaled, awaited or undone is up to `begin` and `ticket`.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ pub enum WriteOperation<'a> {
     /// Records arrive, each in several cells.
     FanOut {
         /// Entity of the coordinating cell; copies have their own.
-        of: EntityId,
+        coordinator: EntityId,
         /// The records, in order.
         fans: Vec<FanOutRecord>,
     },
@@ -150,8 +150,8 @@ pub enum WriteOperation<'a> {
     Arrived {
         /// The cell where they arrive.
         cell: &'a Cell,
-        /// They were removed at their source.
-        is_over: bool,
+        /// True to forget the origins: the messages have left their source, or did not arrive.
+        forget: bool,
         /// Their origins.
         origins: Vec<Origin>,
     },
@@ -259,8 +259,8 @@ pub struct ShardWrite<'a> {
     pub(super) takes_effect_later: bool,
     /// Nothing happens unless all locks and sessions hold.
     pub(super) is_atomic: bool,
-    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that assigns
-    /// no more numbers, or has not opened the namespace yet.
+    /// Reserves no numbers beyond those of its messages. The caller syncs before it shows them. For a process that
+    /// assigns no more numbers, or has not opened the namespace yet.
     pub(super) exact_numbers: bool,
 }
 
@@ -309,8 +309,8 @@ impl<'a> ShardWrite<'a> {
         let is_plain =
             matches!(self.cells[..], [cell] if std::ptr::eq(cell, coordinator)) && fans.iter().all(stays_here);
         if !is_plain {
-            let of = coordinator.entity;
-            return self.push(WriteOperation::FanOut { of, fans });
+            let coordinator = coordinator.entity;
+            return self.push(WriteOperation::FanOut { coordinator, fans });
         }
         // An `Append` is shorter and replayed faster.
         let message = |FanOutRecord { record, copies }| NewMessage {

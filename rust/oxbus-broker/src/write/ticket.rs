@@ -102,7 +102,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
     pub fn start_sync(&self) {
         if let Some(pending) = &self.pending {
             let leaves_memory = self.done.ended.dead_letters > 0 && self.shard.has_unspilled();
-            pending.begin(if leaves_memory { Durability::Fsync } else { self.level });
+            pending.begin_sync(if leaves_memory { Durability::Fsync } else { self.level });
         }
     }
 
@@ -112,8 +112,8 @@ impl<'w, 'a> Ticket<'w, 'a> {
         self.done
     }
 
-    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless its
-    /// effect is unknown.
+    /// Waits until the entry has its durability, and applies the rest. After an error the write is unchanged, unless
+    /// its effect is unknown.
     pub fn finish(mut self, wait: &Wait<'_>) -> Result<CommittedWrite, WriteError> {
         if let Some(pending) = &self.pending {
             self.await_entry(pending, wait)?;

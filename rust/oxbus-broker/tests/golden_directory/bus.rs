@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A namespace on an in-memory disk, and calls that leave its journals synced.
 //!
-//! The threads of a namespace sync entries for which no call waits, at any time. A call here appends at most one such entry
-//! per journal, and then `settle` syncs all journals. So the files do not depend on which thread writes a frame, or when.
+//! The threads of a namespace sync entries for which no call waits, at any time. A call here appends at most one such
+//! entry per journal, and then `settle` syncs all journals. So the files do not depend on which thread writes a frame,
+//! or when.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -50,8 +50,8 @@ pub(crate) fn check(disk: &FaultDisk, which: &str) {
 /// Each of the script's two rounds leaves the same number of messages of each kind.
 fn check_counts(namespace: &Namespace, loaded: u64, which: &str) {
     for (path, expected) in [
-        // Partition 0: 4 and one of a transaction in each round, and one of the first owner; 1: 1 locked, 3 deferred; 2: 1
-        // activated, 1 scheduled; 3: 3 dead letters.
+        // Partition 0: 4 and one of a transaction in each round, and one of the first owner; 1: 1 locked, 3 deferred;
+        // 2: 1 activated, 1 scheduled; 3: 3 dead letters.
         ("orders", [1 + 2 * (4 + 1 + 1 + 3 + 1), 2 * 3, 2, 2 * 3]),
         ("once", [2, 0, 0, 0]),
         ("talks", [2 * 3, 0, 0, 0]),

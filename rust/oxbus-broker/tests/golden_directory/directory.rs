@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The format of golden directories: each file without its trailing zeros, and a file `lengths` with the original lengths.
-//! So files are restored exactly, and preallocated space is not stored.
+//! The format of golden directories: each file without its trailing zeros, and a file `lengths` with the original
+//! lengths. So files are restored exactly, and preallocated space is not stored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Golden files: a directory with every kind of content as the broker writes it (docs/format.md, "Golden files").
 //!
-//! `golden/v1/closed` is the directory after a close, `golden/v1/killed` the directory after a kill; `directory` documents
-//! their format. `closed.txt` and `killed.txt` describe the namespace that opens them. A change of these files is a change
-//! of the format, or of the description. To write them again: `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker --test
-//! golden_directory`.
+//! `golden/v1/closed` is the directory after a close, `golden/v1/killed` the directory after a kill; `directory`
+//! documents their format. `closed.txt` and `killed.txt` describe the namespace that opens them. A change of these
+//! files is a change of the format, or of the description. To write them again: `OXBUS_WRITE_GOLDEN=1 cargo test -p
+//! oxbus-broker --test golden_directory`.
 //!
 //! Read in this order: `script` (the steps), `entities`, `orders`, `others`, `rows` (the content), `bus` (how the bytes
 //! stay reproducible), `description` and `continues` (the next owner). An in-memory disk has no `owner` files: those
@@ -113,7 +113,8 @@ fn every_kind_of_event_is_in_the_files() {
         let disk = directory::disk_of(&directory::read_from(&folder().join(which)));
         kinds::of(&disk)
     });
-    // Keep occurs in snapshots only. Packed (17) is missing: it is written only when segments are folded on a full disk.
+    // Keep occurs in snapshots only. Packed (17) is missing: it is written only when segments are folded on a full
+    // disk.
     assert_eq!(
         events.concat().into_iter().collect::<std::collections::BTreeSet<_>>(),
         (1..=16).collect()

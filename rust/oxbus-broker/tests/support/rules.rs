@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Invariants of rules for any text and any message. The fuzz target runs [`rules`] on its own inputs, `tests/rules.rs` on
-//! random ones.
+//! Invariants of rules for any text and any message. The fuzz target runs [`rules`] on its own inputs, `tests/rules.rs`
+//! on random ones.
 //!
 //! An input is a text up to its first zero byte, followed by bytes from which the properties of a message are made:
 //! - no text makes the parser or an evaluation panic;

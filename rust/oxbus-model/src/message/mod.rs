@@ -109,7 +109,8 @@ pub struct Fields<'a> {
     pub scheduled_enqueue_time: Option<Timestamp>,
     /// Application properties, encoded; `None` and an empty set differ.
     pub application_properties: Option<Properties<'a>>,
-    /// Sequence number where the message was first sent: in the topic, or in the first queue of a forwarding chain (B-113).
+    /// Sequence number where the message was first sent: in the topic, or in the first queue of a forwarding chain
+    /// (B-113).
     pub enqueued_number: Option<SequenceNumber>,
     /// How often it was forwarded (B-334).
     pub hops: Option<u8>,
@@ -120,7 +121,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The key that selects the partition: session id, else partition key (B-063). If both are set, they must be equal (B-064).
+    /// The key that selects the partition: session id, else partition key (B-063). If both are set, they must be equal
+    /// (B-064).
     #[inline]
     pub fn key(&self) -> Result<Option<&'a str>> {
         match (self.session_id, self.partition_key) {

@@ -66,8 +66,8 @@ fn sized(value: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(len)
 }
 
-/// The nearest common type: numbers as numbers, symbols as text, described values as the value inside. Anything else is its
-/// bytes.
+/// The nearest common type: numbers as numbers, symbols as text, described values as the value inside. Anything else is
+/// its bytes.
 pub(super) fn nearest(encoded: &[u8]) -> Value<'_> {
     plain(encoded).unwrap_or(Value::Bytes(encoded))
 }
@@ -107,8 +107,8 @@ fn plain(encoded: &[u8]) -> Option<Value<'_>> {
     })
 }
 
-/// A described value with a symbolic descriptor: .NET's date with offset is a time, its timespan a timespan; others are the
-/// value inside.
+/// A described value with a symbolic descriptor: .NET's date with offset is a time, its timespan a timespan; others are
+/// the value inside.
 fn described(encoded: &[u8]) -> Option<Value<'_>> {
     let (name, rest) = sized(encoded)?;
     let value = plain(rest)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Import and export of arrays through the Arrow C data interface.
 //!
-//! Capsule names and life cycle follow the Arrow `PyCapsule` interface: an importer moves the structure out of the capsule
-//! and leaves a released one behind; the destructor of a capsule releases a structure that was never imported.
+//! Capsule names and life cycle follow the Arrow `PyCapsule` interface: an importer moves the structure out of the
+//! capsule and leaves a released one behind; the destructor of a capsule releases a structure that was never imported.
 
 #![expect(unsafe_code, reason = "the C data interface uses raw pointers")]
 
@@ -71,8 +71,8 @@ pub(super) fn import_stream(object: &Bound<'_, PyAny>) -> PyResult<Option<Record
     }
     let capsule: Bound<'_, PyCapsule> = object.call_method0("__arrow_c_stream__")?.extract()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of this
-    // function; the stream is moved out, which leaves a released one in its capsule.
+    // SAFETY: the capsule bears the name that the interface gives to an initialised stream, and lives until the end of
+    // this function; the stream is moved out, which leaves a released one in its capsule.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
     reader.map(Some).map_err(arrow_error)
 }

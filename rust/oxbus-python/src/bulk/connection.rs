@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection of a `BulkClient` to its server: one client per process, waits that a signal ends, errors as exceptions.
+//! The connection of a `BulkClient` to its server: one client per process, waits that a signal ends, errors as
+//! exceptions.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,7 +101,8 @@ impl BulkConnection {
         }
     }
 
-    /// Makes a call, detached from the interpreter. `extra` is the wait time requested from the server; it extends the timeout.
+    /// Makes a call, detached from the interpreter. `extra` is the wait time requested from the server; it extends the
+    /// timeout.
     pub(super) fn run<T: Send>(
         &self,
         py: Python<'_>,

@@ -48,8 +48,9 @@ pub const WITHOUT_SESSION: &str = "Session id is null.";
 /// Why a message that was delivered too often is dead-lettered (B-178).
 pub const EXHAUSTED: &str = "MaxDeliveryCountExceeded";
 
-/// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come first,
-/// and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its forwards.
+/// The content of a browsed message if it can be the message `it`. Of duplicates that arrive together any may come
+/// first, and the others are dropped. So it may also be one of the dropped ones, at this entity or further along its
+/// forwards.
 fn shown(it: &Content, sight: &BrowsedMessage, dropped: &Dropped) -> Option<Content> {
     if (it.body, &it.rule, it.hops, &it.reason) == (sight.body, &sight.rule, sight.hops, &sight.reason) {
         return Some(it.clone());
@@ -105,8 +106,9 @@ impl World {
         it.alive && (!it.arrivals.is_empty() || it.has_unseen_change || it.has_overdue(self.now))
     }
 
-    /// Learns from a browse of an entity and its dead-letter queue which expired messages were removed, and the numbers of
-    /// arrivals. Returns a description of an unexplained message: it may come from an entity that was not browsed yet.
+    /// Learns from a browse of an entity and its dead-letter queue which expired messages were removed, and the numbers
+    /// of arrivals. Returns a description of an unexplained message: it may come from an entity that was not browsed
+    /// yet.
     ///
     /// # Panics
     /// When a number is wrong.

@@ -68,8 +68,8 @@ impl World {
         refusals
     }
 
-    /// Records a delivery to a receiver without a session. Returns the lock of each message; `None` in receive-and-delete
-    /// mode.
+    /// Records a delivery to a receiver without a session. Returns the lock of each message; `None` in
+    /// receive-and-delete mode.
     ///
     /// # Panics
     /// When the delivery is not allowed, or is empty although messages are ready.

@@ -38,7 +38,8 @@ pub struct FirstSeen {
 pub struct Stream {
     /// The messages.
     pub messages: BTreeMap<u64, Message>,
-    /// Messages with a serial up to this one may be delivered in any order: several receivers had them, or had them cached.
+    /// Messages with a serial up to this one may be delivered in any order: several receivers had them, or had them
+    /// cached.
     pub unordered_until: u64,
 }
 
@@ -137,8 +138,8 @@ impl Entity {
         *last = counter;
     }
 
-    /// True for an unlocked expired message: it is not delivered any more (B-138), and is removed when the entity processes
-    /// its expiry (B-251). Dead letters do not expire (B-254).
+    /// True for an unlocked expired message: it is not delivered any more (B-138), and is removed when the entity
+    /// processes its expiry (B-251). Dead letters do not expire (B-254).
     pub fn is_overdue(message: &Message, now: u64) -> bool {
         message.is_free() && message.expires_at <= now
     }

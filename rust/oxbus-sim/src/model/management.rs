@@ -147,9 +147,9 @@ impl World {
             .collect()
     }
 
-    /// Records resubmitted dead letters: they become new messages without a reason (B-270); `left` are the remaining ones.
-    /// With required sessions, messages without one stay (B-272). None is dropped as a duplicate; later duplicates of them
-    /// are.
+    /// Records resubmitted dead letters: they become new messages without a reason (B-270); `left` are the remaining
+    /// ones. With required sessions, messages without one stay (B-272). None is dropped as a duplicate; later
+    /// duplicates of them are.
     ///
     /// # Panics
     /// When the number of messages is wrong.

@@ -148,8 +148,8 @@ impl Bus {
         self.world.reopened(is_clean);
     }
 
-    /// Waits until every partition has written the entries for which no call waited, such as expirations. Without it a kill
-    /// could undo them.
+    /// Waits until every partition has written the entries for which no call waited, such as expirations. Without it a
+    /// kill could undo them.
     fn flush_partitions(&self) {
         let sender = self.namespace.sender(FLUSH_QUEUE).expect("it was made first");
         for _ in 0..self.partitions {

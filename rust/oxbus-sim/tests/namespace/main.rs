@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A whole namespace beside its model, with a manual clock: random steps, each checked by the model.
 //!
-//! `OXBUS_SIM_STEPS` is the number of steps, `PROPTEST_RNG_SEED` the seed. A failure shrinks to a short list of steps and
-//! prints its run; `OXBUS_SIM_RUN` repeats only that run.
+//! `OXBUS_SIM_STEPS` is the number of steps, `PROPTEST_RNG_SEED` the seed. A failure shrinks to a short list of steps
+//! and prints its run; `OXBUS_SIM_RUN` repeats only that run.
 
 mod bus;
 mod management;

@@ -7,9 +7,9 @@
 //! browser is active.
 //!
 //! No browser reads a freed body, because both sides have a sequentially consistent step between their write and their
-//! read. Either the browser sees the changed slot and does not touch the body, or the remover sees the browser and keeps
-//! a reference. `retired` is emptied only under its mutex while `active` reads zero. A later browser increments `active`
-//! after that read, so it sees the slots of all those bodies changed.
+//! read. Either the browser sees the changed slot and does not touch the body, or the remover sees the browser and
+//! keeps a reference. `retired` is emptied only under its mutex while `active` reads zero. A later browser increments
+//! `active` after that read, so it sees the slots of all those bodies changed.
 //!
 //! Claims and settlements read only slots that they own and do not need this.
 
@@ -54,8 +54,8 @@ impl Browsers {
         BrowseGuard(self)
     }
 
-    /// Keeps references to `records` while a browser may read them. Call it after the slots changed and before dropping the
-    /// records.
+    /// Keeps references to `records` while a browser may read them. Call it after the slots changed and before dropping
+    /// the records.
     #[inline]
     pub(super) fn retain_if_browsed<'r>(&self, records: impl Iterator<Item = &'r StoredRecord>, removal: BodyRemoval) {
         match removal {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Fetching deferred messages by number, all or none.
 //!
-//! A fetch first moves every slot from deferred to busy, so that no other thread can change it. When one slot fails, the
-//! fetch restores the states of the others: nothing was charged and no generation changed. When all slots are busy, the
-//! fetch locks or takes them.
+//! A fetch first moves every slot from deferred to busy, so that no other thread can change it. When one slot fails,
+//! the fetch restores the states of the others: nothing was charged and no generation changed. When all slots are busy,
+//! the fetch locks or takes them.
 //!
 //! `take_expired_deferred` removes an expired deferred message with one compare-and-swap.
 //!

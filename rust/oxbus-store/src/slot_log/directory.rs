@@ -129,12 +129,13 @@ impl Directory {
         unsafe { &*self.ring.load(Ordering::Relaxed) }
             .entry(number)
             .store(segment, Ordering::Release);
-        // SAFETY: a segment is unlinked only when its slots are finished, and the caller's slot is not. The guard protects it
-        // from then on.
+        // SAFETY: a segment is unlinked only when its slots are finished, and the caller's slot is not. The guard
+        // protects it from then on.
         unsafe { &*segment }
     }
 
-    /// Unlinks a segment whose slots are all finished. Segment `visible_segment` contains the first index that is not visible.
+    /// Unlinks a segment whose slots are all finished. Segment `visible_segment` contains the first index that is not
+    /// visible.
     #[cold]
     pub(super) fn unlink(&self, segment: &SlotSegment, visible_segment: u64, guard: &EpochGuard) {
         debug_assert!(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Epoch-based reclamation of memory that other threads may still read.
 //!
-//! A thread that follows pointers of the log holds an [`EpochGuard`]. Unlinked memory is freed after every guard of that
-//! time was dropped. loom does not support crossbeam's epochs, so under loom nothing is freed.
+//! A thread that follows pointers of the log holds an [`EpochGuard`]. Unlinked memory is freed after every guard of
+//! that time was dropped. loom does not support crossbeam's epochs, so under loom nothing is freed.
 
 #[cfg(not(loom))]
 pub(super) use crossbeam_epoch::{Guard as EpochGuard, pin};

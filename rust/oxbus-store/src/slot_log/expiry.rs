@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ending expired locks.
 //!
-//! Each segment has an earliest deadline, before which none of its locks expires, and so does the log. A claim stores its
-//! slots, then lowers both. A sweep sets the log's value to never, then that of each due segment, reads the slots, and
-//! lowers both values to the minimum of the remaining deadlines. So the sweep sees the slot of a concurrent claim, or the
-//! claim lowers the values after the sweep set them to never. There is no third case, because a fence stands between a
-//! claim's slots and its reads, and both lower the segment's value before the log's.
+//! Each segment has an earliest deadline, before which none of its locks expires, and so does the log. A claim stores
+//! its slots, then lowers both. A sweep sets the log's value to never, then that of each due segment, reads the slots,
+//! and lowers both values to the minimum of the remaining deadlines. So the sweep sees the slot of a concurrent claim,
+//! or the claim lowers the values after the sweep set them to never. There is no third case, because a fence stands
+//! between a claim's slots and its reads, and both lower the segment's value before the log's.
 //!
-//! A deadline decodes as the one nearest to a reference tick (`slot`), so `expire` walks a long jump of the clock in steps.
+//! A deadline decodes as the one nearest to a reference tick (`slot`), so `expire` walks a long jump of the clock in
+//! steps.
 
 use oxbus_model::{Counter, Ticks};
 

@@ -77,7 +77,8 @@ fn claim_does_not_skip_an_abandoned_message() {
     });
 }
 
-/// Fails when a slot's state is stored before its ready bit: the slot becomes visible without a bit, and no claim reads it.
+/// Fails when a slot's state is stored before its ready bit: the slot becomes visible without a bit, and no claim reads
+/// it.
 #[test]
 fn abandon_and_two_publishers_lose_nothing() {
     check(|| {

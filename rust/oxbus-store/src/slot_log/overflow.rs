@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The overflow map: an ordered map of deferred and scheduled messages that outlive their segment.
 //!
-//! When at most an eighth of a wholly visible segment's messages are left, and all of them are deferred or scheduled, they
-//! move to the map and the segment is unlinked. So a message that is deferred for weeks needs its own size and not 8 KiB.
-//! A deferred message never becomes ready, so claims do not search the map.
+//! When at most an eighth of a wholly visible segment's messages are left, and all of them are deferred or scheduled,
+//! they move to the map and the segment is unlinked. So a message that is deferred for weeks needs its own size and not
+//! 8 KiB. A deferred message never becomes ready, so claims do not search the map.
 //!
 //! Invariants
-//! - a message is in its slot or in the map. It moves under the map's mutex, so a thread that sees a moved slot and takes
-//!   the mutex finds the message, unless it left the store;
+//! - a message is in its slot or in the map. It moves under the map's mutex, so a thread that sees a moved slot and
+//!   takes the mutex finds the message, unless it left the store;
 //! - `len` rises before the first slot is moved, so a message without a segment does not exist when `len` is 0.
 
 use oxbus_model::{Counter, Ticks, Timestamp};
@@ -168,7 +168,8 @@ impl SlotLog {
             .store(map.len() + segment.slots.len(), Ordering::Release);
         for (offset, slot) in segment.slots.iter().enumerate() {
             let state = slot.state();
-            // A message that another thread fetches or takes at the same time stays. The end of that operation tries again.
+            // A message that another thread fetches or takes at the same time stays. The end of that operation tries
+            // again.
             if !may_move(state.phase()) || !slot.compare_exchange(state, state.into_phase(MOVED)) {
                 continue;
             }

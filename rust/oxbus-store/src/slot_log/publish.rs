@@ -98,12 +98,13 @@ impl SlotLog {
             if swapped.is_ok() {
                 break;
             }
-            // Orders our states before this read. The thread that closes a gap before us stores `visible` before it reads our
-            // states, so either we see its `visible` or it sees our states.
+            // Orders our states before this read. The thread that closes a gap before us stores `visible` before it
+            // reads our states, so either we see its `visible` or it sees our states.
             fence(Ordering::SeqCst);
             seen = self.cursors.visible.load(Ordering::SeqCst);
             if seen < start || seen >= end {
-                // There is a gap before us, and the thread that closes it moves `visible` over our slots. Or it did already.
+                // There is a gap before us, and the thread that closes it moves `visible` over our slots. Or it did
+                // already.
                 return;
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reclaiming segments.
 //!
-//! A segment is unlinked when all its slots are finished and `visible` is past it. Either can happen last, so both threads
-//! check: the one that counts the last slot reads `visible`, and the one that moves `visible` past the segment reads its
-//! count. When both call, the directory unlinks the segment once.
+//! A segment is unlinked when all its slots are finished and `visible` is past it. Either can happen last, so both
+//! threads check: the one that counts the last slot reads `visible`, and the one that moves `visible` past the segment
+//! reads its count. When both call, the directory unlinks the segment once.
 
 use super::segment::{SlotSegment, locate};
 use super::{EpochGuard, SlotLog};

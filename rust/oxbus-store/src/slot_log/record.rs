@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes of one message: shared, immutable, behind one thin pointer. A [`Record`] is in memory, a [`StoredRecord`] in
-//! memory or on disk.
+//! The bytes of one message: shared, immutable, behind one thin pointer. A [`Record`] is in memory, a [`StoredRecord`]
+//! in memory or on disk.
 //!
-//! One allocation contains a reference count, the length and the bytes, so a slot needs 8 bytes for it and the copies of a
-//! fan-out share one body. For a message on disk it contains the location in place of the bytes.
+//! One allocation contains a reference count, the length and the bytes, so a slot needs 8 bytes for it and the copies
+//! of a fan-out share one body. For a message on disk it contains the location in place of the bytes.
 //!
 //! Invariants
 //! - the allocation lives while its count is above zero, and each [`Record`] or [`StoredRecord`] counts as one;
 //! - the bytes do not change after [`Record::build`] returns;
-//! - a [`Record`] is in memory. Only a [`StoredRecord`] points to an allocation marked as on disk, and that allocation keeps
-//!   a reference to the extent of its location.
+//! - a [`Record`] is in memory. Only a [`StoredRecord`] points to an allocation marked as on disk, and that allocation
+//!   keeps a reference to the extent of its location.
 
 #[cfg(not(loom))]
 use std::alloc::dealloc;
@@ -98,8 +98,8 @@ impl Record {
         let content = SharedAllocation::content_of(shared.0);
         // Most heads are shorter than this, and zeroing a constant number of bytes needs no call.
         let zeroed = if len >= SHORT_HEAD { SHORT_HEAD } else { 0 };
-        // SAFETY: the allocation is new, so it does not overlap `tail`, and has room for both after its header. The first
-        // zeroed bytes are not more than both.
+        // SAFETY: the allocation is new, so it does not overlap `tail`, and has room for both after its header. The
+        // first zeroed bytes are not more than both.
         unsafe {
             if zeroed > 0 {
                 ptr::write_bytes(content, 0, SHORT_HEAD);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Building a log from the messages that recovery found, under their numbers.
 //!
-//! Ready messages get slots. The other slots of their segments are final from the start. Segments without ready messages
-//! are not added. Deferred and scheduled messages go to the overflow map, where they would move later anyway.
+//! Ready messages get slots. The other slots of their segments are final from the start. Segments without ready
+//! messages are not added. Deferred and scheduled messages go to the overflow map, where they would move later anyway.
 
 use oxbus_model::Counter;
 

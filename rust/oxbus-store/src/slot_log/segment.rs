@@ -30,7 +30,8 @@ const LATER_LEN: u64 = 2;
 /// Words of ready bits in a segment.
 pub(super) const WORDS: usize = LATER_LEN.div_ceil(64) as usize;
 
-/// The slots of one segment. The fields that every thread reads are in one cache line, those that claims change in the next.
+/// The slots of one segment. The fields that every thread reads are in one cache line, those that claims change in the
+/// next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct SlotSegment {

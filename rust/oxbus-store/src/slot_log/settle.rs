@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settling and renewing locks, and delivering cached messages.
 //!
-//! Every end of a claim is one compare-and-swap on the phase and the generation. Exactly one of a complete, an abandon and
-//! an expiry wins; the others find a stale key. A renewal keeps the generation, so the others retry after it. The winner
-//! owns the slot: no other thread writes a ready slot without its bit, or a busy one.
+//! Every end of a claim is one compare-and-swap on the phase and the generation. Exactly one of a complete, an abandon
+//! and an expiry wins; the others find a stale key. A renewal keeps the generation, so the others retry after it. The
+//! winner owns the slot: no other thread writes a ready slot without its bit, or a busy one.
 
 use oxbus_model::{Counter, Ticks};
 
@@ -147,8 +147,8 @@ impl SlotLog {
         }
     }
 
-    /// Completes without counting the slot as finished. Returns false when the lock is lost, and `None` when the message moved
-    /// to the overflow map.
+    /// Completes without counting the slot as finished. Returns false when the lock is lost, and `None` when the
+    /// message moved to the overflow map.
     #[inline]
     fn complete_in(&self, segment: &SlotSegment, key: LockKey, ticks: Ticks) -> Option<bool> {
         let slot = &segment.slots[(key.counter.0 - 1 - segment.first) as usize];
@@ -381,7 +381,8 @@ impl SlotLog {
         RequeueResult::Ready
     }
 
-    /// Takes the message of a slot that the caller moved from `state` to a final phase, and counts the slot as finished.
+    /// Takes the message of a slot that the caller moved from `state` to a final phase, and counts the slot as
+    /// finished.
     pub(super) fn finish_slot(
         &self,
         segment: &SlotSegment,
@@ -444,8 +445,8 @@ pub(super) fn is_locked_by(segment: &SlotSegment, state: SlotState, key: LockKey
 /// True when the lock is over at `ticks`.
 #[inline]
 fn is_over(segment: &SlotSegment, state: SlotState, ticks: Ticks) -> bool {
-    // When the segment's earliest deadline is long past, a lock of it may be too old to decode near `ticks`: decode near that
-    // deadline.
+    // When the segment's earliest deadline is long past, a lock of it may be too old to decode near `ticks`: decode
+    // near that deadline.
     let earliest = segment.earliest_deadline.load(Ordering::Acquire);
     let near = if earliest.saturating_add(slot::DECODE_RANGE_MS) <= ticks.0 {
         Ticks(earliest.saturating_add(slot::DECODE_RANGE_MS))

@@ -2,14 +2,14 @@
 //! An event count: a notification wakes a given number of waiters, oldest first; without waiters
 //! it is a fence and a load.
 //!
-//! A waiter registers, looks for work again, and only then sleeps (`step`). A notifier makes its work visible, then notifies.
-//! Each side has a sequentially consistent fence between its two steps, so either the waiter finds the work, or the notifier
-//! finds the waiter.
+//! A waiter registers, looks for work again, and only then sleeps (`step`). A notifier makes its work visible, then
+//! notifies. Each side has a sequentially consistent fence between its two steps, so either the waiter finds the work,
+//! or the notifier finds the waiter.
 //!
 //! Invariants
 //! - `waiting` is the length of the queue, and no waiter in the queue is notified;
-//! - a waiter takes its notification, or passes it to the next waiter when it is dropped, so no notification of a waiter
-//!   is lost.
+//! - a waiter takes its notification, or passes it to the next waiter when it is dropped, so no notification of a
+//!   waiter is lost.
 
 mod step;
 
@@ -64,8 +64,8 @@ impl WaitQueue {
         self.notify_after_fence(n);
     }
 
-    /// As [`notify`](Self::notify), without the fence: the caller made a sequentially consistent fence or read-modify-write
-    /// after the work.
+    /// As [`notify`](Self::notify), without the fence: the caller made a sequentially consistent fence or
+    /// read-modify-write after the work.
     #[inline]
     pub fn notify_after_fence(&self, n: usize) {
         if n > 0 && self.waiting.load(Ordering::SeqCst) > 0 {
@@ -137,8 +137,8 @@ impl<Q: Deref<Target = WaitQueue>> Waiter<Q> {
         Self { queue, node }
     }
 
-    /// Sleeps until notified or until `timeout` passes. True takes the notification. After a timeout the waiter stays in
-    /// the queue. Returns false at once when the notification was taken before.
+    /// Sleeps until notified or until `timeout` passes. True takes the notification. After a timeout the waiter stays
+    /// in the queue. Returns false at once when the notification was taken before.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let mut state = lock(&self.node.state);
         if *state == WaiterState::Waiting {

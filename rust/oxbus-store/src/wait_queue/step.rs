@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One step of a wait: look for work, register, look again.
 //!
-//! Every wait of the broker consists of such steps with sleeps between them. Threads, server tasks, AMQP links and Python
-//! event loops differ only in how they sleep. They sleep until the waiter is notified, at most as long as the source of the
-//! work allows, and then take the next step with that waiter.
+//! Every wait of the broker consists of such steps with sleeps between them. Threads, server tasks, AMQP links and
+//! Python event loops differ only in how they sleep. They sleep until the waiter is notified, at most as long as the
+//! source of the work allows, and then take the next step with that waiter.
 //!
 //! Invariants
-//! - a step that returns a waiter has looked for work, and for the end of the wait, after it registered. So it sees what
-//!   happened before the registration, and later events notify the waiter;
+//! - a step that returns a waiter has looked for work, and for the end of the wait, after it registered. So it sees
+//!   what happened before the registration, and later events notify the waiter;
 //! - a step that takes a notification looks for work afterwards;
-//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step goes to
-//!   the next waiter.
+//! - a step that finds work, fails, or ends the wait leaves the queue. A notification that arrived during the step goes
+//!   to the next waiter.
 
 use std::ops::Deref;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A hyper connection for one call at a time, on a runtime without threads.
 //!
-//! The runtime runs on the caller's thread during a call, and not between calls. So a fork interrupts no other thread, and no
-//! other thread uses the caller's rows.
+//! The runtime runs on the caller's thread during a call, and not between calls. So a fork interrupts no other thread,
+//! and no other thread uses the caller's rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +65,8 @@ impl Driver {
         self.0.as_ref().expect("the runtime exists until drop").block_on(work)
     }
 
-    /// Waits until `work` is done, the timeout expires or the call is cancelled. `is_cancelled` runs outside the runtime, so it
-    /// may make calls itself.
+    /// Waits until `work` is done, the timeout expires or the call is cancelled. `is_cancelled` runs outside the
+    /// runtime, so it may make calls itself.
     pub(super) fn wait<T>(
         &self,
         wait: &NetworkWaitOptions<'_>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request and its response.
 //!
-//! A stream is sent after the server requests it (`Expect: 100-continue`). Until then the call has done nothing and can be
-//! repeated, and the server can reject it before any row is sent.
+//! A stream is sent after the server requests it (`Expect: 100-continue`). Until then the call has done nothing and can
+//! be repeated, and the server can reject it before any row is sent.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -124,7 +124,8 @@ impl Client {
     }
 }
 
-/// Sends the chunks of a stream and its end. Returns the response, and the open body if the response came before the end.
+/// Sends the chunks of a stream and its end. Returns the response, and the open body if the response came before the
+/// end.
 fn send_body<B: AsRef<[u8]> + Send + 'static>(
     mut body: Sender<Bytes>,
     mut response: Pin<&mut impl Future<Output = Received>>,

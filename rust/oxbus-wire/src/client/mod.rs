@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking client of one server, over hyper, with a pool of connections.
 //!
-//! In addition to hyper: a signal cancels every network wait; errors say what the call did; and forked processes can use it,
-//! because it has no threads and holds no lock during a call.
+//! In addition to hyper: a signal cancels every network wait; errors say what the call did; and forked processes can
+//! use it, because it has no threads and holds no lock during a call.
 
 mod connection;
 mod exchange;

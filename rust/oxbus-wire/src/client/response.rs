@@ -21,8 +21,8 @@ pub struct BulkResponse<'a> {
     client: &'a Client,
     connection: Option<Connection>,
     response: Response<Incoming>,
-    /// Sends the rest of a request body that the server has not read: kept open, since the server may still read it. `None` if
-    /// the connection is free for the next request after the response.
+    /// Sends the rest of a request body that the server has not read: kept open, since the server may still read it.
+    /// `None` if the connection is free for the next request after the response.
     unfinished: Option<Sender<Bytes>>,
     /// What the call did if the response breaks off.
     effect: Effect,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reservations: messages that a consumer holds under a number until it completes that number.
 //!
-//! The messages of a reservation are fixed when it is created. It outlives the process, and every caller that knows its id
-//! can read it repeatedly, so a retried batch has the same messages (docs/decisions/0014-reservations.md).
+//! The messages of a reservation are fixed when it is created. It outlives the process, and every caller that knows its
+//! id can read it repeatedly, so a retried batch has the same messages (docs/decisions/0014-reservations.md).
 //! The calls here check access and arguments; `entity::reservation` does the work, and `read` reads messages.
 
 mod read;
@@ -85,8 +85,8 @@ impl Reservations {
         Ok(plan.unwrap_or_else(|| self.empty_plan(epoch, n)))
     }
 
-    /// [`Reservations::reserve`] with the caller's wait; `None` when it ends without messages, for which the caller can use
-    /// [`Reservations::empty_plan`].
+    /// [`Reservations::reserve`] with the caller's wait; `None` when it ends without messages, for which the caller can
+    /// use [`Reservations::empty_plan`].
     pub fn reserve_until(
         &self,
         consumer: &str,
@@ -179,7 +179,8 @@ impl Reservations {
                         key: reserved.key,
                     })
                     .collect();
-                // Unsettled messages stay in the reservation; the call fails after the settled ones are removed from it.
+                // Unsettled messages stay in the reservation; the call fails after the settled ones are removed from
+                // it.
                 let (unsettled, error) = match self.receiver.settle_many(&keys, how, wait) {
                     Ok(lost) => (lost, None),
                     Err(SettleListError { error, positions, .. }) => (positions, Some(error)),
@@ -198,8 +199,8 @@ impl Reservations {
         self.entity().list_reservations(self.sub_queue(), wait)
     }
 
-    /// Releases all messages that a consumer has reserved, without counting a delivery; returns their number. Its epoch and
-    /// its highest completed number stay.
+    /// Releases all messages that a consumer has reserved, without counting a delivery; returns their number. Its epoch
+    /// and its highest completed number stay.
     pub fn cancel(&self, consumer: &str, wait: &Wait<'_>) -> Result<u64> {
         self.check_alive()?;
         self.entity().cancel_reservations(self.sub_queue(), consumer, wait)

@@ -22,8 +22,8 @@ pub struct ReadPage {
 }
 
 impl Reservations {
-    /// Reads the unsettled messages of one partition between two sequence numbers, up to `bytes_max` bytes but at least one
-    /// message. Reading renews the reservation for its lock duration.
+    /// Reads the unsettled messages of one partition between two sequence numbers, up to `bytes_max` bytes but at least
+    /// one message. Reading renews the reservation for its lock duration.
     pub fn read(
         &self,
         (id, epoch): (&str, u64),

@@ -4,8 +4,8 @@
 //!
 //! One thread at a time moves the messages of an entity (`worker`). It moves, dead-letters or blocks each message
 //! (`outcome`), and tries blocked messages again when their obstacle may be gone (`blocked`).
-//! Within a shard one journal entry moves a message. Into another shard, the message is stored with its origin, then removed
-//! at the source, then the origin is forgotten (`transfer`, `shard::arrived`).
+//! Within a shard one journal entry moves a message. Into another shard, the message is stored with its origin, then
+//! removed at the source, then the origin is forgotten (`transfer`, `shard::arrived`).
 
 mod blocked;
 mod outcome;
@@ -84,8 +84,8 @@ impl Entity {
         }
     }
 
-    /// The entities whose messages may be forwarded here, the nearest first: those within the maximum number of hops, and
-    /// the topics of subscriptions among them.
+    /// The entities whose messages may be forwarded here, the nearest first: those within the maximum number of hops,
+    /// and the topics of subscriptions among them.
     fn all_sources(&self) -> Vec<Arc<Self>> {
         let mut sources = self.known_sources();
         if sources.is_empty() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The decision on a message to be forwarded: it moves to a cell of the destination, is blocked, or is dead-lettered at its
-//! source (B-267, B-268, B-334, B-335).
+//! The decision on a message to be forwarded: it moves to a cell of the destination, is blocked, or is dead-lettered at
+//! its source (B-267, B-268, B-334, B-335).
 //!
 //! Its key selects the cell: the key by the rules of the destination, else the key by the rules of the source (B-086).
 //! A message without a key goes to the partition of the same number, or to the next one that accepts it.
@@ -34,8 +34,8 @@ pub(super) enum ForwardOutcome {
 type ForwardRejection = (&'static str, String);
 
 impl Entity {
-    /// Decides on a message of this entity. `pending_bytes` returns the bytes that go to a cell of the destination before
-    /// the message, or `None` if that cell blocks earlier messages.
+    /// Decides on a message of this entity. `pending_bytes` returns the bytes that go to a cell of the destination
+    /// before the message, or `None` if that cell blocks earlier messages.
     pub(super) fn forward_outcome(
         &self,
         source: ForwardSource<'_>,
@@ -53,7 +53,8 @@ impl Entity {
         let Ok(mut fields) = Fields::decode(&record) else {
             return unreadable;
         };
-        // The process may have ended before it dead-lettered the message; the next one finds it when it opens the directory.
+        // The process may have ended before it dead-lettered the message; the next one finds it when it opens the
+        // directory.
         if source.sub_queue == SubQueue::Main && self.requires_session() && fields.session_id.is_none() {
             let (reason, description) = missing_session();
             return ForwardOutcome::DeadLetter(reason, description);
@@ -141,7 +142,8 @@ impl Entity {
         })
     }
 
-    /// The key of a message at the destination (B-086). A message id that was its key at the source is its key there, too.
+    /// The key of a message at the destination (B-086). A message id that was its key at the source is its key there,
+    /// too.
     fn key_at_destination<'a>(&self, destination: &Self, fields: &Fields<'a>) -> Result<Option<&'a str>> {
         let key = destination.key_of(fields)?;
         let source_key = || match self.topic() {

@@ -2,8 +2,8 @@
 //! Moving messages from a cell of their entity to a cell of the destination.
 //!
 //! Within one shard the move is one journal entry. Between two shards it has three steps, each written before the next:
-//! store the message at the destination with its origin, remove it at the source, forget the origin at the destination. A
-//! message at the source whose origin the destination knows continues with the second step, so it is neither lost nor
+//! store the message at the destination with its origin, remove it at the source, forget the origin at the destination.
+//! A message at the source whose origin the destination knows continues with the second step, so it is neither lost nor
 //! duplicated (B-330).
 
 use std::sync::Arc;
@@ -186,9 +186,9 @@ impl Entity {
     }
 }
 
-/// The operation that stores origins of messages from other shards in a cell, or forgets them (`is_over`).
-pub(crate) fn arrived_operation(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
-    WriteOperation::Arrived { cell, is_over, origins }
+/// The operation that stores origins of messages from other shards in a cell, or forgets them.
+pub(crate) fn arrived_operation(cell: &Cell, forget: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
+    WriteOperation::Arrived { cell, forget, origins }
 }
 
 /// Forgets the origins of messages that were removed at their source, or were not stored here.

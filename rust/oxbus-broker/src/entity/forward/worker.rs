@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Selects the thread that moves the messages of an entity, and limits its work.
 //!
-//! One thread at a time holds the mutex `blocked` of an entity and moves its messages, so that they arrive in order. Another
-//! call that finds it locked sets a request bit and returns; the holder serves the request. After [`BUDGET`] messages the
-//! holder yields: the next call waits for the mutex and continues the work. So no call moves the messages of all others, and
-//! no request is lost.
+//! One thread at a time holds the mutex `blocked` of an entity and moves its messages, so that they arrive in order.
+//! Another call that finds it locked sets a request bit and returns; the holder serves the request. After [`BUDGET`]
+//! messages the holder yields: the next call waits for the mutex and continues the work. So no call moves the messages
+//! of all others, and no request is lost.
 //!
-//! A destination that forwards as well is served in the call that moved the message there. Such a nested call never waits
-//! for a mutex, because its thread holds one already and entities may forward to each other.
+//! A destination that forwards as well is served in the call that moved the message there. Such a nested call never
+//! waits for a mutex, because its thread holds one already and entities may forward to each other.
 
 use oxbus_store::Wait;
 use std::cell::Cell as Flag;
@@ -43,8 +43,8 @@ pub(in crate::entity) struct Forwarding {
     requested: [AtomicU64; 2],
     /// Cells with blocked messages, likewise.
     blocked_cells: [AtomicU64; 2],
-    /// Locked by the thread that forwards. Consistent after a panic: a message missing here stays claimed in its cell until
-    /// the next open.
+    /// Locked by the thread that forwards. Consistent after a panic: a message missing here stays claimed in its cell
+    /// until the next open.
     blocked: Mutex<BlockedMessages>,
     /// The thread that forwards has used its budget.
     budget_spent: AtomicBool,
@@ -105,8 +105,8 @@ impl Forwarding {
 
     /// Locks the mutex; `None` when its holder will serve the request.
     fn acquire(&self) -> Option<MutexGuard<'_, BlockedMessages>> {
-        // This side sets the request bit, then tries to lock. The holder unlocks, then reads the request bits. With a fence
-        // on both sides, one of them sees the other.
+        // This side sets the request bit, then tries to lock. The holder unlocks, then reads the request bits. With a
+        // fence on both sides, one of them sees the other.
         fence(Ordering::SeqCst);
         let guard = match try_ignore_poison(self.blocked.try_lock()) {
             Some(guard) => guard,

@@ -29,8 +29,8 @@ enum SendContent<'a> {
 }
 
 impl Entity {
-    /// Stores one message in memory and announces it. This and, for a topic, `Entity::fan_out_one` are the only writes that
-    /// bypass `crate::write`: storing a single message cannot fail, and most sends in memory are of this kind.
+    /// Stores one message in memory and announces it. This and, for a topic, `Entity::fan_out_one` are the only writes
+    /// that bypass `crate::write`: storing a single message cannot fail, and most sends in memory are of this kind.
     #[inline]
     pub(crate) fn store_one(
         &self,
@@ -130,16 +130,16 @@ impl Entity {
         Ok(committed.first)
     }
 
-    /// Includes a topic in the batch: its assigned numbers and remembered identities are journaled even if no subscription
-    /// selects the messages.
+    /// Includes a topic in the batch: its assigned numbers and remembered identities are journaled even if no
+    /// subscription selects the messages.
     pub(crate) fn join_batch<'a>(&'a self, index: usize, batch: &mut WriteBatch<'a>) {
         if self.is_topic() {
             batch.add_participant(self, index);
         }
     }
 
-    /// Adds an active message to a batch. A topic reserves a number for it, which the caller gives up after the write. The
-    /// copies have that number as their enqueued number, unless the message has `number_at_source`.
+    /// Adds an active message to a batch. A topic reserves a number for it, which the caller gives up after the write.
+    /// The copies have that number as their enqueued number, unless the message has `number_at_source`.
     pub(crate) fn add_message<'a>(
         &'a self,
         (index, cell): (usize, &Cell),

@@ -2,8 +2,8 @@
 //! Claiming the messages of a new reservation: the next messages of each partition, in equal shares.
 //!
 //! Each round divides the remaining messages and bytes equally among the partitions that may have more messages. Unused
-//! parts of a share are available to the others. The last message of a partition may exceed its share of bytes. No message
-//! exceeds the total, except a first and only one.
+//! parts of a share are available to the others. The last message of a partition may exceed its share of bytes. No
+//! message exceeds the total, except a first and only one.
 
 use oxbus_model::name::SubQueue;
 use oxbus_model::{Counter, Timestamp};
@@ -138,8 +138,8 @@ impl Entity {
     }
 }
 
-/// Where to start: at the first message, unless there are messages below `start`, which must not be claimed. Numbers only
-/// ascend, so no message appears below `start` later.
+/// Where to start: at the first message, unless there are messages below `start`, which must not be claimed. Numbers
+/// only ascend, so no message appears below `start` later.
 fn first_counter(cell: &Cell, sub_queue: SubQueue, start: Counter) -> Counter {
     let mut lowest = Vec::new();
     if start > Counter::FIRST {

@@ -32,8 +32,8 @@ struct CompletionBatch<'a> {
 }
 
 impl Entity {
-    /// Completes the reservations up to a number. Numbers without a reservation count as completed, too: a checkpoint may be
-    /// ahead of a broker that lost its files.
+    /// Completes the reservations up to a number. Numbers without a reservation count as completed, too: a checkpoint
+    /// may be ahead of a broker that lost its files.
     pub(crate) fn complete_up_to(
         &self,
         sub_queue: SubQueue,

@@ -4,11 +4,12 @@
 //! `consumer` contains the state of a consumer, `claim` selects and locks messages, `reserve` creates and resumes
 //! reservations, `complete` and `release` end them, `read` reads and renews them, `plan` has the public types.
 //!
-//! Two locks protect a consumer. Calls that change its reservations take the exclusive lock and keep it while they wait for
-//! the journal. The state is locked for single steps only, so that reading, renewing and expiring do not wait for a disk.
+//! Two locks protect a consumer. Calls that change its reservations take the exclusive lock and keep it while they wait
+//! for the journal. The state is locked for single steps only, so that reading, renewing and expiring do not wait for a
+//! disk.
 //!
-//! The reservations of a consumer are one record in the cell that its name selects, written before a call returns. The locks
-//! of its messages are not journaled; opening a directory takes them again from the record.
+//! The reservations of a consumer are one record in the cell that its name selects, written before a call returns. The
+//! locks of its messages are not journaled; opening a directory takes them again from the record.
 
 mod claim;
 mod complete;
@@ -194,8 +195,8 @@ impl Entity {
         );
     }
 
-    /// Creates the consumers of recovered records, and locks the messages of their live reservations before any receiver
-    /// can. The lock duration of a reservation starts again.
+    /// Creates the consumers of recovered records, and locks the messages of their live reservations before any
+    /// receiver can. The lock duration of a reservation starts again.
     pub(crate) fn restore_reservations(&self, wait: &Wait<'_>) {
         let moment = self.core().clock().moment();
         for (home, cell) in self.cells() {

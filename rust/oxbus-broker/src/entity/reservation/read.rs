@@ -16,8 +16,8 @@ use crate::shard::ReservedMessage;
 const PAGE_MESSAGES: usize = 4096;
 
 impl Entity {
-    /// The next locked messages of a live reservation in a cell, from `from` to `to` inclusive, and the wall time at which
-    /// the reservation expires. Reading renews the reservation.
+    /// The next locked messages of a live reservation in a cell, from `from` to `to` inclusive, and the wall time at
+    /// which the reservation expires. Reading renews the reservation.
     pub(crate) fn read_reservation(
         &self,
         sub_queue: SubQueue,
@@ -46,7 +46,8 @@ impl Entity {
         Ok((locked.take(PAGE_MESSAGES).copied().collect(), until))
     }
 
-    /// Renews all live reservations of a consumer: they expire `lock` from now. Fails when all its reservations expired.
+    /// Renews all live reservations of a consumer: they expire `lock` from now. Fails when all its reservations
+    /// expired.
     pub(crate) fn renew_reservations(
         &self,
         sub_queue: SubQueue,

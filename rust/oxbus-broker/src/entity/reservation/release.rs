@@ -16,8 +16,8 @@ use crate::shard::ReservedMessage;
 pub(crate) type LockedMessages = Vec<(usize, ReservedMessage)>;
 
 impl Entity {
-    /// Settles single messages of a live reservation with `settle` and removes them from it; returns their number. `settle`
-    /// returns the ascending positions of messages that it did not settle, and the error to report, if any.
+    /// Settles single messages of a live reservation with `settle` and removes them from it; returns their number.
+    /// `settle` returns the ascending positions of messages that it did not settle, and the error to report, if any.
     pub(crate) fn settle_reserved(
         &self,
         sub_queue: SubQueue,

@@ -2,8 +2,8 @@
 //! Creating a reservation, and resuming it.
 //!
 //! A consumer uses the same number again after a crash or for a retry. While the reservation is live, it gets the same
-//! messages. If the reservation expired, it gets those that no other receiver took. The others do not belong to it any more,
-//! even if they become ready again: a batch must not grow, because the consumer may have processed it already.
+//! messages. If the reservation expired, it gets those that no other receiver took. The others do not belong to it any
+//! more, even if they become ready again: a batch must not grow, because the consumer may have processed it already.
 //! A consumer that was acquired again starts the batch again, which counts another delivery of each message.
 
 use std::time::Duration;
@@ -32,7 +32,8 @@ pub(super) fn ms(time: Duration) -> u64 {
 }
 
 impl Entity {
-    /// Reserves messages under a new number, or resumes the reservation with this number. `None` when no message is ready.
+    /// Reserves messages under a new number, or resumes the reservation with this number. `None` when no message is
+    /// ready.
     pub(crate) fn reserve(
         &self,
         sub_queue: SubQueue,
@@ -168,7 +169,8 @@ impl Entity {
         self.current_plan(consumer, n)
     }
 
-    /// Makes a reservation live, or extends a live one. Adds operations that journal the counted deliveries to `charged`.
+    /// Makes a reservation live, or extends a live one. Adds operations that journal the counted deliveries to
+    /// `charged`.
     fn make_live<'a>(
         &'a self,
         consumer: &Consumer,

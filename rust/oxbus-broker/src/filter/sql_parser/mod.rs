@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A recursive descent parser of filters (B-361 … B-363): `condition` for conditions, `value` for expressions with a value.
+//! A recursive descent parser of filters (B-361 … B-363): `condition` for conditions, `value` for expressions with a
+//! value.
 //!
 //! Both can be in parentheses, so a group is parsed first and its kind is checked afterwards.
 

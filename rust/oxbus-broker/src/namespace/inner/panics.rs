@@ -149,8 +149,8 @@ fn a_lock_in_a_panicked_partition_cannot_be_settled() {
 
 #[test]
 fn the_next_open_finds_the_messages_acknowledged_before_a_panic() {
-    // The state at the panic: nothing done; numbers reserved without a message, under the append guard or while it waits
-    // for its entry; half of a mixed write.
+    // The state at the panic: nothing done; numbers reserved without a message, under the append guard or while it
+    // waits for its entry; half of a mixed write.
     let steps: [fn(&Namespace); 4] = [
         |namespace| shard(namespace).panic_while_locked(),
         |namespace| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Golden bytes: `golden_events.txt` has the bytes of each kind of event, as files hold them.
 //!
-//! A change of these bytes is a change of the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` rewrites the
-//! file.
+//! A change of these bytes is a change of the format. `OXBUS_WRITE_GOLDEN=1 cargo test -p oxbus-broker golden` rewrites
+//! the file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -132,7 +132,7 @@ fn arriving() -> Vec<GoldenLine> {
             "activate",
             &JournalEvent::Activate {
                 counter: Counter(303),
-                becomes: Counter(304),
+                new_counter: Counter(304),
                 enqueued_at: AT,
                 expires_at: Timestamp(1_700_000_000_305),
                 bytes: b"now",
@@ -247,8 +247,8 @@ fn arrived() -> Vec<GoldenLine> {
         is_dead_letter,
         counter: Counter(counter),
     };
-    let arrived = |is_over| JournalEvent::Arrived {
-        is_over,
+    let arrived = |forget| JournalEvent::Arrived {
+        forget,
         origins: vec![origin(41, 42, true, 43), origin(44, 0, false, 45)],
     };
     vec![

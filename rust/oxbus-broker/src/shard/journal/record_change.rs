@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The change of a record in a journal event: the new application properties, without the unchanged bytes around them.
 //!
-//! Dead-lettering adds a reason to the properties, and an abandon may replace them. The event contains the new properties and
-//! the number of bytes before and after them that stay. So it does not grow with the message, and a full disk can be drained.
+//! Dead-lettering adds a reason to the properties, and an abandon may replace them. The event contains the new
+//! properties and the number of bytes before and after them that stay. So it does not grow with the message, and a full
+//! disk can be drained.
 //!
 //! Invariants
-//! - the bytes that stay are the same in every version of a record, so a change also applies to an older or newer version.
+//! - the bytes that stay are the same in every version of a record, so a change also applies to an older or newer
+//!   version.
 
 use std::io;
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The messages of a shard, rebuilt from the events of its journal.
 //!
-//! Threads journal settlements after they applied them, so two events about one message may be in either order. Each event
-//! names the generation of the lock that it is about, and generations rise. An event of an older lock is ignored, except that
-//! its record counts if no newer lock stored one.
+//! Threads journal settlements after they applied them, so two events about one message may be in either order. Each
+//! event names the generation of the lock that it is about, and generations rise. An event of an older lock is ignored,
+//! except that its record counts if no newer lock stored one.
 //!
-//! A snapshot is written while threads go on, so it may contain the effects of some later events. Every event is therefore
-//! idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an event that
-//! removes a message is ignored if the number is absent. A message that arrived and was removed before the snapshot read
-//! its cell is added again by its first event and removed by its last, which also comes after the snapshot.
+//! A snapshot is written while threads go on, so it may contain the effects of some later events. Every event is
+//! therefore idempotent: an event that adds a message contains all of it, and is ignored if the number is present; an
+//! event that removes a message is ignored if the number is absent. A message that arrived and was removed before the
+//! snapshot read its cell is added again by its first event and removed by its last, which also comes after the
+//! snapshot.
 //!
-//! A message that is locked when the journal ends becomes ready with the delivery count of its last delivery, which counts
-//! because its receiver is gone. A deferred message that was fetched is distinguished from one that was not: its
-//! deliveries may be exhausted now.
+//! A message that is locked when the journal ends becomes ready with the delivery count of its last delivery, which
+//! counts because its receiver is gone. A deferred message that was fetched is distinguished from one that was
+//! not: its deliveries may be exhausted now.
 //!
 //! Invariants
 //! - a number is in the queue or in the dead-letter queue, never in both;
@@ -160,8 +161,8 @@ impl EntityState {
         };
     }
 
-    fn update_origins(&mut self, is_over: bool, origins: &[Origin]) {
-        if is_over {
+    fn update_origins(&mut self, forget: bool, origins: &[Origin]) {
+        if forget {
             self.origins.retain(|origin| !origins.contains(origin));
         } else {
             self.origins.extend(origins);
@@ -239,7 +240,7 @@ impl EntityState {
             JournalEvent::Seen { identities } => remember(&mut self.seen, identities),
             JournalEvent::Attached { identities } => remember(&mut self.attached, identities),
             JournalEvent::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
-            JournalEvent::Arrived { is_over, origins } => self.update_origins(*is_over, origins),
+            JournalEvent::Arrived { forget, origins } => self.update_origins(*forget, origins),
             JournalEvent::Consumer {
                 sub_queue,
                 name,
@@ -278,14 +279,14 @@ impl EntityState {
             }
             JournalEvent::Activate {
                 counter,
-                becomes,
+                new_counter,
                 enqueued_at,
                 expires_at,
                 bytes,
             } => {
                 self.main.remove(*counter);
                 let new = || undelivered(to_stored(bytes), *enqueued_at, *expires_at, StoredPhase::Ready);
-                self.insert(SubQueue::Main, *becomes, new)
+                self.insert(SubQueue::Main, *new_counter, new)
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 self.deliver_all(*sub_queue, messages);
