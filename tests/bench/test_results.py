@@ -75,9 +75,9 @@ def test_run_of_one_case_does_not_hide_a_complete_run(tmp_path: Path, monkeypatc
     assert newest_with("peers", "send/") is None
 
 
-def found_by(one: Target, *rows: Row, everyone: bool = True) -> float | None:
+def found_by(judged: Target, *rows: Row, everyone: bool = True) -> float | None:
     """The figure by which a target was judged."""
-    verdicts = judge("core", [one], rows, everyone=everyone)
+    verdicts = judge("core", [judged], rows, everyone=everyone)
     return verdicts[0].found if verdicts else None
 
 

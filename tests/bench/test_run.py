@@ -33,9 +33,9 @@ def _in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "SCRATCH", tmp_path / "scratch")
 
 
-def cases_of(found: Run) -> set[str]:
+def cases_of(run: Run) -> set[str]:
     """The measured cases."""
-    return {row.case for row in found.rows}
+    return {row.case for row in run.rows}
 
 
 def judged_cases(suite: str) -> set[str]:

@@ -28,7 +28,7 @@ def three(ox: Callable[..., Any], queue: str) -> str:
     return queue
 
 
-def left(ox: Callable[..., Any], queue: str, *options: str) -> list[tuple[str, int]]:
+def remaining(ox: Callable[..., Any], queue: str, *options: str) -> list[tuple[str, int]]:
     """Bodies and delivery counts of all messages."""
     found = ox("peek", queue, "--all", "--json", *options).json_lines
     return [(message["body"], message["delivery_count"]) for message in found]
@@ -37,9 +37,9 @@ def left(ox: Callable[..., Any], queue: str, *options: str) -> list[tuple[str, i
 def test_received_messages_are_completed(ox: Callable[..., Any], three: str) -> None:
     """One by default, the oldest first (B-162)."""
     assert ox("receive", three).out == "one\n"
-    assert left(ox, three) == [("two", 0), ("three", 0)]
+    assert remaining(ox, three) == [("two", 0), ("three", 0)]
     assert ox("receive", three, "--count", 5).out == "two\nthree\n"
-    assert left(ox, three) == []
+    assert remaining(ox, three) == []
 
 
 def test_nothing_to_receive_is_no_failure(ox: Callable[..., Any], queue: str) -> None:
@@ -61,7 +61,7 @@ def test_nothing_to_receive_is_no_failure(ox: Callable[..., Any], queue: str) ->
 def test_outcome_is_chosen(ox: Callable[..., Any], three: str, option: str, rest: list[tuple[str, int]]) -> None:
     """Received messages are removed, or delivered again with one more delivery (B-162 to B-166)."""
     assert ox("receive", three, option).out == "one\n"
-    assert left(ox, three) == rest
+    assert remaining(ox, three) == rest
 
 
 def test_deferred_message_stays_in_the_queue(ox: Callable[..., Any], three: str) -> None:
@@ -81,7 +81,7 @@ def test_reason_of_a_dead_letter(ox: Callable[..., Any], three: str) -> None:
     ox("receive", three, "--dead-letter", "--reason", "bad")
     (message,) = ox("receive", three, "--sub-queue", "deadletter", "--json").json_lines
     assert (message["body"], message["dead_letter_reason"]) == ("one", "bad")
-    assert left(ox, three, "--sub-queue", "deadletter") == []
+    assert remaining(ox, three, "--sub-queue", "deadletter") == []
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_one_partition_is_received_from(ox: Callable[..., Any], key_in: Callable
     for partition in (2, 3):
         ox("send", "spread", str(partition), "--partition-key", key_in(partition, 4))
     assert ox("receive", "spread", "--all", "--partition", 3).out == "3\n"
-    assert left(ox, "spread") == [("2", 0)]
+    assert remaining(ox, "spread") == [("2", 0)]
 
 
 def test_peek_changes_nothing(ox: Callable[..., Any], three: str) -> None:
@@ -160,7 +160,7 @@ def test_peek_changes_nothing(ox: Callable[..., Any], three: str) -> None:
         heading, *lines = ox("peek", three).out.splitlines()
         assert " ".join(heading.split()) == "SEQUENCE NUMBER PARTITION ENQUEUED STATE SESSION MESSAGE ID BYTES BODY"
         assert [line.split()[-1] for line in lines] == ["one", "two", "three"]
-    assert left(ox, three) == [("one", 0), ("two", 0), ("three", 0)]
+    assert remaining(ox, three) == [("one", 0), ("two", 0), ("three", 0)]
 
 
 def test_peek_begins_at_a_number(ox: Callable[..., Any], three: str) -> None:
@@ -175,7 +175,7 @@ def test_peek_shows_all_of_many(ox: Callable[..., Any], queue: str) -> None:
     """More messages than one call returns, each once."""
     lines = [f"{number:04}" for number in range(600)]
     ox("send", queue, stdin="\n".join(lines).encode())
-    assert sorted(body for body, _ in left(ox, queue)) == lines
+    assert sorted(body for body, _ in remaining(ox, queue)) == lines
 
 
 @pytest.mark.parametrize(

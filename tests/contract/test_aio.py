@@ -233,9 +233,9 @@ def test_messages_of_a_canceled_receive_go_to_the_next(
     run(main())
 
 
-@pytest.mark.parametrize("what", ["receiver", "client", "namespace", "queue"])
+@pytest.mark.parametrize("ending", ["receiver", "client", "namespace", "queue"])
 def test_a_waiting_receive_ends_when_it_cannot_succeed(
-    namespace: Namespace, queue_name: str, run: Callable[..., Any], what: str
+    namespace: Namespace, queue_name: str, run: Callable[..., Any], ending: str
 ) -> None:
     """Closing the receiver, client or namespace, or deleting the queue, ends the wait; the error names the cause."""
 
@@ -244,11 +244,11 @@ def test_a_waiting_receive_ends_when_it_cannot_succeed(
         receiver = client.get_queue_receiver(queue_name)
         waiting = asyncio.create_task(receiver.receive_messages(max_wait_time=None))
         await until_waiting(waiting)
-        if what == "queue":
+        if ending == "queue":
             await ServiceBusAdministrationClient(namespace).delete_queue(queue_name)
-        elif what == "namespace":
+        elif ending == "namespace":
             namespace.close()
-        elif what == "receiver":
+        elif ending == "receiver":
             await receiver.close()
         else:
             await client.close()

@@ -71,7 +71,7 @@ def test_real_time_does_not_pass(
     assert (message.enqueued_time_utc, message.locked_until_utc) == (now, now + timedelta(minutes=1))
 
 
-@pytest.mark.parametrize("what", ["lock", "schedule"])
+@pytest.mark.parametrize("event", ["lock", "schedule"])
 @pytest.mark.parametrize("steps", [1, 10], ids=["one jump", "small steps"])
 def test_waiting_receive_wakes_when_the_clock_moves(
     sender: ServiceBusSender,
@@ -79,11 +79,11 @@ def test_waiting_receive_wakes_when_the_clock_moves(
     clock: ManualClock,
     in_background: Callable[..., Any],
     receive_one: Callable[..., ServiceBusReceivedMessage],
-    what: str,
+    event: str,
     steps: int,
 ) -> None:
     """A waiting receive returns when the clock reaches a lock end or a scheduled time (B-157, B-233, R-21)."""
-    if what == "lock":
+    if event == "lock":
         sender.send_messages(ServiceBusMessage(b"x"))
         receive_one(receiver)
     else:
@@ -93,7 +93,7 @@ def test_waiting_receive_wakes_when_the_clock_moves(
         assert waiting.running
         clock.advance(60.5 / steps)
     (message,) = waiting.result()
-    assert message.delivery_count == (1 if what == "lock" else 0)
+    assert message.delivery_count == (1 if event == "lock" else 0)
 
 
 def test_two_namespaces_may_share_a_clock(clock: ManualClock, open_namespace: Callable[..., Any]) -> None:

@@ -165,9 +165,9 @@ def test_receive_and_delete_fetch_takes_250_at_most(
         assert len(taker.receive_deferred_messages(numbers[:250])) == 250
 
 
-@pytest.mark.parametrize("how", ["abandon", "expire", "defer"])
+@pytest.mark.parametrize("ending", ["abandon", "expire", "defer"])
 def test_each_fetch_counts_once(
-    defer_some: Callable[[int], list[int]], receiver: ServiceBusReceiver, clock: ManualClock, how: str
+    defer_some: Callable[[int], list[int]], receiver: ServiceBusReceiver, clock: ManualClock, ending: str
 ) -> None:
     """Every fetch raises the count by one, however it ends, and the message stays deferred (B-281, B-282)."""
     (number,) = defer_some(1)
@@ -175,12 +175,12 @@ def test_each_fetch_counts_once(
     for _ in range(4):
         (message,) = receiver.receive_deferred_messages(number)
         counts.append(message.delivery_count)
-        if how == "expire":
+        if ending == "expire":
             clock.advance(60.1)
             with pytest.raises(MessageLockLostError):
                 receiver.complete_message(message)
         else:
-            getattr(receiver, f"{how}_message")(message)
+            getattr(receiver, f"{ending}_message")(message)
         assert receiver.receive_messages(max_wait_time=0) == []
     assert [later - counts[0] for later in counts] == [0, 1, 2, 3]
 

@@ -19,10 +19,10 @@ ENDINGS = ("abandon", "expire")
 
 
 def end_delivery(
-    how: str, receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, clock: ManualClock
+    ending: str, receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, clock: ManualClock
 ) -> None:
     """End a delivery without completing the message."""
-    if how == "abandon":
+    if ending == "abandon":
         receiver.abandon_message(message)
     else:
         clock.advance(60.1)
@@ -36,20 +36,20 @@ def test_first_delivery_has_count_zero(
     assert receive_one(receiver).delivery_count == 0
 
 
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_each_ended_delivery_counts_once(
     sender: ServiceBusSender,
     receiver: ServiceBusReceiver,
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
-    how: str,
+    ending: str,
 ) -> None:
     """Abandon and lock expiry raise the count by one each time (B-177)."""
     sender.send_messages(ServiceBusMessage(b"x"))
     for count in range(9):
         message = receive_one(receiver)
         assert message.delivery_count == count
-        end_delivery(how, receiver, message, clock)
+        end_delivery(ending, receiver, message, clock)
 
 
 def test_peek_and_renewal_do_not_count(
@@ -87,7 +87,7 @@ def test_closing_a_receiver_does_not_count_cached_messages(
         assert sum(message.delivery_count for message in drain(receiver)) == 3
 
 
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("limit", [1, 2, 10])
 def test_message_moves_after_its_last_delivery(
     client: ServiceBusClient,
@@ -95,7 +95,7 @@ def test_message_moves_after_its_last_delivery(
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
     limit: int,
-    how: str,
+    ending: str,
 ) -> None:
     """With limit M a message is delivered with counts 0 to M-1 and then dead-lettered, not delivered again (B-178)."""
     queue_name = make_queue(max_delivery_count=limit)
@@ -109,7 +109,7 @@ def test_message_moves_after_its_last_delivery(
             assert dead_letters.receive_messages(max_wait_time=0) == []
             message = receive_one(receiver)
             assert message.delivery_count == count
-            end_delivery(how, receiver, message, clock)
+            end_delivery(ending, receiver, message, clock)
         assert receiver.receive_messages(max_wait_time=0) == []
         dead = receive_one(dead_letters)
         assert (dead.message_id, dead.sequence_number) == ("p", message.sequence_number)

@@ -137,14 +137,14 @@ def test_expired_messages_are_dead_lettered_on_request(
 
 
 @pytest.mark.parametrize("flag", [True, False], ids=["dead-letter", "drop"])
-@pytest.mark.parametrize("how", ["abandon", "expire"])
+@pytest.mark.parametrize("ending", ["abandon", "expire"])
 def test_locked_message_does_not_expire_until_it_comes_back(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     make_queue: Callable[..., str],
     clock: ManualClock,
     receive_one: Callable[..., ServiceBusReceivedMessage],
-    how: str,
+    ending: str,
     flag: bool,
 ) -> None:
     """A locked message expires only after its lock ends without completion, and then at once (B-252)."""
@@ -155,7 +155,7 @@ def test_locked_message_does_not_expire_until_it_comes_back(
         clock.advance(30)
         receiver.renew_message_lock(message)
         clock.advance(30)
-        if how == "abandon":
+        if ending == "abandon":
             receiver.abandon_message(message)
         else:
             clock.advance(31)

@@ -34,7 +34,7 @@ class Clock:
 
     def __init__(self, point: str) -> None:
         self._word, _, times = point.partition(":")
-        self._left = int(times or 0)
+        self._remaining = int(times or 0)
         self._guard = threading.Lock()
 
     def now(self, word: str) -> bool:
@@ -42,8 +42,8 @@ class Clock:
         with self._guard:
             if word != self._word:
                 return False
-            self._left -= 1
-            return self._left == -1
+            self._remaining -= 1
+            return self._remaining == -1
 
     def tick(self, word: str) -> None:
         """End the process if it is at the point."""

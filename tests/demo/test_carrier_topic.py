@@ -75,7 +75,7 @@ def test_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, rule_
 
 
 @pytest.mark.parametrize(
-    ("came", "finding"),
+    ("received", "finding"),
     [
         (["a"], "1 received, 1 missing, 0 not selected, 0 more than once"),
         (["a", "b", "b"], "3 received, 0 missing, 0 not selected, 1 more than once"),
@@ -83,9 +83,9 @@ def test_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, rule_
         (["a", "a"], "2 received, 1 missing, 0 not selected, 1 more than once"),
     ],
 )
-def test_right_number_of_wrong_messages_is_noticed(came: list[str], finding: str) -> None:
+def test_right_number_of_wrong_messages_is_noticed(received: list[str], finding: str) -> None:
     """Ids are compared, so one message in place of another is found."""
-    check = check_subscription("it", pa.chunked_array([["a", "b"]]), pa.chunked_array([came]))
+    check = check_subscription("it", pa.chunked_array([["a", "b"]]), pa.chunked_array([received]))
     assert not check.passed
     assert check.finding == finding
 

@@ -39,9 +39,9 @@ class KilledError(Exception):
 class Interrupted:
     """A client or receiver whose first batch is interrupted at a point; all other calls work."""
 
-    def __init__(self, inner: Any, point: str, left: list[bool] | None = None) -> None:
+    def __init__(self, inner: Any, point: str, pending: list[bool] | None = None) -> None:
         self._inner, self._point = inner, point
-        self._left = [True] if left is None else left
+        self._pending = [True] if pending is None else pending
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -55,10 +55,10 @@ class Interrupted:
 
     def get_queue_receiver(self, name: str) -> Interrupted:
         """A receiver that shares the one interruption."""
-        return Interrupted(self._inner.get_queue_receiver(name), self._point, self._left)
+        return Interrupted(self._inner.get_queue_receiver(name), self._point, self._pending)
 
     def _now(self, point: str) -> bool:
-        return point == self._point and bool(self._left) and self._left.pop()
+        return point == self._point and bool(self._pending) and self._pending.pop()
 
     def receive_arrow(self, count: int, *, max_wait_time: float) -> pa.Table:
         """Receive; an interruption may lose the returned rows."""
@@ -204,8 +204,8 @@ def test_interrupted_receiver_is_continued(
     assert notes.run == 2
     assert int(deliveries.noted_again.sum()) == noted_again
     assert deliveries.redelivered == redelivered
-    left = len(stored_ids(client))
-    found = checks.check_delivery(sent.messages, deliveries, PARTITIONS, left)
+    left_in_queue = len(stored_ids(client))
+    found = checks.check_delivery(sent.messages, deliveries, PARTITIONS, left_in_queue)
     assert [check for check in found if not check.passed] == []
     assert sum(deliveries.per_receiver(2, exchange.RECEIVERS)) == FLIGHTS
 

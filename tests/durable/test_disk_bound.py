@@ -95,11 +95,11 @@ def test_a_journal_is_bounded_by_the_remaining_messages(tmp_path: Path) -> None:
             until_at_most(lambda: allocated_bytes(tmp_path), 12 << 20)
 
 
-def until_at_most(what: Callable[[], int], most: int) -> None:
+def until_at_most(measure: Callable[[], int], most: int) -> None:
     """Wait for the compaction thread; the time is not a measure of speed."""
     until = time.monotonic() + LIVENESS_SECONDS
     values: list[Any] = []
-    while (value := what()) > most:
+    while (value := measure()) > most:
         values.append(value)
         assert time.monotonic() < until, values[-1]
         time.sleep(0.05)

@@ -46,12 +46,12 @@ def refused(tmp_path: Path) -> Callable[..., str]:
     return refused
 
 
-def whole(bus: Bus) -> bool:
+def opens_intact(bus: Bus) -> bool:
     """Whether the namespace opens and has its messages."""
     bus.open()
-    found = sorted(bodies(bus.peek())) == [str(number) for number in range(8)]
+    intact = sorted(bodies(bus.peek())) == [str(number) for number in range(8)]
     bus.close()
-    return found
+    return intact
 
 
 def test_directory_with_foreign_files(tmp_path: Path, refused: Callable[..., str]) -> None:
@@ -71,7 +71,7 @@ def test_namespace_without_its_catalog(closed: Bus, refused: Callable[..., str])
     catalog.rename(moved)
     refused(closed.path, StoreCorruptError)
     moved.rename(catalog)
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 @pytest.mark.parametrize("part", ["store id", "change", "length", "checksum", "content", "end", "reserved"])
@@ -92,7 +92,7 @@ def test_damaged_catalog(closed: Bus, refused: Callable[..., str], part: str) ->
     flip_bit(catalog, position)
     refused(closed.path, StoreCorruptError)
     flip_bit(catalog, position)
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.99])
@@ -105,7 +105,7 @@ def test_short_catalog(closed: Bus, refused: Callable[..., str], share: float) -
     catalog.write_bytes(data + b"\0")
     refused(closed.path, StoreCorruptError)
     catalog.write_bytes(data)
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 def test_catalog_of_another_program(closed: Bus, refused: Callable[..., str]) -> None:
@@ -115,7 +115,7 @@ def test_catalog_of_another_program(closed: Bus, refused: Callable[..., str]) ->
     catalog.write_bytes(b"a shopping list, nothing else, with more than forty-eight bytes in it")
     refused(closed.path, StoreCorruptError)
     catalog.write_bytes(data)
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 def test_catalog_of_a_newer_version(closed: Bus, refused: Callable[..., str]) -> None:
@@ -128,7 +128,7 @@ def test_catalog_of_a_newer_version(closed: Bus, refused: Callable[..., str]) ->
     assert "version" in text
     assert "2" in text.replace(str(closed.path), "")
     catalog.write_bytes(data)
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 5, 16])
@@ -136,7 +136,7 @@ def test_other_number_of_partitions(closed: Bus, refused: Callable[..., str], pa
     """The number of partitions is fixed at creation; another number is an invalid operation (B-008)."""
     text = refused(closed.path, InvalidOperationError, partitions=partitions)
     assert "4" in text.replace(str(closed.path), "")
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 @pytest.mark.parametrize("options", [{"partitions": 0}, {"partitions": 65}, {"durability": "memory"}])
@@ -180,7 +180,7 @@ def test_read_only_directory(closed: Bus, tmp_path: Path, refused: Callable[...,
             path.chmod(0o755)
         for path in files:
             path.chmod(0o644)
-    assert whole(closed)
+    assert opens_intact(closed)
 
 
 def test_empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 MAX_DELIVERY_COUNT = 3
 LOW_48_BITS = (1 << 48) - 1
 KEYS = [None, "a", "b", "c"]
-Place = Literal["ready", "deferred", "scheduled", "dead", "gone"]
+State = Literal["ready", "deferred", "scheduled", "dead", "gone"]
 STATES = {
     "ready": ServiceBusMessageState.ACTIVE,
     "deferred": ServiceBusMessageState.DEFERRED,
@@ -44,10 +44,10 @@ class Record:
 
     body: str
     key: str | None
-    place: Place = "ready"
+    state: State = "ready"
     count: int = 0
     due_at: datetime | None = None
-    held: ServiceBusReceivedMessage | None = None
+    locked_message: ServiceBusReceivedMessage | None = None
     reason: str | None = None
 
 
@@ -78,17 +78,17 @@ class DurableQueueMachine(RuleBasedStateMachine):
         self.bus.close()
         shutil.rmtree(self.directory)
 
-    def numbers(self, *places: Place, held: bool) -> list[int]:
-        """Numbers of the messages in one of the places, locked by a receiver or not."""
+    def numbers(self, *states: State, is_locked: bool) -> list[int]:
+        """Numbers of the messages in one of the states, locked by a receiver or not."""
         return [
             number
             for number, record in sorted(self.records.items())
-            if record.place in places and (record.held is not None) is held
+            if record.state in states and (record.locked_message is not None) is is_locked
         ]
 
-    def pick(self, data: st.DataObject, *places: Place, held: bool) -> int | None:
+    def pick(self, data: st.DataObject, *states: State, is_locked: bool) -> int | None:
         """One of these numbers, or None if there is none."""
-        numbers = self.numbers(*places, held=held)
+        numbers = self.numbers(*states, is_locked=is_locked)
         return data.draw(st.sampled_from(numbers)) if numbers else None
 
     def note(self, number: int, record: Record) -> None:
@@ -112,10 +112,10 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     def release(self, record: Record, *, counted: bool) -> None:
         """End a delivery without settlement; the message moves to the dead letters at the maximum count (B-178)."""
-        record.held = None
+        record.locked_message = None
         record.count += counted
         if record.count >= MAX_DELIVERY_COUNT:
-            record.place, record.reason = "dead", "MaxDeliveryCountExceeded"
+            record.state, record.reason = "dead", "MaxDeliveryCountExceeded"
 
     @rule(key=st.sampled_from(KEYS), count=st.integers(1, 3), as_list=st.booleans())
     def send(self, key: str | None, count: int, as_list: bool) -> None:
@@ -141,11 +141,11 @@ class DurableQueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         """Cancel a scheduled message (B-238)."""
-        number = self.pick(data, "scheduled", held=False)
+        number = self.pick(data, "scheduled", is_locked=False)
         if number is not None:
             with self.bus.sender() as sender:
                 sender.cancel_scheduled_messages(number)
-            self.records[number].place = "gone"
+            self.records[number].state = "gone"
 
     @rule(count=st.integers(1, 4), delete=st.booleans())
     def receive(self, count: int, delete: bool) -> None:
@@ -155,43 +155,43 @@ class DurableQueueMachine(RuleBasedStateMachine):
             messages = receiver.receive_messages(max_message_count=count, max_wait_time=0)
         for message in messages:
             record = self.records[message.sequence_number]
-            assert (record.place, record.held) == ("ready", None)
+            assert (record.state, record.locked_message) == ("ready", None)
             assert (str(message), message.delivery_count) == (record.body, record.count)
             if delete:
-                record.place = "gone"
+                record.state = "gone"
             else:
-                record.held = message
+                record.locked_message = message
 
     @rule(data=st.data(), verb=st.sampled_from(["complete", "abandon", "defer", "dead_letter"]))
     def settle(self, data: st.DataObject, verb: str) -> None:
         """Settle a locked message (B-162 to B-165)."""
-        number = self.pick(data, "ready", "deferred", held=True)
+        number = self.pick(data, "ready", "deferred", is_locked=True)
         if number is None:
             return
         record = self.records[number]
-        getattr(self.bus.receiver(), f"{verb}_message")(record.held)
+        getattr(self.bus.receiver(), f"{verb}_message")(record.locked_message)
         if verb == "abandon":
-            self.release(record, counted=record.place == "ready")
+            self.release(record, counted=record.state == "ready")
             return
-        record.held = None
+        record.locked_message = None
         if verb == "complete":
-            record.place = "gone"
+            record.state = "gone"
         elif verb == "defer":
-            record.place = "deferred"
+            record.state = "deferred"
         else:
-            record.place, record.reason = "dead", None
+            record.state, record.reason = "dead", None
 
     @rule(data=st.data())
     def fetch_deferred(self, data: st.DataObject) -> None:
         """Fetch by number: a deferred message, with a counted delivery, or none (B-276, B-281)."""
-        number = self.pick(data, "ready", "deferred", "gone", held=False)
+        number = self.pick(data, "ready", "deferred", "gone", is_locked=False)
         if number is None:
             return
         record = self.records[number]
-        if record.place == "deferred":
-            (record.held,) = self.bus.receiver().receive_deferred_messages(number)
+        if record.state == "deferred":
+            (record.locked_message,) = self.bus.receiver().receive_deferred_messages(number)
             record.count += 1
-            assert record.held.delivery_count == record.count
+            assert record.locked_message.delivery_count == record.count
         else:
             with pytest.raises(MessageNotFoundError):
                 self.bus.receiver().receive_deferred_messages(number)
@@ -207,10 +207,10 @@ class DurableQueueMachine(RuleBasedStateMachine):
         due = [
             record
             for record in self.records.values()
-            if record.place == "scheduled" and record.due_at is not None and record.due_at <= self.clock.now()
+            if record.state == "scheduled" and record.due_at is not None and record.due_at <= self.clock.now()
         ]
         for record in due:
-            record.place = "gone"
+            record.state = "gone"
         self.learn([Record(record.body, record.key) for record in due])
 
     @rule()
@@ -225,42 +225,42 @@ class DurableQueueMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
         self.bus.open()
         self.gaps_allowed |= way.endswith("crash")
-        for number in self.numbers("ready", held=True):
+        for number in self.numbers("ready", is_locked=True):
             self.release(self.records[number], counted=True)
-        for number in self.numbers("deferred", held=True):
+        for number in self.numbers("deferred", is_locked=True):
             self.release(self.records[number], counted=False)
         self.activate()
 
-    @precondition(lambda self: self.numbers("ready", held=False))
+    @precondition(lambda self: self.numbers("ready", is_locked=False))
     @rule()
     def take_everything(self) -> None:
         """All ready messages can be received, in order within each partition (B-120)."""
         messages = self.bus.take()
         numbers = [message.sequence_number for message in messages]
-        assert sorted(numbers) == self.numbers("ready", held=False)
+        assert sorted(numbers) == self.numbers("ready", is_locked=False)
         for partition in {number >> 48 for number in numbers}:
             own = [number for number in numbers if number >> 48 == partition]
             assert own == sorted(own)
         for message in messages:
-            self.records[message.sequence_number].held = message
+            self.records[message.sequence_number].locked_message = message
 
     @invariant()
     def contents_are_the_model(self) -> None:
         """Peek shows the messages of the model, with state, count and body; the counts agree (B-291, B-389)."""
         shown = {m.sequence_number: (str(m), m.state, m.delivery_count) for m in self.bus.peek()}
-        alive = {number: record for number, record in self.records.items() if record.place in STATES}
-        assert shown == {n: (r.body, STATES[r.place], r.count) for n, r in alive.items()}
+        alive = {number: record for number, record in self.records.items() if record.state in STATES}
+        assert shown == {n: (r.body, STATES[r.state], r.count) for n, r in alive.items()}
         dead = {
             m.sequence_number: (str(m), m.delivery_count, m.dead_letter_reason)
             for m in self.bus.peek("q", "deadletter")
         }
-        buried = {number: record for number, record in self.records.items() if record.place == "dead"}
+        buried = {number: record for number, record in self.records.items() if record.state == "dead"}
         assert dead == {number: (record.body, record.count, record.reason) for number, record in buried.items()}
         runtime = self.bus.runtime()
         assert runtime.total_message_count == len(alive) + len(buried)
         assert runtime.dead_letter_message_count == len(buried)
-        assert runtime.scheduled_message_count == len(self.numbers("scheduled", held=False))
-        assert runtime.locked_message_count == len(self.numbers("ready", "deferred", held=True))
+        assert runtime.scheduled_message_count == len(self.numbers("scheduled", is_locked=False))
+        assert runtime.locked_message_count == len(self.numbers("ready", "deferred", is_locked=True))
 
 
 class PlainDurableQueueMachine(DurableQueueMachine):

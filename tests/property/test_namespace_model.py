@@ -70,15 +70,15 @@ class NamespaceMachine(RuleBasedStateMachine):
         self.home = self.directory / "0"
         self.clock = ManualClock(START)
         self.world = World(START)
-        self.held: list[tuple[str, str | None, int, ServiceBusReceivedMessage]] = []
+        self.received_messages: list[tuple[str, str | None, int, ServiceBusReceivedMessage]] = []
         self.accepted: list[tuple[str, ServiceBusReceiver]] = []
         self.last_body = 0
         self.open()
 
     def open(self) -> None:
         """Open the namespace."""
-        place = {"path": self.home, "durability": "os"} if self.durable else {}
-        self.namespace = Namespace(clock=self.clock, partitions=PARTITIONS, **place)  # type: ignore[arg-type]
+        storage = {"path": self.home, "durability": "os"} if self.durable else {}
+        self.namespace = Namespace(clock=self.clock, partitions=PARTITIONS, **storage)  # type: ignore[arg-type]
         self.client = ServiceBusClient(self.namespace)
         self.admin = ServiceBusAdministrationClient(self.namespace)
 
@@ -150,7 +150,7 @@ class NamespaceMachine(RuleBasedStateMachine):
                 }
                 states = {"ready": "ACTIVE", "deferred": "DEFERRED", "scheduled": "SCHEDULED"}
                 assert seen == {
-                    number: (it.body, states[it.place], it.count, it.reason, it.session) for number, it in known.items()
+                    number: (it.body, states[it.state], it.count, it.reason, it.session) for number, it in known.items()
                 }, path
             self.compare_counts(path, entity)
 
@@ -221,7 +221,7 @@ class NamespaceMachine(RuleBasedStateMachine):
         due_at = self.world.now + timedelta(seconds=seconds)
         with self.client.get_queue_sender(path) if path != TOPIC else self.client.get_topic_sender(path) as sender:
             (number,) = sender.schedule_messages(self.sent_as(message), due_at)
-        message.place, message.due_at = "scheduled", due_at
+        message.state, message.due_at = "scheduled", due_at
         if path == TOPIC:
             self.world.waiting[number] = message
         else:
@@ -237,7 +237,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             return
         number = data.draw(st.sampled_from(sorted(entity.main)))
         with self.client.get_queue_sender(path) as sender:
-            if entity.main[number].place == "scheduled":
+            if entity.main[number].state == "scheduled":
                 sender.cancel_scheduled_messages(number)
                 del entity.main[number]
             else:
@@ -252,7 +252,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             assert (str(received), received.delivery_count) == (message.body, message.count)
             message.holder = received
             message.held_until = None if in_session else self.world.now + LOCK
-            self.held.append((path, sub_queue, received.sequence_number, received))
+            self.received_messages.append((path, sub_queue, received.sequence_number, received))
 
     @rule(
         path=st.sampled_from(PATHS),
@@ -363,12 +363,12 @@ class NamespaceMachine(RuleBasedStateMachine):
     @rule(data=st.data(), verb=st.sampled_from(VERBS), transaction=st.sampled_from(["no", "no", "commit", "roll back"]))
     def settle(self, data: st.DataObject, verb: str, transaction: str) -> None:
         """Settle a message, also in a transaction; an expired lock is lost (B-155, B-162, B-316)."""
-        if not self.held:
+        if not self.received_messages:
             return
-        path, sub_queue, number, received = data.draw(st.sampled_from(self.held[-8:]))
+        path, sub_queue, number, received = data.draw(st.sampled_from(self.received_messages[-8:]))
         entity = self.world.entities[path]
         message = entity.stream(sub_queue).get(number)
-        is_held = message is not None and message.holder is received
+        is_locked = message is not None and message.holder is received
         if verb == "dead_letter" and sub_queue is not None:
             return
         known = message or Message("", session=received.session_id)
@@ -377,7 +377,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             return
         options = {"reason": "tested"} if verb == "dead_letter" else {}
         call = getattr(receiver, f"{verb}_message")
-        if not is_held:
+        if not is_locked:
             with pytest.raises((MessageLockLostError, SessionLockLostError)):
                 call(received, **options)
             return
@@ -404,10 +404,10 @@ class NamespaceMachine(RuleBasedStateMachine):
         message = stream[number]
         expires = sub_queue is None and message.is_over(self.world.now)
         with self.receiver(path, sub_queue) as receiver:
-            if message.place != "deferred" or message.holder is not None or expires:
+            if message.state != "deferred" or message.holder is not None or expires:
                 with pytest.raises(MessageNotFoundError):
                     receiver.receive_deferred_messages(number)
-                if message.place == "deferred" and message.holder is None:
+                if message.state == "deferred" and message.holder is None:
                     entity.dead_letter(number, EXPIRED)  # B-255: the failed fetch removes it
                     self.world.forward(entity)
                 return
@@ -503,7 +503,7 @@ class NamespaceMachine(RuleBasedStateMachine):
             self.world.waiting.clear()
         else:
             self.admin.delete_queue(path)
-        self.held = [held for held in self.held if not held[0].startswith(path)]
+        self.received_messages = [received for received in self.received_messages if not received[0].startswith(path)]
         if path == "sessions":
             self.accepted.clear()
         self.create_one(path, is_partitioned=is_partitioned)
@@ -532,7 +532,7 @@ class DurableNamespaceMachine(NamespaceMachine):
             self.home = left
         else:
             self.namespace.close()
-        self.held.clear()
+        self.received_messages.clear()
         self.accepted.clear()
         self.world.reopen(crashed=way == "crash")
         self.open()

@@ -42,12 +42,12 @@ def independent(key: str | bytes, partitions: int) -> int:
     return signed % partitions
 
 
-def wanted(keys: Sequence[str | bytes | None], partitions: int) -> list[int | None]:
+def by_reference(keys: Sequence[str | bytes | None], partitions: int) -> list[int | None]:
     """The reference for each key; None for a missing key."""
     return [None if key is None else independent(key, partitions) for key in keys]
 
 
-def found(keys: Any, partitions: int) -> list[int | None]:
+def by_oxbus(keys: Any, partitions: int) -> list[int | None]:
     """The partitions that oxbus returns, read through Arrow."""
     answer = pa.array(oxbus.partition_ids(keys, partitions))
     assert answer.type == pa.int32()
@@ -67,7 +67,7 @@ def test_known_hashes(key: str, signed: int) -> None:
 def test_sixteen_partitions_by_default() -> None:
     """The number of partitions of a queue is the default."""
     assert oxbus.partition_id("a") == oxbus.partition_id("a", 16) == 12
-    assert found(["a", ""], 16) == pa.array(oxbus.partition_ids(["a", ""])).to_pylist() == [12, 4]
+    assert by_oxbus(["a", ""], 16) == pa.array(oxbus.partition_ids(["a", ""])).to_pylist() == [12, 4]
 
 
 @given(key=st.text(max_size=200) | st.binary(max_size=2000), partitions=st.integers(1, PARTITIONS_MAX))
@@ -79,54 +79,54 @@ def test_one_key(key: str | bytes, partitions: int) -> None:
 @given(keys=TEXTS, partitions=PARTITIONS)
 def test_lists_and_tuples_of_text(keys: list[str | None], partitions: int) -> None:
     """A sequence of str with None values."""
-    assert found(keys, partitions) == wanted(keys, partitions)
-    assert found(tuple(keys), partitions) == wanted(keys, partitions)
+    assert by_oxbus(keys, partitions) == by_reference(keys, partitions)
+    assert by_oxbus(tuple(keys), partitions) == by_reference(keys, partitions)
 
 
 @given(keys=BYTES, partitions=PARTITIONS)
 def test_lists_of_bytes(keys: list[bytes | None], partitions: int) -> None:
     """A sequence of bytes with None values."""
-    assert found(keys, partitions) == wanted(keys, partitions)
+    assert by_oxbus(keys, partitions) == by_reference(keys, partitions)
 
 
 @given(keys=st.lists(NUMPY_TEXT, max_size=40), partitions=PARTITIONS)
 def test_numpy_text(keys: list[str], partitions: int) -> None:
     """Fixed-width text (which drops trailing NULs) and objects."""
-    assert found(np.array(keys, dtype=object), partitions) == wanted(keys, partitions)
-    assert found(np.array(keys, dtype=np.str_), partitions) == wanted(keys, partitions)
+    assert by_oxbus(np.array(keys, dtype=object), partitions) == by_reference(keys, partitions)
+    assert by_oxbus(np.array(keys, dtype=np.str_), partitions) == by_reference(keys, partitions)
 
 
 @given(keys=BYTES, partitions=PARTITIONS)
 def test_numpy_bytes(keys: list[bytes | None], partitions: int) -> None:
     """Objects that are bytes or missing."""
-    assert found(np.array(keys, dtype=object), partitions) == wanted(keys, partitions)
+    assert by_oxbus(np.array(keys, dtype=object), partitions) == by_reference(keys, partitions)
 
 
 @pytest.mark.parametrize("kind", TEXT_TYPES, ids=str)
 @given(keys=TEXTS, partitions=PARTITIONS)
 def test_arrow_text(kind: pa.DataType, keys: list[str | None], partitions: int) -> None:
     """Every Arrow layout of text."""
-    assert found(pa.array(keys, kind), partitions) == wanted(keys, partitions)
+    assert by_oxbus(pa.array(keys, kind), partitions) == by_reference(keys, partitions)
 
 
 @pytest.mark.parametrize("kind", BINARY_TYPES, ids=str)
 @given(keys=BYTES, partitions=PARTITIONS)
 def test_arrow_binary(kind: pa.DataType, keys: list[bytes | None], partitions: int) -> None:
     """Every Arrow layout of bytes."""
-    assert found(pa.array(keys, kind), partitions) == wanted(keys, partitions)
+    assert by_oxbus(pa.array(keys, kind), partitions) == by_reference(keys, partitions)
 
 
 @given(keys=TEXTS, partitions=PARTITIONS)
 def test_arrow_dictionary(keys: list[str | None], partitions: int) -> None:
     """A dictionary-encoded array gives one partition per row, not per entry."""
-    assert found(pa.array(keys, pa.string()).dictionary_encode(), partitions) == wanted(keys, partitions)
+    assert by_oxbus(pa.array(keys, pa.string()).dictionary_encode(), partitions) == by_reference(keys, partitions)
 
 
 @given(keys=st.lists(TEXTS, min_size=1, max_size=4), partitions=PARTITIONS)
 def test_arrow_chunked(keys: list[list[str | None]], partitions: int) -> None:
     """Chunks of a column are hashed in order."""
     chunked = pa.chunked_array([pa.array(chunk, pa.string()) for chunk in keys])
-    assert found(chunked, partitions) == wanted([key for chunk in keys for key in chunk], partitions)
+    assert by_oxbus(chunked, partitions) == by_reference([key for chunk in keys for key in chunk], partitions)
 
 
 @pytest.mark.parametrize("kind", [*TEXT_TYPES, pa.dictionary(pa.int32(), pa.string())], ids=str)
@@ -136,7 +136,7 @@ def test_sliced_arrow(kind: pa.DataType, keys: list[str | None], start: int, len
     start = min(start, len(keys))
     plain = pa.array(keys, pa.string())
     array = plain.dictionary_encode() if pa.types.is_dictionary(kind) else plain.cast(kind)
-    assert found(array.slice(start, length), partitions) == wanted(keys[start : start + length], partitions)
+    assert by_oxbus(array.slice(start, length), partitions) == by_reference(keys[start : start + length], partitions)
 
 
 @pytest.mark.parametrize("partitions", [0, -1, PARTITIONS_MAX + 1, 2**70])

@@ -75,9 +75,9 @@ class ReservationMachine(RuleBasedStateMachine):
         )
         self.connect()
         self.programs = {name: Program(Consumer(self.namespace, "q", name)) for name in NAMES}
-        self.held: dict[int, tuple[ServiceBusReceivedMessage, float]] = {}
-        self.there: set[int] = set()
-        self.gone: set[int] = set()
+        self.locked: dict[int, tuple[ServiceBusReceivedMessage, float]] = {}
+        self.present: set[int] = set()
+        self.removed: set[int] = set()
 
     def open(self) -> None:
         """Open the namespace, or reopen its directory."""
@@ -111,9 +111,9 @@ class ReservationMachine(RuleBasedStateMachine):
 
     def remove(self, numbers: set[int]) -> None:
         """Record removed messages."""
-        assert numbers <= self.there
-        self.there -= numbers
-        self.gone |= numbers
+        assert numbers <= self.present
+        self.present -= numbers
+        self.removed |= numbers
 
     def note(self, program: Program, n: int, plan: dict[str, Any]) -> None:
         """Record the messages of a number, and check the invariants."""
@@ -127,9 +127,9 @@ class ReservationMachine(RuleBasedStateMachine):
                 assert plan["id"] == before.plan["id"]
         others = [one for one in self.live() if before is None or one is not before.content]
         assert all(content.isdisjoint(one) for one in others), "a message is in at most one live reservation"
-        holders = {number for number, (_, until) in self.held.items() if until > self.now}
+        holders = {number for number, (_, until) in self.locked.items() if until > self.now}
         assert content.isdisjoint(holders), "messages of the competitor are not reserved"
-        assert content <= self.there
+        assert content <= self.present
         program.reservations[n] = KnownReservation(plan, content, self.now + RESERVED_SECONDS)
 
     @rule(count=st.integers(1, 12))
@@ -137,7 +137,7 @@ class ReservationMachine(RuleBasedStateMachine):
         """Send messages."""
         for _ in range(count):
             self.sender.send_messages(ServiceBusMessage(b"x"))
-        self.there = self.peeked()
+        self.present = self.peeked()
 
     @rule(name=consumers, limit=st.integers(1, 10))
     def reserve(self, name: str, limit: int) -> None:
@@ -152,8 +152,8 @@ class ReservationMachine(RuleBasedStateMachine):
             assert plan["missing"] == 0
             self.note(program, n, plan)
         else:
-            holders = {number for number, (_, until) in self.held.items() if until > self.now}
-            assert set().union(holders, *self.live()) >= self.there, "no message is available"
+            holders = {number for number, (_, until) in self.locked.items() if until > self.now}
+            assert set().union(holders, *self.live()) >= self.present, "no message is available"
 
     @rule(name=consumers, again=st.booleans())
     def reserve_again(self, name: str, again: bool) -> None:
@@ -195,13 +195,13 @@ class ReservationMachine(RuleBasedStateMachine):
         contents: set[int] = set().union(*(reservation.content for reservation in ended))
         completed, late = program.consumer.complete(n)
         left = self.peeked()
-        done = contents & self.there - left
+        done = contents & self.present - left
         assert (completed, completed + late) == (len(done), sum(len(reservation.content) for reservation in ended))
         for reservation in ended:
             assert reservation.until <= self.now or reservation.content <= done, (
                 "all messages of a live reservation are completed"
             )
-        holders = {number for number, (_, until) in self.held.items() if until > self.now}
+        holders = {number for number, (_, until) in self.locked.items() if until > self.now}
         program.reservations = {
             number: reservation for number, reservation in program.reservations.items() if number > n
         }
@@ -238,14 +238,14 @@ class ReservationMachine(RuleBasedStateMachine):
         for message in self.receiver.receive_messages(max_message_count=count, max_wait_time=0):
             number = message.sequence_number
             assert not any(number in one for one in self.live()), "reserved messages are not delivered"
-            assert number in self.there
-            self.held[number] = (message, self.now + LOCK_SECONDS)
+            assert number in self.present
+            self.locked[number] = (message, self.now + LOCK_SECONDS)
 
     @rule(completes=st.booleans())
-    @precondition(lambda self: self.held)
+    @precondition(lambda self: self.locked)
     def settle_competing(self, completes: bool) -> None:
         """Complete or abandon all messages of the competitor."""
-        for number, (message, until) in self.held.items():
+        for number, (message, until) in self.locked.items():
             if until <= self.now:
                 continue
             if completes:
@@ -253,7 +253,7 @@ class ReservationMachine(RuleBasedStateMachine):
                 self.remove({number})
             else:
                 self.receiver.abandon_message(message)
-        self.held.clear()
+        self.locked.clear()
 
     @rule(seconds=st.sampled_from([1.0, 15.0, 45.0]))
     def advance(self, seconds: float) -> None:
@@ -278,7 +278,7 @@ class ReservationMachine(RuleBasedStateMachine):
             path.rename(self.home / str(self.opens))
         self.open()
         self.connect()
-        self.held.clear()
+        self.locked.clear()
         for name, program in self.programs.items():
             program.consumer.handle = self.namespace._reservations("q")
             found = {info["n"]: info for info in program.consumer.handle.reservations() if info["consumer"] == name}
@@ -295,7 +295,7 @@ class ReservationMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         """Completed messages are removed, and all others are in the queue."""
-        assert self.peeked() == self.there
+        assert self.peeked() == self.present
 
 
 def run(machine: type[ReservationMachine], examples: int) -> None:

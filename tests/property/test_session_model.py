@@ -37,7 +37,7 @@ LOCK = timedelta(seconds=60)
 MAX_DELIVERY_COUNT = 3
 PARTITIONS = 4
 SESSIONS = ["", "a", "b", "c", "d", "e"]
-Place = Literal["ready", "deferred", "scheduled", "dead", "gone"]
+State = Literal["ready", "deferred", "scheduled", "dead", "gone"]
 STATES = {
     "ready": ServiceBusMessageState.ACTIVE,
     "deferred": ServiceBusMessageState.DEFERRED,
@@ -51,10 +51,10 @@ class Record:
 
     body: str
     session: str
-    place: Place = "ready"
+    state: State = "ready"
     count: int = 0
     due_at: datetime | None = None
-    is_held: bool = False
+    is_locked: bool = False
     reason: str | None = None
 
 
@@ -111,12 +111,12 @@ class SessionMachine(RuleBasedStateMachine):
         if self.directory is not None:
             shutil.rmtree(self.directory)
 
-    def numbers(self, session_id: str, place: Place, *, held: bool) -> list[int]:
+    def numbers(self, session_id: str, state: State, *, is_locked: bool) -> list[int]:
         """Numbers of a session's messages with a state, locked or not, in order."""
         return [
             number
             for number, record in sorted(self.records.items())
-            if (record.session, record.place, record.is_held) == (session_id, place, held)
+            if (record.session, record.state, record.is_locked) == (session_id, state, is_locked)
         ]
 
     def holder_of(self, session_id: str) -> Holder | None:
@@ -145,21 +145,21 @@ class SessionMachine(RuleBasedStateMachine):
     def release(self, number: int, *, counted: bool) -> None:
         """End a delivery without settlement; too many dead-letter the message (B-178)."""
         record = self.records[number]
-        record.is_held = False
+        record.is_locked = False
         record.count += counted
         if record.count >= MAX_DELIVERY_COUNT:
-            record.place, record.reason = "dead", "MaxDeliveryCountExceeded"
+            record.state, record.reason = "dead", "MaxDeliveryCountExceeded"
 
     def end(self, holder: Holder, *, counted: bool) -> None:
         """Take a session from its holder (B-205, B-206); fetched messages were counted at the fetch (B-281)."""
         holder.lost = True
-        for number in self.numbers(holder.session_id, "ready", held=True):
+        for number in self.numbers(holder.session_id, "ready", is_locked=True):
             self.release(number, counted=counted)
-        for number in self.numbers(holder.session_id, "deferred", held=True):
+        for number in self.numbers(holder.session_id, "deferred", is_locked=True):
             if counted:
                 self.release(number, counted=False)
             else:
-                self.records[number].is_held = False
+                self.records[number].is_locked = False
 
     def keep(self, receiver: ServiceBusReceiver) -> Holder:
         """Record an accepted session."""
@@ -205,7 +205,7 @@ class SessionMachine(RuleBasedStateMachine):
         available = {
             session_id
             for session_id in SESSIONS
-            if not self.holder_of(session_id) and self.numbers(session_id, "ready", held=False)
+            if not self.holder_of(session_id) and self.numbers(session_id, "ready", is_locked=False)
         }
         receiver = self.client.get_queue_receiver("q", session_id=NEXT_AVAILABLE_SESSION, max_wait_time=0)
         if available:
@@ -224,12 +224,12 @@ class SessionMachine(RuleBasedStateMachine):
                 holder.receiver.receive_messages(count)
             return
         messages = holder.receiver.receive_messages(count)
-        expected = self.numbers(holder.session_id, "ready", held=False)[:count]
+        expected = self.numbers(holder.session_id, "ready", is_locked=False)[:count]
         assert [message.sequence_number for message in messages] == expected
         for message in messages:
             record = self.records[message.sequence_number]
             assert (str(message), message.delivery_count) == (record.body, record.count)
-            record.is_held = True
+            record.is_locked = True
         holder.messages += messages
 
     @precondition(lambda self: any(holder.messages for holder in self.holders))
@@ -246,15 +246,15 @@ class SessionMachine(RuleBasedStateMachine):
         call(message)
         record = self.records[message.sequence_number]
         if verb == "abandon":
-            self.release(message.sequence_number, counted=record.place == "ready")
+            self.release(message.sequence_number, counted=record.state == "ready")
             return
-        record.is_held = False
+        record.is_locked = False
         if verb == "complete":
-            record.place = "gone"
+            record.state = "gone"
         elif verb == "defer":
-            record.place = "deferred"
+            record.state = "deferred"
         else:
-            record.place = "dead"
+            record.state = "dead"
 
     @precondition(lambda self: self.holders and self.records)
     @rule(data=st.data())
@@ -266,14 +266,14 @@ class SessionMachine(RuleBasedStateMachine):
         if holder.lost:
             with pytest.raises(SessionLockLostError):
                 holder.receiver.receive_deferred_messages(number)
-        elif (record.session, record.place, record.is_held) != (holder.session_id, "deferred", False):
+        elif (record.session, record.state, record.is_locked) != (holder.session_id, "deferred", False):
             with pytest.raises(MessageNotFoundError):
                 holder.receiver.receive_deferred_messages(number)
         else:
             (message,) = holder.receiver.receive_deferred_messages(number)
             record.count += 1
             assert message.delivery_count == record.count
-            record.is_held = True
+            record.is_locked = True
             holder.messages.append(message)
 
     @precondition(lambda self: self.holders)
@@ -323,25 +323,25 @@ class SessionMachine(RuleBasedStateMachine):
         due = [
             record
             for record in self.records.values()
-            if record.place == "scheduled" and record.due_at is not None and record.due_at <= self.clock.now()
+            if record.state == "scheduled" and record.due_at is not None and record.due_at <= self.clock.now()
         ]
         for record in due:
-            record.place = "gone"
+            record.state = "gone"
         self.learn([Record(record.body, record.session) for record in due])
 
     @invariant()
     def contents_are_the_model(self) -> None:
         """Peek and the list of sessions match the model (B-186, B-214, B-217)."""
         shown = {number: (str(m), m.state, m.delivery_count) for number, m in self.browse().items()}
-        alive = {number: record for number, record in self.records.items() if record.place in STATES}
-        assert shown == {number: (it.body, STATES[it.place], it.count) for number, it in alive.items()}
+        alive = {number: record for number, record in self.records.items() if record.state in STATES}
+        assert shown == {number: (it.body, STATES[it.state], it.count) for number, it in alive.items()}
         dead = {n: (str(m), m.delivery_count, m.dead_letter_reason) for n, m in self.browse("deadletter").items()}
-        dead_lettered = {number: record for number, record in self.records.items() if record.place == "dead"}
+        dead_lettered = {number: record for number, record in self.records.items() if record.state == "dead"}
         assert dead == {number: (it.body, it.count, it.reason) for number, it in dead_lettered.items()}
-        active = {it.session for it in self.records.values() if it.place == "ready"}
+        active = {it.session for it in self.records.values() if it.state == "ready"}
         listed = set(self.client.list_queue_sessions("q"))
         assert active | self.states.keys() <= listed
-        fetched = {it.session for it in self.records.values() if it.place == "deferred" and it.is_held}
+        fetched = {it.session for it in self.records.values() if it.state == "deferred" and it.is_locked}
         assert listed <= active | self.states.keys() | fetched
 
 

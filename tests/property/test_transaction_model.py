@@ -45,9 +45,9 @@ class Entry:
 
     body: str
     key: str
-    place: str = "ready"
+    state: str = "ready"
     count: int = 0
-    held: ServiceBusReceivedMessage | None = None
+    locked_message: ServiceBusReceivedMessage | None = None
     until: float = 0.0
 
 
@@ -104,10 +104,10 @@ class TransactionMachine(RuleBasedStateMachine):
         """A message whose id is its body."""
         return ServiceBusMessage(body, message_id=body, partition_key=key)
 
-    def holds(self, held: ServiceBusReceivedMessage) -> bool:
+    def holds(self, locked: ServiceBusReceivedMessage) -> bool:
         """Whether the lock of a received message is valid."""
-        entry = self.entries[str(held)]
-        return entry.held is held and entry.until > self.now
+        entry = self.entries[str(locked)]
+        return entry.locked_message is locked and entry.until > self.now
 
     def add(self, body: str, key: str) -> None:
         """Add a message, unless it is a duplicate (B-219)."""
@@ -117,11 +117,11 @@ class TransactionMachine(RuleBasedStateMachine):
         self.known.add(identity)
         self.entries[body] = Entry(body, key)
 
-    def apply(self, held: ServiceBusReceivedMessage, verb: str) -> None:
+    def apply(self, locked: ServiceBusReceivedMessage, verb: str) -> None:
         """Apply a settlement."""
-        entry = self.entries[str(held)]
-        places = {"complete": "gone", "abandon": "ready", "defer": "deferred", "dead_letter": "dead"}
-        entry.place, entry.held = places[verb], None
+        entry = self.entries[str(locked)]
+        states = {"complete": "gone", "abandon": "ready", "defer": "deferred", "dead_letter": "dead"}
+        entry.state, entry.locked_message = states[verb], None
         entry.count += verb == "abandon"
 
     def refusal(self, work: Work, partition: int) -> type[Exception] | None:
@@ -186,11 +186,11 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1), verb=st.sampled_from(VERBS), data=st.data())
     def settle(self, which: int, verb: str, data: st.DataObject) -> None:
         """Settle in a transaction: a valid lock, one partition, once (B-155, B-160, B-310)."""
-        held = [entry.held for entry in self.entries.values() if entry.held is not None]
-        if not held:
+        locked = [entry.locked_message for entry in self.entries.values() if entry.locked_message is not None]
+        if not locked:
             return
         work = self.works[which]
-        message = data.draw(st.sampled_from(held))
+        message = data.draw(st.sampled_from(locked))
         partition = self.partition_of(self.entries[str(message)].key)
         call = getattr(self.receiver, f"{verb}_message")
         if not self.holds(message):
@@ -213,16 +213,16 @@ class TransactionMachine(RuleBasedStateMachine):
         elif work.began is not None and self.now >= work.began + TRANSACTION_SECONDS:
             with pytest.raises(OperationTimeoutError):
                 work.txn.commit()
-        elif not all(self.holds(held) for held, _ in work.settles):
+        elif not all(self.holds(locked) for locked, _ in work.settles):
             with pytest.raises(MessageLockLostError):
                 work.txn.commit()
         else:
             work.txn.commit()
             for body, key in work.sends:
                 self.add(body, key)
-            for held, verb in work.settles:
-                self.apply(held, verb)
-                assert held.lock_token is None
+            for locked, verb in work.settles:
+                self.apply(locked, verb)
+                assert locked.lock_token is None
         self.works[which] = Work(self.client.transaction())
 
     @rule(which=st.integers(0, 1))
@@ -249,26 +249,26 @@ class TransactionMachine(RuleBasedStateMachine):
         """Receive committed messages only, and no locked ones."""
         for message in self.receiver.receive_messages(count, max_wait_time=0):
             entry = self.entries[str(message)]
-            assert entry.place == "ready"
-            assert entry.held is None
+            assert entry.state == "ready"
+            assert entry.locked_message is None
             assert message.delivery_count == entry.count
-            entry.held, entry.until = message, self.now + LOCK_SECONDS
+            entry.locked_message, entry.until = message, self.now + LOCK_SECONDS
 
     @rule(verb=st.sampled_from(VERBS), data=st.data())
     def settle_beside(self, verb: str, data: st.DataObject) -> None:
         """Settle without a transaction; a transaction that settles it too fails to commit (B-317)."""
-        held = [entry.held for entry in self.entries.values() if entry.held is not None]
-        if held:
-            message = data.draw(st.sampled_from(held))
+        locked = [entry.locked_message for entry in self.entries.values() if entry.locked_message is not None]
+        if locked:
+            message = data.draw(st.sampled_from(locked))
             getattr(self.receiver, f"{verb}_message")(message)
             self.apply(message, verb)
 
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
         """A renewal takes effect at once, whatever happens to transactions."""
-        held = [entry.held for entry in self.entries.values() if entry.held is not None]
-        if held:
-            message = data.draw(st.sampled_from(held))
+        locked = [entry.locked_message for entry in self.entries.values() if entry.locked_message is not None]
+        if locked:
+            message = data.draw(st.sampled_from(locked))
             self.receiver.renew_message_lock(message)
             self.entries[str(message)].until = self.now + LOCK_SECONDS
 
@@ -278,15 +278,17 @@ class TransactionMachine(RuleBasedStateMachine):
         self.clock.advance(seconds)
         self.now += seconds
         for entry in self.entries.values():
-            if entry.held is not None and entry.until <= self.now:
-                entry.held = None
+            if entry.locked_message is not None and entry.until <= self.now:
+                entry.locked_message = None
                 entry.count += 1
 
-    @precondition(lambda self: any(entry.place == "ready" for entry in self.entries.values()))
+    @precondition(lambda self: any(entry.state == "ready" for entry in self.entries.values()))
     @rule()
     def drained(self) -> None:
         """All ready messages can be received."""
-        expected = {body for body, entry in self.entries.items() if entry.place == "ready" and entry.held is None}
+        expected = {
+            body for body, entry in self.entries.items() if entry.state == "ready" and entry.locked_message is None
+        }
         taken: list[ServiceBusReceivedMessage] = []
         empty = 0
         while empty < 3:
@@ -302,17 +304,17 @@ class TransactionMachine(RuleBasedStateMachine):
     def peek_and_counts_tell_the_model(self) -> None:
         """Peek and counts show committed changes only (B-315)."""
         shown: dict[str, str] = {}
-        for place, sub_queue in ((None, None), ("dead", "deadletter")):
+        for state, sub_queue in ((None, None), ("dead", "deadletter")):
             with self.client.get_queue_receiver("q", sub_queue=sub_queue) as browser:
                 while batch := browser.peek_messages(250):
                     for message in batch:
                         assert str(message) not in shown
-                        shown[str(message)] = place or ("deferred" if message.state.name == "DEFERRED" else "ready")
-        assert shown == {body: entry.place for body, entry in self.entries.items() if entry.place != "gone"}
+                        shown[str(message)] = state or ("deferred" if message.state.name == "DEFERRED" else "ready")
+        assert shown == {body: entry.state for body, entry in self.entries.items() if entry.state != "gone"}
         counts = self.admin.get_queue_runtime_properties("q")
         assert counts.total_message_count == len(shown)
-        assert counts.locked_message_count == sum(entry.held is not None for entry in self.entries.values())
-        assert counts.deferred_message_count == sum(place == "deferred" for place in shown.values())
+        assert counts.locked_message_count == sum(entry.locked_message is not None for entry in self.entries.values())
+        assert counts.deferred_message_count == sum(state == "deferred" for state in shown.values())
 
 
 class PlainTransactionMachine(TransactionMachine):

@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "bus"
 
 
-def left(path: Path, queue: str = "q", **options: Any) -> list[str]:
+def received_bodies(path: Path, queue: str = "q", **options: Any) -> list[str]:
     """The bodies of the messages that a receiver gets."""
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         return [str(it) for it in client.get_queue_receiver(queue, max_wait_time=0, **options).receive_messages(10_000)]
@@ -89,7 +89,7 @@ def test_all_ready_messages_are_read_and_settled_once(spark: SparkSession, path:
     for expected in (ones, 0):
         assert dead.agg(sf.sum("settled")).first()[0] == expected
     others = {f"body {row.message_id}" for row in rows if int(row.message_id) % 2 and int(row.message_id) % 10 != 1}
-    assert set(left(path)) == others
+    assert set(received_bodies(path)) == others
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         letters = client.get_queue_receiver("q", sub_queue="deadletter", max_wait_time=0).receive_messages(1000)
         reasons = [str(letter.dead_letter_reason) for letter in letters]
@@ -106,7 +106,7 @@ def test_rows_in_and_out(spark: SparkSession, path: Path) -> None:
     spark.createDataFrame([(row.sequence_number,) for row in found], "sequence_number long").foreachPartition(
         settler(path=path, queue="q", outcome="defer")
     )
-    assert left(path) == []
+    assert received_bodies(path) == []
     assert rows.count() == 0
     with Namespace(path) as namespace, ServiceBusClient(namespace) as client:
         fetched = []
@@ -135,7 +135,7 @@ def test_dead_letters_and_queues_without_partitions(spark: SparkSession, path: P
     number = spark.createDataFrame([(letter.sequence_number,)], "sequence_number long")
     settle = settler(path=path, queue="q/$deadletterqueue")
     assert number.mapInArrow(settle, SETTLED_SCHEMA).first().settled == 1
-    assert left(path, sub_queue="deadletter") == []
+    assert received_bodies(path, sub_queue="deadletter") == []
     plain = receiver(path=path, queue="plain", columns=["body", "sequence_number", "partition_id"])
     ids = partitions(spark, path=path, queue="plain")
     assert ids.count() == 1
@@ -160,7 +160,7 @@ def test_a_locked_message_is_not_settled(path: Path) -> None:
             settled += _Drain(namespace, "q", None, partition).settle(mine, "complete")
         assert settled == MESSAGES - 2 - 10
         client.get_queue_receiver("q").complete_messages(taken)
-    assert left(path) == []
+    assert received_bodies(path) == []
 
 
 def test_errors_are_reported(spark: SparkSession, path: Path, tmp_path: Path) -> None:
@@ -185,4 +185,4 @@ def test_errors_are_reported(spark: SparkSession, path: Path, tmp_path: Path) ->
         ).collect()
     with Namespace(path), pytest.raises(NamespaceInUseError, match="pid"):
         list(receiver(path=path, queue="q", wait_time=0)([3]))
-    assert len(left(path)) == MESSAGES - 2
+    assert len(received_bodies(path)) == MESSAGES - 2

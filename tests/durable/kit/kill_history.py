@@ -49,19 +49,19 @@ class Message:
         """The places where the message may be, for a report."""
         return f"{self.uid}, which may be {self.possible}"
 
-    def add(self, place: str, low: int, high: int) -> None:
+    def add(self, state: str, low: int, high: int) -> None:
         """Allow one more place with a range of counts."""
-        old = self.possible.get(place, (low, high))
-        self.possible[place] = (min(low, old[0]), max(high, old[1]))
+        old = self.possible.get(state, (low, high))
+        self.possible[state] = (min(low, old[0]), max(high, old[1]))
 
     def settle(self, verb: str, *, certain: bool) -> None:
         """Apply a settlement that happened or, if it is not certain, may have happened."""
         before = self.possible
         self.possible = {} if certain else dict(before)
-        for place, (low, high) in before.items():
-            fetched = place == "held deferred"
-            if place not in {"held", "held deferred"}:
-                self.add(place, low, high)
+        for state, (low, high) in before.items():
+            fetched = state == "held deferred"
+            if state not in {"held", "held deferred"}:
+                self.add(state, low, high)
             elif verb == "complete":
                 self.add("gone", 0, 0)
             elif verb == "dead_letter":
@@ -74,19 +74,19 @@ class Message:
     def end_run(self, *, received: bool, taken: bool, fetched: bool) -> None:
         """The process ended: locks are free and their deliveries count; calls in flight may have happened."""
         before, self.possible = self.possible, {}
-        for place, (low, high) in before.items():
-            if place == "held":
+        for state, (low, high) in before.items():
+            if state == "held":
                 self.add("ready", low + 1, high + 1)
-            elif place == "held deferred":
+            elif state == "held deferred":
                 self.add("deferred", low, high)
-            elif place == "ready":
+            elif state == "ready":
                 self.add("ready", low, high + received)
                 if taken:
                     self.add("taken", 0, 0)
-            elif place == "deferred":
+            elif state == "deferred":
                 self.add("deferred", low, high + fetched)
             else:
-                self.add(place, low, high)
+                self.add(state, low, high)
 
 
 @dataclass
@@ -141,14 +141,14 @@ class Checker:
             self.messages[other].possible.pop("absent", None)
         return message
 
-    def observe(self, message: Message, place: str, count: int, added: int = 0) -> None:
+    def observe(self, message: Message, state: str, count: int, added: int = 0) -> None:
         """A message was observed in a place with a count."""
-        if place not in message.possible:
-            self.report(f"place: seen as {place}: {message.describe()}")
+        if state not in message.possible:
+            self.report(f"place: seen as {state}: {message.describe()}")
         else:
-            low, high = message.possible[place]
+            low, high = message.possible[state]
             if not low + added <= count <= high + added:
-                self.report(f"count: seen as {place} with count {count}: {message.describe()}")
+                self.report(f"count: seen as {state} with count {count}: {message.describe()}")
 
     def deliver(self, call: Record, views: list[Mapping[str, Any]]) -> None:
         """Messages were delivered."""
@@ -187,13 +187,13 @@ class Checker:
                     self.report(f"twice: {view['uid']} is stored more than once")
                     continue
                 seen.add(view["uid"])
-                place = "dead" if dead else "deferred" if view["deferred"] else "ready"
+                state = "dead" if dead else "deferred" if view["deferred"] else "ready"
                 if dead and view["reason"] != REASON:
                     self.report(f"changed: {view['uid']} is dead because of {view['reason']!r}")
                 message = self.identify(view)
                 if message is not None:
-                    self.observe(message, place, view["count"])
-                    message.possible = {place: (view["count"], view["count"])}
+                    self.observe(message, state, view["count"])
+                    message.possible = {state: (view["count"], view["count"])}
         perhaps_taken = 0
         for uid in self.messages.keys() - seen:
             message = self.messages[uid]

@@ -82,14 +82,14 @@ class Entity:
         """End a delivery without a settlement (B-163, B-157, B-178, B-282)."""
         message = self.stream(sub_queue)[number]
         message.holder = message.held_until = None
-        message.count += counted and message.place == "ready"
+        message.count += counted and message.state == "ready"
         if counted and sub_queue is None and message.count >= self.max_delivery_count:
             self.dead_letter(number, EXHAUSTED)
 
     def dead_letter(self, number: int, reason: str) -> None:
         """Move a message to the dead-letter queue; it keeps number and count (B-111)."""
         message = self.main.pop(number)
-        message.place, message.reason = "ready", reason
+        message.state, message.reason = "ready", reason
         message.holder = message.held_until = None
         self.dead[number] = message
 
@@ -101,7 +101,7 @@ class Entity:
             self.release(sub_queue, number, counted=True)
         elif verb == "defer":
             message = self.stream(sub_queue)[number]
-            message.place = "deferred"
+            message.state = "deferred"
             message.holder = message.held_until = None
         else:
             self.dead_letter(number, "tested")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-Place = Literal["ready", "deferred", "scheduled"]
+State = Literal["ready", "deferred", "scheduled"]
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Message:
     key: str | None = None
     properties: dict[str, object] = field(default_factory=dict)
     life: timedelta | None = None
-    place: Place = "ready"
+    state: State = "ready"
     count: int = 0
     enqueued_at: datetime | None = None
     due_at: datetime | None = None
@@ -33,7 +33,7 @@ class Message:
 
     def copy(self) -> Message:
         """A copy of the message for another entity, without a holder."""
-        return replace(self, place="ready", count=0, holder=None, held_until=None)
+        return replace(self, state="ready", count=0, holder=None, held_until=None)
 
     @property
     def partition_key(self) -> str | None:
@@ -42,7 +42,7 @@ class Message:
 
     def is_free(self) -> bool:
         """Whether the message is ready and not locked."""
-        return self.place == "ready" and self.holder is None
+        return self.state == "ready" and self.holder is None
 
     def is_over(self, now: datetime) -> bool:
         """Whether its time to live has passed (B-246)."""

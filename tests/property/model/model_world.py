@@ -93,7 +93,7 @@ class World:
         due = [
             (message.due_at, number)
             for number, message in messages.items()
-            if message.place == "scheduled" and message.due_at is not None and message.due_at <= self.now
+            if message.state == "scheduled" and message.due_at is not None and message.due_at <= self.now
         ]
         return [number for _, number in sorted(due)]
 
@@ -104,7 +104,7 @@ class World:
                 for number, message in list(entity.stream(sub_queue).items()):
                     if message.holder is None:
                         continue
-                    if message.place == "deferred":
+                    if message.state == "deferred":
                         message.holder = message.held_until = None
                     else:
                         entity.release(sub_queue, number, counted=True)
