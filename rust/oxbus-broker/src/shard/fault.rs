@@ -9,7 +9,7 @@ use oxbus_store::injected::DiskFault;
 /// A fault of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionFault {
-    /// Its store does not answer.
+    /// Its store is unresponsive.
     Unavailable,
     /// Its store takes no more operations for now.
     Busy,
@@ -25,7 +25,7 @@ pub enum PartitionFault {
     NotOwned,
     /// Its store hangs, and calls wait for it. Only injected, and only in memory.
     Stalled,
-    /// Its store did not answer for so long that calls no longer wait for it.
+    /// Its store has been unresponsive for so long that calls no longer wait for it.
     Silent,
     /// A call panicked while it changed the shard.
     Panicked,

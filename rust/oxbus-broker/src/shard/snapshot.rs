@@ -152,8 +152,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until every reserved number is published or given up. If the log fails, its callers give theirs up; after
-    /// a panic they may not.
+    /// Waits until every reserved number is published or given up. If the log fails, callers give up
+    /// their numbers; after a panic, some numbers may stay reserved.
     fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
         for NotedCell { cell, next, .. } in noted {
@@ -328,15 +328,15 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
             due: super::cell::due_of(message),
         },
     };
-    // A delivery in progress counts as ended. A deferred message was charged at its fetch. A locked message that is not
-    // delivered is not charged.
-    let charge = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
+    // A delivery in progress counts as ended. The delivery of a deferred message was counted at its fetch. A locked
+    // message that is not delivered is not counted.
+    let counted = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,
         counter: message.counter,
         enqueued_at: message.enqueued_at,
         expires_at: message.expires_at,
-        delivery_count: message.delivery_count.saturating_add(charge),
+        delivery_count: message.delivery_count.saturating_add(counted),
         generation: message.generation,
         record_generation: message.generation,
         phase,

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! - operations take numbers in their order, here and in the journal, so both agree without a list of numbers;
-//! - nobody can receive a message before it is published.
+//! - no receiver can receive a message before it is published.
 
 use std::sync::atomic::Ordering;
 

@@ -9,7 +9,7 @@
 //! - a file with a segment name has a synced header, and all its space while its owner writes it: it is allocated and
 //!   synced before the rename. The next owner truncates the space behind the last frame;
 //! - a file with a temporary name contains no data and may be overwritten or removed;
-//! - the header of a recycled file says so: the bytes after the last frame are from an earlier segment.
+//! - the header of a recycled file marks it as recycled: the bytes after the last frame are from an earlier segment.
 
 use std::io;
 use std::path::{Path, PathBuf};

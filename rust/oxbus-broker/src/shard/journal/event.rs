@@ -74,7 +74,7 @@ impl From<&ClaimedMessage> for DeliveryRecord {
         Self {
             counter: claimed.key.counter,
             generation: claimed.key.generation,
-            // A deferred message was charged at its fetch.
+            // The delivery of a deferred message was counted at its fetch.
             count_after: claimed.delivery_count.saturating_add(u32::from(!claimed.deferred)),
             deferred: claimed.deferred,
         }
@@ -128,7 +128,7 @@ pub enum JournalEvent<'a> {
         counter: Counter,
         /// Its new number.
         becomes: Counter,
-        /// Its enqueued time from now on.
+        /// Its new enqueued time.
         enqueued_at: Timestamp,
         /// When it expires.
         expires_at: Timestamp,

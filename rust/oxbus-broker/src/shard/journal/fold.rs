@@ -22,7 +22,7 @@ type QueueKey = (EntityId, SubQueue);
 #[derive(Default)]
 struct FoldedEntries<'a> {
     /// Removed messages.
-    gone: BTreeMap<QueueKey, Vec<Counter>>,
+    removed: BTreeMap<QueueKey, Vec<Counter>>,
     /// The newest lock of each message, and whether it has ended.
     locks: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
     /// The latest record of each consumer.
@@ -71,8 +71,8 @@ impl<'a> FoldedEntries<'a> {
                 sub_queue,
                 ref counters,
             } => {
-                let gone = self.gone.entry((entity, sub_queue)).or_default();
-                gone.extend(counters.counters());
+                let removed = self.removed.entry((entity, sub_queue)).or_default();
+                removed.extend(counters.counters());
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 for message in messages {
@@ -125,17 +125,20 @@ impl<'a> FoldedEntries<'a> {
     fn encode(mut self) -> Vec<u8> {
         for (entity, event) in &self.others {
             if let JournalEvent::DeadLetter { counter, .. } = event {
-                self.gone.entry((*entity, SubQueue::Main)).or_default().push(*counter);
+                self.removed
+                    .entry((*entity, SubQueue::Main))
+                    .or_default()
+                    .push(*counter);
             }
         }
-        for counters in self.gone.values_mut() {
+        for counters in self.removed.values_mut() {
             counters.sort_unstable();
             counters.dedup();
         }
-        let gone = &self.gone;
+        let removed = &self.removed;
         let is_gone = |entity: EntityId, sub_queue, counter: &Counter| {
-            let gone = gone.get(&(entity, sub_queue));
-            gone.is_some_and(|gone| gone.binary_search(counter).is_ok())
+            let removed = removed.get(&(entity, sub_queue));
+            removed.is_some_and(|removed| removed.binary_search(counter).is_ok())
         };
         let mut out = Vec::new();
         for (position, (entity, event)) in self.others.iter().enumerate() {
@@ -178,7 +181,7 @@ impl<'a> FoldedEntries<'a> {
             };
             event.encode(entity, &mut out);
         }
-        for ((entity, sub_queue), counters) in self.gone {
+        for ((entity, sub_queue), counters) in self.removed {
             let counters = Ranges::from_iter(counters);
             JournalEvent::Remove { sub_queue, counters }.encode(entity, &mut out);
         }

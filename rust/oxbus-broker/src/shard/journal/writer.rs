@@ -30,7 +30,7 @@ pub struct Journal {
     grown: OnceLock<GrowthCallback>,
     /// Value of `unsaved_bytes` at which `grown` is called.
     grown_at: AtomicU64,
-    /// Waits of at least so many ms are logged; 0 for never.
+    /// Waits of at least this many milliseconds are logged; 0 for never.
     slow_call_ms: AtomicU64,
 }
 
@@ -107,7 +107,7 @@ impl Journal {
         self.slow_call_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Waits of at least so many ms are logged; 0 for never.
+    /// Waits of at least this many milliseconds are logged; 0 for never.
     pub(crate) fn slow_call_ms(&self) -> u64 {
         self.slow_call_ms.load(Ordering::Relaxed)
     }

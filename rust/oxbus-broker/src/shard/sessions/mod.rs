@@ -2,7 +2,7 @@
 //! The sessions of a cell (B-181 … B-217): its ready messages by session, and who holds which.
 //!
 //! Messages of a session entity are stored like any others. When they become ready, they are claimed from the store
-//! without charging a delivery and moved into their sessions; a receiver takes them from its session. A message that is
+//! without counting a delivery and moved into their sessions; a receiver takes them from its session. A message that is
 //! returned becomes ready in the store and is moved into its session again. So schedules, deferral, expiry, browsing,
 //! the journal and the dead-letter queue do not depend on sessions.
 //!
@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! - `intake` is locked to move messages into sessions and to end a session. So messages arrive in the order of their
-//!   numbers, and nobody accepts a session while its messages are being returned;
+//!   numbers, and no receiver accepts a session while its messages are being returned;
 //! - mutex order: `intake`, `index`, the append guard.
 
 mod session;
@@ -45,9 +45,9 @@ pub struct Sessions {
 /// Why a session ended for its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// It was closed: no delivery is charged (B-205).
+    /// It was closed: no delivery is counted (B-205).
     Closed,
-    /// Its lock expired: a delivery is charged (B-206).
+    /// Its lock expired: a delivery is counted (B-206).
     Expired,
 }
 
@@ -117,8 +117,8 @@ impl Sessions {
         self.index().state(accepted, ticks)
     }
 
-    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but nobody else can accept the
-    /// session before [`Cell::unpin`].
+    /// Pins a session that the caller holds, for an atomic write. Its holder may leave, but no other receiver can
+    /// accept the session before [`Cell::unpin`].
     pub fn pin(&self, accepted: &Arc<AcceptedSession>, ticks: Ticks) -> Result<(), SessionLost> {
         self.index().pin(accepted, ticks)
     }

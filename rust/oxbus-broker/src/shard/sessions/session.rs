@@ -93,7 +93,7 @@ pub(super) struct SessionEntry {
     pub(super) pins: u32,
     /// How the holder left while the session was pinned.
     pub(super) pending_end: Option<SessionEnd>,
-    /// The key in `available`, while the session is there.
+    /// The key in `available`, while the session is in it.
     pub(super) queue_position: Option<u64>,
 }
 
