@@ -78,7 +78,7 @@ impl StageRegistry {
         if waits {
             // All syncs begin before any is waited for, so that they overlap.
             for (_, pending) in &pending {
-                pending.begin(Durability::Fsync);
+                pending.begin_sync(Durability::Fsync);
             }
             let synced = pending
                 .iter()

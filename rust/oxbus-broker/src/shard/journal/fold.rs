@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Folds entries into one shorter entry with the same effect.
 //!
-//! Removed messages become runs of numbers, and other events about them are omitted. Of the locks of a message only the
-//! newest is kept. Events that move or change a message are kept, in order.
+//! Removed messages become runs of numbers, and other events about them are omitted. Only the newest lock of a message
+//! is kept. Events that move or change a message are kept, in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use super::ranges::Ranges;
 
 type QueueKey = (EntityId, SubQueue);
 
-/// The events of entries, by kind.
+/// The events of the entries, by kind.
 #[derive(Default)]
 struct FoldedEntries<'a> {
     /// Removed messages.
-    gone: BTreeMap<QueueKey, Vec<Counter>>,
+    removed: BTreeMap<QueueKey, Vec<Counter>>,
     /// The newest lock of each message, and whether it has ended.
     locks: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
     /// The latest record of each consumer.
     consumers: BTreeMap<(QueueKey, &'a str), Arc<ConsumerRecord>>,
-    /// By session, the position in `others` of its latest state.
+    /// The position in `others` of each session's latest state.
     states: BTreeMap<(EntityId, &'a str), usize>,
     /// All other events, in order.
     others: Vec<(EntityId, JournalEvent<'a>)>,
@@ -71,8 +71,8 @@ impl<'a> FoldedEntries<'a> {
                 sub_queue,
                 ref counters,
             } => {
-                let gone = self.gone.entry((entity, sub_queue)).or_default();
-                gone.extend(counters.counters());
+                let removed = self.removed.entry((entity, sub_queue)).or_default();
+                removed.extend(counters.counters());
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 for message in messages {
@@ -125,26 +125,29 @@ impl<'a> FoldedEntries<'a> {
     fn encode(mut self) -> Vec<u8> {
         for (entity, event) in &self.others {
             if let JournalEvent::DeadLetter { counter, .. } = event {
-                self.gone.entry((*entity, SubQueue::Main)).or_default().push(*counter);
+                self.removed
+                    .entry((*entity, SubQueue::Main))
+                    .or_default()
+                    .push(*counter);
             }
         }
-        for counters in self.gone.values_mut() {
+        for counters in self.removed.values_mut() {
             counters.sort_unstable();
             counters.dedup();
         }
-        let gone = &self.gone;
-        let is_gone = |entity: EntityId, sub_queue, counter: &Counter| {
-            let gone = gone.get(&(entity, sub_queue));
-            gone.is_some_and(|gone| gone.binary_search(counter).is_ok())
+        let removed = &self.removed;
+        let is_removed = |entity: EntityId, sub_queue, counter: &Counter| {
+            let removed = removed.get(&(entity, sub_queue));
+            removed.is_some_and(|removed| removed.binary_search(counter).is_ok())
         };
         let mut out = Vec::new();
         for (position, (entity, event)) in self.others.iter().enumerate() {
             let is_needed = match event {
                 // Only the latest state counts.
                 JournalEvent::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
-                // A dead letter contains its record.
-                JournalEvent::Return { sub_queue, counter, .. } => !is_gone(*entity, *sub_queue, counter),
-                JournalEvent::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
+                // A change of a dead-lettered message is not needed: its `DeadLetter` event has the newer record.
+                JournalEvent::Return { sub_queue, counter, .. } => !is_removed(*entity, *sub_queue, counter),
+                JournalEvent::DeadLetter { counter, .. } => !is_removed(*entity, SubQueue::DeadLetter, counter),
                 _ => true,
             };
             if is_needed {
@@ -152,7 +155,7 @@ impl<'a> FoldedEntries<'a> {
             }
         }
         for ((entity, sub_queue), mut locks) in self.locks {
-            locks.retain(|counter, _| !is_gone(entity, sub_queue, counter));
+            locks.retain(|counter, _| !is_removed(entity, sub_queue, counter));
             let (ended, held): (Vec<_>, Vec<_>) = locks.into_values().partition(|(_, has_ended)| *has_ended);
             for (lock, _) in ended {
                 let event = JournalEvent::Return {
@@ -178,7 +181,7 @@ impl<'a> FoldedEntries<'a> {
             };
             event.encode(entity, &mut out);
         }
-        for ((entity, sub_queue), counters) in self.gone {
+        for ((entity, sub_queue), counters) in self.removed {
             let counters = Ranges::from_iter(counters);
             JournalEvent::Remove { sub_queue, counters }.encode(entity, &mut out);
         }
