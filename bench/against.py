@@ -21,7 +21,7 @@ LEAST = 0.97
 def newest_like(run: Run) -> Run | None:
     """The newest result of the same machine that has something of this run."""
     for earlier in newest_first():
-        if machine_of(earlier) == machine_of(run) and _places(earlier).keys() & _places(run).keys():
+        if machine_of(earlier) == machine_of(run) and _rows_by_key(earlier).keys() & _rows_by_key(run).keys():
             return earlier
     return None
 
@@ -34,9 +34,9 @@ def machine_of(run: Run) -> tuple[object, ...]:
 
 def ratios(run: Run, earlier: Run) -> Iterator[tuple[Row, str, float]]:
     """For each row and metric that both have: how much better it is now."""
-    before = _places(earlier)
-    for place, row in _places(run).items():
-        if (old := before.get(place)) is None:
+    before = _rows_by_key(earlier)
+    for row_key, row in _rows_by_key(run).items():
+        if (old := before.get(row_key)) is None:
             continue
         for metric in (metric for metric in row.values if metric in old.values):
             now, then = row[metric], old[metric]
@@ -62,13 +62,13 @@ def text(run: Run, earlier: Run) -> str:
 def _beside_the_ceiling(row: Row, metric: str, run: Run, earlier: Run) -> str:
     if metric != RATE:
         return ""
-    now, then = run.share_of_ceiling(row), earlier.share_of_ceiling(_places(earlier)[_place(row)])
+    now, then = run.share_of_ceiling(row), earlier.share_of_ceiling(_rows_by_key(earlier)[_row_key(row)])
     return f"  of the ceiling {now / then:.3f}" if now and then else ""
 
 
-def _places(run: Run) -> dict[tuple[str, str, str, str], Row]:
-    return {_place(row): row for row in run.rows}
+def _rows_by_key(run: Run) -> dict[tuple[str, str, str, str], Row]:
+    return {_row_key(row): row for row in run.rows}
 
 
-def _place(row: Row) -> tuple[str, str, str, str]:
+def _row_key(row: Row) -> tuple[str, str, str, str]:
     return row.suite, row.case, row.contender, row.level

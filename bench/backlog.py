@@ -122,7 +122,7 @@ def _ours(backlog: int, sample: int) -> dict[str, float]:
                 read_column(table["body"], BODY_BYTES)
                 bus.receiver.settle_arrow(table, "complete")
                 left -= table.num_rows
-    expect("messages left", bus.left(), backlog)
+    expect("messages left", bus.remaining(), backlog)
     bus.close()
     return watch.rates()
 

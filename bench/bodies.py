@@ -36,9 +36,9 @@ def read_message(message: ServiceBusReceivedMessage, size: int) -> bytes:
     return body
 
 
-def read_taken(taken: tuple[int, Message], size: int) -> bytes:
+def read_taken(message: tuple[int, Message], size: int) -> bytes:
     """A delivery of the hand-written queue: a token, and an object that has the body."""
-    body = taken[1].body
+    body = message[1].body
     if len(body) != size or body[-1] != _END:
         _refuse(body, size)
     return body

@@ -111,7 +111,7 @@ def plain_calls(samples: int) -> dict[str, list[float]]:
             found["receive"].append((received - sent) * 1e6)
             found["read"].append((had_read - received) * 1e6)
             found["complete"].append((ended - had_read) * 1e6)
-        expect("messages left", bus.left(), 0)
+        expect("messages left", bus.remaining(), 0)
     finally:
         bus.close()
     return found
@@ -147,7 +147,7 @@ def paced(messages: int) -> dict[str, list[float]]:
     for thread in threads:
         thread.join()
     for bus in buses.values():
-        expect("messages left", bus.left(), 0)
+        expect("messages left", bus.remaining(), 0)
         bus.close()
     return found
 

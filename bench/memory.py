@@ -138,7 +138,7 @@ def _on_disk(messages: int) -> float:
     return (after - before) / messages
 
 
-def _one(contender: str, messages: int) -> float:
+def _measure_here(contender: str, messages: int) -> float:
     """Bytes per message, in this process."""
     if contender == ON_DISK:
         return _on_disk(messages)
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--one", choices=[*CONTENDERS, ON_DISK], required=True)
     parser.add_argument("--messages", type=int, required=True)
     options = parser.parse_args()
-    print(json.dumps(_one(options.one, options.messages)))
+    print(json.dumps(_measure_here(options.one, options.messages)))
 
 
 if __name__ == "__main__":

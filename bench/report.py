@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
 NOT_MEASURED = ["No run that reads every body has measured this yet; run `make bench`."]
-PLACE = re.compile(r"(<!-- report: (?P<name>\S+) -->\n).*?(<!-- end of report -->)", re.DOTALL)
+MARKED_PART = re.compile(r"(<!-- report: (?P<name>\S+) -->\n).*?(<!-- end of report -->)", re.DOTALL)
 CAPTIONS = {
     "threads": "Rates by threads",
     "batch": "Rates by messages per call",
@@ -118,16 +118,16 @@ def _image(name: str) -> str:
 
 def fill(pages: Iterable[Path], parts: dict[str, list[str]]) -> None:
     """Replace what stands between the markers of each part; a part without a place ends the program."""
-    left = set(parts)
+    remaining = set(parts)
 
-    def part(found: re.Match[str]) -> str:
-        left.discard(found["name"])
-        return found[1] + "\n".join(["", *parts.get(found["name"], NOT_MEASURED), "", ""]) + found[3]
+    def part(match: re.Match[str]) -> str:
+        remaining.discard(match["name"])
+        return match[1] + "\n".join(["", *parts.get(match["name"], NOT_MEASURED), "", ""]) + match[3]
 
     for page in pages:
-        page.write_text(PLACE.sub(part, page.read_text(encoding="utf-8")), encoding="utf-8")
-    if left:
-        names = ", ".join(sorted(left))
+        page.write_text(MARKED_PART.sub(part, page.read_text(encoding="utf-8")), encoding="utf-8")
+    if remaining:
+        names = ", ".join(sorted(remaining))
         raise SystemExit(f"no page has a place for {names}: add <!-- report: NAME -->, then <!-- end of report -->")
 
 

@@ -59,24 +59,24 @@ class Target:
     contender: str = OURS
     """Whose figure it is."""
 
-    def met(self, found: float) -> bool:
+    def met(self, figure: float) -> bool:
         """Whether `found` meets the target."""
-        return found >= self.wanted if self.at_least else found <= self.wanted
+        return figure >= self.wanted if self.at_least else figure <= self.wanted
 
-    def moonshot_met(self, found: float) -> bool | None:
+    def moonshot_met(self, figure: float) -> bool | None:
         """Whether `found` meets the moonshot; None if the target has none."""
         if self.moonshot is None:
             return None
-        return found >= self.moonshot if self.at_least else found <= self.moonshot
+        return figure >= self.moonshot if self.at_least else figure <= self.moonshot
 
-    def verdict(self, found: float) -> str:
+    def verdict(self, figure: float) -> str:
         """One line for the end of a run."""
         sign = ">=" if self.at_least else "<="
         line = (
-            f"{'met   ' if self.met(found) else 'MISSED'} {self.text}: {found:,.3g} (wanted {sign} {self.wanted:,.3g}"
+            f"{'met   ' if self.met(figure) else 'MISSED'} {self.text}: {figure:,.3g} (wanted {sign} {self.wanted:,.3g}"
         )
-        if self.met(found) and self.moonshot is not None:
-            line += f"; moonshot {sign} {self.moonshot:,.3g} {'met' if self.moonshot_met(found) else 'next'}"
+        if self.met(figure) and self.moonshot is not None:
+            line += f"; moonshot {sign} {self.moonshot:,.3g} {'met' if self.moonshot_met(figure) else 'next'}"
         return line + ")"
 
 

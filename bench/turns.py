@@ -78,9 +78,9 @@ def in_turns(suite: str, group: Group, rounds: int, *, warm: bool = True) -> lis
                 continue
             try:
                 for found in turn.measure():
-                    place = (found.case, found.contender)
-                    row = rows.setdefault(place, Row(suite, *place, found.level, {}, found.point))
-                    samples.setdefault(place, []).extend(found.samples)
+                    row_key = (found.case, found.contender)
+                    row = rows.setdefault(row_key, Row(suite, *row_key, found.level, {}, found.point))
+                    samples.setdefault(row_key, []).extend(found.samples)
                     figures = {**(figures_of(found.samples) if found.samples else {}), **found.figures}
                     for metric, value in figures.items():
                         row.values.setdefault(metric, []).append(float(f"{value:.6g}"))
@@ -89,6 +89,6 @@ def in_turns(suite: str, group: Group, rounds: int, *, warm: bool = True) -> lis
                 print(f"not available here: {turn.contender}: {error}", flush=True)
         if group.versions:
             print(f"{suite} {group.part}: round {number + 1} of {rounds} is done", flush=True)
-    for place, row in rows.items():
-        row.percentiles = distribution(samples[place]) or None
+    for row_key, row in rows.items():
+        row.percentiles = distribution(samples[row_key]) or None
     return list(rows.values())

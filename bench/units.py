@@ -127,7 +127,7 @@ def _sessions(units: int) -> Figures:
             receiver.complete_message(message)
     seconds = time.perf_counter() - began
     expect("different sessions", len(ids), accepted)
-    expect("messages left", bus.left(), units - accepted)
+    expect("messages left", bus.remaining(), units - accepted)
     bus.close()
     return {
         "send_us": fill_s * 1e6 / units,

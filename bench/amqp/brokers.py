@@ -83,7 +83,7 @@ class Oxbus(Broker):
         self.connection_string, self.pid = ready["connection_string"], self._process.pid
         self.endpoint = Endpoint(ready["amqp_port"], "RootManageSharedAccessKey", "SAS_KEY_VALUE")
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many messages it has, held ones included."""
         from azure.servicebus.management import ServiceBusAdministrationClient  # noqa: PLC0415 -- a quarter of a second
 

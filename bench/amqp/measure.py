@@ -60,9 +60,9 @@ def can_confirm(broker: Broker) -> bool:
     return True
 
 
-def one_round(kind: type[Broker], place: Path, level: Level, group: Group, plan: Plan) -> Iterator[Found]:
+def one_round(kind: type[Broker], directory: Path, level: Level, group: Group, plan: Plan) -> Iterator[Found]:
     """Results of each case; the version goes to the group."""
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
         broker = kind(Path(folder), level)
         group.versions[kind.name] = broker.version
         try:

@@ -84,7 +84,7 @@ def _locked(size: int) -> Locked:
 
 
 def _check_sent(state: tuple[Bus, pa.RecordBatch], _answer: None) -> None:
-    expect("messages in the queue", state[0].left(), ROWS * BATCHES)
+    expect("messages in the queue", state[0].remaining(), ROWS * BATCHES)
 
 
 def _check_received(_bus: Bus, tables: list[pa.Table]) -> None:
@@ -97,12 +97,12 @@ def _check_received(_bus: Bus, tables: list[pa.Table]) -> None:
 
 
 def _check_settled(locked: Locked, _answer: None) -> None:
-    expect("messages left", locked.bus.left(), 0)
+    expect("messages left", locked.bus.remaining(), 0)
 
 
 def _check_drained(bus: Bus, count: int) -> None:
     expect("rows received", count, ROWS * BATCHES)
-    expect("messages left", bus.left(), 0)
+    expect("messages left", bus.remaining(), 0)
 
 
 # --- the ceiling, columns in and out: the same ring, one hold of its mutex for a batch
@@ -150,8 +150,8 @@ def _ceiling_settle(state: tuple[Any, list[Any]]) -> None:
         state[0].complete_columns(numbers, tokens)
 
 
-def _ceiling_check_received(_queue: Any, taken: list[Any]) -> None:
-    bodies = pa.concat_arrays([column for _, _, column in taken])
+def _ceiling_check_received(_queue: Any, received: list[Any]) -> None:
+    bodies = pa.concat_arrays([column for _, _, column in received])
     expect("rows received", len(bodies), ROWS * BATCHES)
     expect("different bodies", len(bodies.unique()), ROWS)
 

@@ -96,7 +96,7 @@ def _browse(served: Served) -> int:
 
 
 def _check_sent(served: Served, _answer: None) -> None:
-    expect("messages in the queue", served.bus.left(), served.sent)
+    expect("messages in the queue", served.bus.remaining(), served.sent)
 
 
 def _check_received(served: Served, tables: list[pa.Table]) -> None:
@@ -107,12 +107,12 @@ def _check_received(served: Served, tables: list[pa.Table]) -> None:
 
 def _check_drained(served: Served, count: int) -> None:
     expect("rows received", count, served.sent)
-    expect("messages left", served.bus.left(), 0)
+    expect("messages left", served.bus.remaining(), 0)
 
 
 def _check_browsed(served: Served, count: int) -> None:
     expect("rows seen", count, served.sent)
-    expect("messages left", served.bus.left(), served.sent)
+    expect("messages left", served.bus.remaining(), served.sent)
 
 
 def cases(plan: Plan = WHOLE) -> list[Case]:

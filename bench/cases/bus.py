@@ -32,7 +32,7 @@ class Bus:
         """How long each body is."""
         return len(self.bodies[0])
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Messages in the queue, locked ones included."""
         return self.admin.get_queue_runtime_properties(QUEUE).total_message_count or 0
 

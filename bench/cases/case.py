@@ -44,10 +44,10 @@ class WrongAnswerError(Exception):
     """A benchmark computed something wrong, so its time means nothing."""
 
 
-def expect(what: str, found: object, wanted: object) -> None:
+def expect(quantity: str, actual: object, wanted: object) -> None:
     """Refuse an answer that is not the wanted one."""
-    if found != wanted:
-        msg = f"{what}: found {found!r:.200}, wanted {wanted!r:.200}"
+    if actual != wanted:
+        msg = f"{quantity}: found {actual!r:.200}, wanted {wanted!r:.200}"
         raise WrongAnswerError(msg)
 
 

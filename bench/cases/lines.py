@@ -45,7 +45,7 @@ class Line:
     name: str
     open: Callable[[], Any]
     ends: Callable[[Any], Ends]
-    left: Callable[[Any], int]
+    remaining: Callable[[Any], int]
     close: Callable[[Any], None] = lambda _queue: None
 
 
@@ -73,21 +73,21 @@ class _Lists:
             self._send([ServiceBusMessage(body) for body in part])
 
     def take(self, count: int, size: int, body_bytes: int) -> None:
-        receive, left = self._receive, count
+        receive, remaining = self._receive, count
         if size == 1:
             complete = self._complete
-            while left:
+            while remaining:
                 for message in receive(max_wait_time=WAIT_SECONDS):
                     read_message(message, body_bytes)
                     complete(message)
-                    left -= 1
+                    remaining -= 1
             return
-        while left:
-            messages = receive(min(size, left), max_wait_time=WAIT_SECONDS)
+        while remaining:
+            messages = receive(min(size, remaining), max_wait_time=WAIT_SECONDS)
             for message in messages:
                 read_message(message, body_bytes)
             self._complete_many(messages)
-            left -= len(messages)
+            remaining -= len(messages)
 
 
 class _Columns:
@@ -106,13 +106,13 @@ class _Columns:
         self._send(part)
 
     def take(self, count: int, size: int, body_bytes: int) -> None:
-        left = count
-        while left:
-            table = pa.table(self._receive(min(size, left), max_wait_time=WAIT_SECONDS))
+        remaining = count
+        while remaining:
+            table = pa.table(self._receive(min(size, remaining), max_wait_time=WAIT_SECONDS))
             if table.num_rows:
                 read_column(table["body"], body_bytes)
                 self._settle(table, "complete")
-                left -= table.num_rows
+                remaining -= table.num_rows
 
 
 class _Ceiling:
@@ -131,9 +131,9 @@ class _Ceiling:
             self._queue.send_many(part)
 
     def take(self, count: int, size: int, body_bytes: int) -> None:
-        queue, left = self._queue, count
-        while left:
-            messages = queue.receive(min(size, left))
+        queue, remaining = self._queue, count
+        while remaining:
+            messages = queue.receive(min(size, remaining))
             for message in messages:
                 read_tuple(message, body_bytes)
             if not messages:
@@ -142,7 +142,7 @@ class _Ceiling:
                 queue.complete(messages[0])
             else:
                 queue.complete_many(messages)
-            left -= len(messages)
+            remaining -= len(messages)
 
 
 class _CeilingColumns:
@@ -159,16 +159,16 @@ class _CeilingColumns:
         self._queue.send_columns(offsets.address, data.address, len(part))
 
     def take(self, count: int, size: int, body_bytes: int) -> None:
-        queue, left = self._queue, count
-        while left:
-            rows, numbers, tokens, offsets, data = queue.receive_columns(min(size, left))
+        queue, remaining = self._queue, count
+        while remaining:
+            rows, numbers, tokens, offsets, data = queue.receive_columns(min(size, remaining))
             if not rows:
                 time.sleep(0)
                 continue
             buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
             read_column(pa.Array.from_buffers(pa.binary(), rows, buffers), body_bytes)
             queue.complete_columns(numbers, tokens)
-            left -= rows
+            remaining -= rows
 
 
 class _PeekLock:
@@ -187,27 +187,27 @@ class _PeekLock:
             self._queue.send_many([Message(body) for body in part])
 
     def take(self, count: int, size: int, body_bytes: int) -> None:
-        queue, left = self._queue, count
-        while left:
-            taken = queue.receive(min(size, left), WAIT_SECONDS)
+        queue, remaining = self._queue, count
+        while remaining:
+            taken = queue.receive(min(size, remaining), WAIT_SECONDS)
             for one in taken:
                 read_taken(one, body_bytes)
             if size == 1 and taken:
                 queue.complete(taken[0][0])
             else:
                 queue.complete_many([token for token, _ in taken])
-            left -= len(taken)
+            remaining -= len(taken)
 
 
 def lists() -> list[Line]:
     """Those that hand out Python objects."""
-    found = [Line(OURS, open_bus, _Lists, Bus.left, Bus.close), Line(PEEKLOCK, PeekLockQueue, _PeekLock, len)]
+    found = [Line(OURS, open_bus, _Lists, Bus.remaining, Bus.close), Line(PEEKLOCK, PeekLockQueue, _PeekLock, len)]
     compiled = ceiling.load()
     return [*found, Line(CEILING, compiled.Queue, _Ceiling, len)] if compiled else found
 
 
 def columns() -> list[Line]:
     """Those that hand out Arrow columns."""
-    ours = Line(ARROW, open_bus, _Columns, Bus.left, Bus.close)
+    ours = Line(ARROW, open_bus, _Columns, Bus.remaining, Bus.close)
     compiled = ceiling.load()
     return [ours, Line(f"{CEILING}, columns", compiled.Queue, _CeilingColumns, len)] if compiled else [ours]

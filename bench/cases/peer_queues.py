@@ -105,8 +105,8 @@ def _simple_cycle(bodies: list[bytes], *, read: bool) -> int:
     return simple.qsize()
 
 
-def _simple_check(_state: Any, left: int) -> None:
-    expect("messages left in SimpleQueue", left, 0)
+def _simple_check(_state: Any, remaining: int) -> None:
+    expect("messages left in SimpleQueue", remaining, 0)
 
 
 # --- the ceiling: the least a compiled broker can do behind CPython's API

@@ -92,14 +92,14 @@ def _cycle(at_once: int, send: Callable[[Bus, int], None] = _send, *, read: bool
 
 
 def _check_sent(bus: Bus, _answer: None) -> None:
-    expect("messages in the queue", bus.left(), len(bus.bodies))
+    expect("messages in the queue", bus.remaining(), len(bus.bodies))
     first = bus.receiver.peek_messages(1)
     expect("a body", b"".join(first[0].body or ()) in bus.bodies[:1000], wanted=True)
 
 
 def _check_drained(bus: Bus, count: int) -> None:
     expect("messages received", count, len(bus.bodies))
-    expect("messages left", bus.left(), 0)
+    expect("messages left", bus.remaining(), 0)
 
 
 def _case(bench_id: str, bodies: list[bytes], run: Any, check: Any, ready: Any = lambda bus: bus) -> Case:

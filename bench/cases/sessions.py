@@ -63,7 +63,7 @@ def _take_whole(receiver: ServiceBusReceiver, body_bytes: int) -> int:
 
 def _check(bus: Bus, count: int) -> None:
     expect("messages received", count, len(bus.bodies))
-    expect("messages left", bus.left(), 0)
+    expect("messages left", bus.remaining(), 0)
 
 
 def _open_many(sessions: int) -> Bus:
@@ -85,7 +85,7 @@ def _accept_many(bus: Bus) -> int:
 
 def _check_accepted(bus: Bus, count: int) -> None:
     expect("sessions accepted", count, bus.prepared // OF_MANY)
-    expect("messages left", bus.left(), bus.prepared)
+    expect("messages left", bus.remaining(), bus.prepared)
 
 
 def cases(plan: Plan = WHOLE) -> list[Case]:

@@ -61,8 +61,8 @@ def cases(plan: Plan = WHOLE) -> list[Case]:
         def run(keys: DataFrame) -> int:
             return int(keys.agg(sf.sum(expression())).first()[0])
 
-        def check(_keys: DataFrame, found: int) -> None:
-            expect("sum of the partitions", found, _right_answer(count))
+        def check(_keys: DataFrame, answer: int) -> None:
+            expect("sum of the partitions", answer, _right_answer(count))
 
         return Case(BENCH_ID, contender, count, partial(_keys, count), run, check)
 

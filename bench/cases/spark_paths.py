@@ -48,8 +48,8 @@ TASKS_OF_READ = 16
 
 
 @dataclass
-class Place:
-    """A separate namespace for one round, closed or served."""
+class ScratchBus:
+    """A namespace that exists for one round, closed or served."""
 
     directory: tempfile.TemporaryDirectory[str]
     path: str
@@ -101,57 +101,57 @@ def frame(rows: int) -> DataFrame:
     )
 
 
-def _make(rows: int, *, served: bool, filled: bool) -> Place:
+def _make(rows: int, *, served: bool, filled: bool) -> ScratchBus:
     directory = tempfile.TemporaryDirectory()
     path = f"{directory.name}/bus"
     with oxbus.Namespace(path, durability="os") as namespace:
         for queue in (QUEUE, OUT):
             ServiceBusAdministrationClient(namespace).create_queue(queue, enable_partitioning=True)
     if filled:
-        _load(Place(directory, path, rows))
+        _load(ScratchBus(directory, path, rows))
         # Rows are taken over once, by the process that opens the partitions first; not by those that drain them.
         oxbus.Namespace(path, durability="os").close()
     if not served:
-        return Place(directory, path, rows)
+        return ScratchBus(directory, path, rows)
     namespace = oxbus.Namespace(path, durability="os")
-    return Place(directory, path, rows, namespace, serve(namespace))
+    return ScratchBus(directory, path, rows, namespace, serve(namespace))
 
 
-def _load(place: Place) -> int:
-    load = sender(path=place.path, queue=QUEUE, job="bench", durability="os")
-    return int(frame(place.rows).mapInArrow(load, BULK_LOAD_SCHEMA).agg({"rows": "sum"}).first()[0])
+def _load(bus: ScratchBus) -> int:
+    load = sender(path=bus.path, queue=QUEUE, job="bench", durability="os")
+    return int(frame(bus.rows).mapInArrow(load, BULK_LOAD_SCHEMA).agg({"rows": "sum"}).first()[0])
 
 
-def _drain(place: Place) -> int:
-    drain = receiver(path=place.path, queue=QUEUE, columns=["body", "partition_key"])
-    return _count(partitions(session(), path=place.path, queue=QUEUE).mapInArrow(drain, drain.schema))
+def _drain(bus: ScratchBus) -> int:
+    drain = receiver(path=bus.path, queue=QUEUE, columns=["body", "partition_key"])
+    return _count(partitions(session(), path=bus.path, queue=QUEUE).mapInArrow(drain, drain.schema))
 
 
-def _write(place: Place) -> int:
-    frame(place.rows).write.format("oxbus").options(**place.options).mode("append").save()
-    return place.rows
+def _write(bus: ScratchBus) -> int:
+    frame(bus.rows).write.format("oxbus").options(**bus.options).mode("append").save()
+    return bus.rows
 
 
-def _read(place: Place) -> int:
+def _read(bus: ScratchBus) -> int:
     columns = "body binary, partition_key string"
-    return _count(session().read.format("oxbus").options(**place.options).schema(columns).load())
+    return _count(session().read.format("oxbus").options(**bus.options).schema(columns).load())
 
 
-def _stream(place: Place, delivery: str) -> int:
+def _stream(bus: ScratchBus, delivery: str) -> int:
     """From queue to queue in four batches, each of them once or at least once."""
-    options = place.options | {"maxMessagesPerTrigger": str(BATCH_ROWS)}
+    options = bus.options | {"maxMessagesPerTrigger": str(BATCH_ROWS)}
     source = read_stream(session(), options).select("body", "partition_key")
-    sink = source.writeStream.format("oxbus").options(**place.options, delivery=delivery).option("queue", OUT)
-    query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()
+    sink = source.writeStream.format("oxbus").options(**bus.options, delivery=delivery).option("queue", OUT)
+    query = sink.option("checkpointLocation", f"{bus.path}-checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()
-    return place.messages(OUT)
+    return bus.messages(OUT)
 
 
-def _copy(place: Place) -> int:
+def _copy(bus: ScratchBus) -> int:
     """From queue to queue by a job that browses one and sends to the other."""
-    read = session().read.format("oxbus").options(**place.options).schema("body binary, partition_key string")
-    read.load().write.format("oxbus").options(**place.options).option("queue", OUT).mode("append").save()
-    return place.messages(OUT)
+    read = session().read.format("oxbus").options(**bus.options).schema("body binary, partition_key string")
+    read.load().write.format("oxbus").options(**bus.options).option("queue", OUT).mode("append").save()
+    return bus.messages(OUT)
 
 
 def _nothing(rows: int, tasks: int) -> DataFrame:
@@ -159,25 +159,25 @@ def _nothing(rows: int, tasks: int) -> DataFrame:
     return source.options(rows=rows, tasks=tasks, bodyBytes=BODY_BYTES).load()
 
 
-def _write_nothing(place: Place) -> int:
-    frame(place.rows).write.format(spark_nothing.NAME).mode("append").save()
-    return place.rows
+def _write_nothing(bus: ScratchBus) -> int:
+    frame(bus.rows).write.format(spark_nothing.NAME).mode("append").save()
+    return bus.rows
 
 
-def _read_nothing(place: Place) -> int:
-    return _count(_nothing(place.rows, TASKS_OF_READ))
+def _read_nothing(bus: ScratchBus) -> int:
+    return _count(_nothing(bus.rows, TASKS_OF_READ))
 
 
-def _copy_nothing(place: Place) -> int:
-    _nothing(place.rows, TASKS_OF_READ).write.format(spark_nothing.NAME).mode("append").save()
-    return place.rows
+def _copy_nothing(bus: ScratchBus) -> int:
+    _nothing(bus.rows, TASKS_OF_READ).write.format(spark_nothing.NAME).mode("append").save()
+    return bus.rows
 
 
-def _stream_of_nothing(place: Place) -> int:
+def _stream_of_nothing(bus: ScratchBus) -> int:
     source = session().readStream.format(spark_nothing.NAME)
-    source = source.options(rows=place.rows, batchRows=BATCH_ROWS, bodyBytes=BODY_BYTES)
+    source = source.options(rows=bus.rows, batchRows=BATCH_ROWS, bodyBytes=BODY_BYTES)
     sink = source.load().writeStream.format(spark_nothing.NAME)
-    query = sink.option("checkpointLocation", f"{place.path}-checkpoint").trigger(availableNow=True).start()
+    query = sink.option("checkpointLocation", f"{bus.path}-checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()
     return sum(progress["numInputRows"] for progress in query.recentProgress)
 
@@ -188,17 +188,17 @@ def _count(rows: DataFrame) -> int:
     return int(rows.selectExpr(f"sum(if({right}, 1, 0))").first()[0])
 
 
-def _consumed(place: Place) -> int:
+def _consumed(bus: ScratchBus) -> int:
     def consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
         rows = sum(batch.num_rows for batch in batches)
         yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
-    return int(frame(place.rows).mapInArrow(consume, "rows bigint").agg({"rows": "sum"}).first()[0])
+    return int(frame(bus.rows).mapInArrow(consume, "rows bigint").agg({"rows": "sum"}).first()[0])
 
 
-def _produced(place: Place) -> int:
+def _produced(bus: ScratchBus) -> int:
     def produce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415 -- in the worker
 
@@ -210,27 +210,27 @@ def _produced(place: Place) -> int:
                     yield page.slice(0, min(PAGE_ROWS, rows - first))
 
     tasks = 2 * session().sparkContext.defaultParallelism  # as many as `partitions` makes
-    shares = session().range(0, tasks, 1, tasks).selectExpr(f"cast({place.rows // tasks} as bigint) as rows")
+    shares = session().range(0, tasks, 1, tasks).selectExpr(f"cast({bus.rows // tasks} as bigint) as rows")
     return _count(shares.mapInArrow(produce, "body binary, partition_key string"))
 
 
-def _check_all(place: Place, rows: int) -> None:
-    expect("rows", rows, place.rows)
+def _check_all(bus: ScratchBus, rows: int) -> None:
+    expect("rows", rows, bus.rows)
 
 
-def _check_moved(place: Place, rows: int) -> None:
-    expect("rows", rows, place.rows)
-    expect("messages left", place.messages(QUEUE), 0)
+def _check_moved(bus: ScratchBus, rows: int) -> None:
+    expect("rows", rows, bus.rows)
+    expect("messages left", bus.messages(QUEUE), 0)
 
 
-def _check_written(place: Place, rows: int) -> None:
-    expect("rows", rows, place.rows)
-    expect("messages", place.messages(QUEUE), place.rows)
+def _check_written(bus: ScratchBus, rows: int) -> None:
+    expect("rows", rows, bus.rows)
+    expect("messages", bus.messages(QUEUE), bus.rows)
 
 
-def _check_copied(place: Place, rows: int) -> None:
-    expect("rows", rows, place.rows)
-    expect("messages of the source", place.messages(QUEUE), place.rows)
+def _check_copied(bus: ScratchBus, rows: int) -> None:
+    expect("rows", rows, bus.rows)
+    expect("messages of the source", bus.messages(QUEUE), bus.rows)
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,8 @@ class _Path:
 
     name: str
     contender: str
-    run: Callable[[Place], int]
-    check: Callable[[Place, int], None] = _check_all
+    run: Callable[[ScratchBus], int]
+    check: Callable[[ScratchBus, int], None] = _check_all
     served: bool = False
     filled: bool = False
 
@@ -273,7 +273,7 @@ def cases(plan: Plan = WHOLE) -> list[Case]:
             partial(_make, rows, served=one.served, filled=one.filled),
             one.run,
             one.check,
-            Place.close,
+            ScratchBus.close,
         )
         for one in _PATHS
     ]

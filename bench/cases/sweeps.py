@@ -147,7 +147,7 @@ def _sweep_case(
     run: Callable[[_State], None],
 ) -> Case:
     def check(state: _State, _answer: None) -> None:
-        expect("messages left", line.left(state.queue), 0)
+        expect("messages left", line.remaining(state.queue), 0)
 
     def dispose(state: _State) -> None:
         line.close(state.queue)
@@ -159,13 +159,13 @@ def together(work: Sequence[Callable[[], None]]) -> None:
     """Do each piece of work in its own thread; raise the first error."""
     failures: list[Exception] = []
 
-    def run(one: Callable[[], None]) -> None:
+    def run(work_item: Callable[[], None]) -> None:
         try:
-            one()
+            work_item()
         except Exception as error:  # noqa: BLE001 -- raised again by the calling thread
             failures.append(error)
 
-    workers = [threading.Thread(target=run, args=(one,)) for one in work]
+    workers = [threading.Thread(target=run, args=(work_item,)) for work_item in work]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -31,14 +31,14 @@ def _together(work: Sequence[Callable[[], Any]], quota: _Quota) -> list[Any]:
     answers: list[Any] = [None] * len(work)
     failures: list[Exception] = []
 
-    def one(place: int) -> None:
+    def run(index: int) -> None:
         try:
-            answers[place] = work[place]()
+            answers[index] = work[index]()
         except Exception as error:  # noqa: BLE001 -- raised again by the calling thread
             failures.append(error)
-            quota.take(quota.left)
+            quota.take(quota.remaining)
 
-    threads = [threading.Thread(target=one, args=(place,)) for place in range(len(work))]
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(work))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -52,18 +52,18 @@ class _Quota:
     """How many messages the receivers still have to complete together."""
 
     def __init__(self, messages: int) -> None:
-        self._left = messages
+        self._remaining = messages
         self._mutex = threading.Lock()
 
     def take(self, count: int) -> bool:
         """Note `count` completed ones; true while some are left."""
         with self._mutex:
-            self._left -= count
-            return self._left > 0
+            self._remaining -= count
+            return self._remaining > 0
 
     @property
-    def left(self) -> int:
-        return self._left
+    def remaining(self) -> int:
+        return self._remaining
 
 
 def _run_oxbus(bus: Bus, size: int, *, read: bool) -> int:
@@ -80,7 +80,7 @@ def _run_oxbus(bus: Bus, size: int, *, read: bool) -> int:
         count = 0
         with client.get_queue_receiver(QUEUE) as receiver:
             more = True
-            while more and quota.left:
+            while more and quota.remaining:
                 messages = receiver.receive_messages(size, max_wait_time=0.05)
                 if read:
                     for message in messages:
@@ -113,7 +113,7 @@ def _run_peeklock(state: Peer, size: int, *, read: bool) -> int:
     def drain() -> int:
         count = 0
         more = True
-        while more and quota.left:
+        while more and quota.remaining:
             taken = peer.receive(size, 0.05)
             if read:
                 for one in taken:
@@ -145,7 +145,7 @@ def _run_ceiling(state: Peer, size: int, *, read: bool) -> int:
     def drain() -> int:
         count = 0
         more = True
-        while more and quota.left:
+        while more and quota.remaining:
             taken = queue.receive(size)
             if not taken:
                 time.sleep(0)  # it cannot wait
@@ -168,7 +168,7 @@ def _run_ceiling(state: Peer, size: int, *, read: bool) -> int:
 
 def _check_bus(bus: Bus, count: int) -> None:
     expect("messages received", count, len(bus.bodies))
-    expect("messages left", bus.left(), 0)
+    expect("messages left", bus.remaining(), 0)
 
 
 def _check_peek(state: Peer, count: int) -> None:

@@ -100,12 +100,12 @@ def _loops_per_s(files: Sequence[FileIO], block: bytes, seconds: float, wrap_byt
     count = 0
     started = now = time.perf_counter()
     while now - started < seconds:
-        turn, place = divmod(count, len(numbers))
+        turn, index = divmod(count, len(numbers))
         position = turn * len(block)
         if wrap_bytes is not None:
             position %= wrap_bytes // len(block) * len(block)
-        os.pwrite(numbers[place], block, position)
-        os.fdatasync(numbers[place])
+        os.pwrite(numbers[index], block, position)
+        os.fdatasync(numbers[index])
         count += 1
         now = time.perf_counter()
     return count / (now - started)

@@ -62,9 +62,9 @@ SHAPES = tuple(
 )
 
 
-def sizes_of(contender: Contender, place: Path, appends_per_s: float, plan: Plan) -> Sizes:
+def sizes_of(contender: Contender, directory: Path, appends_per_s: float, plan: Plan) -> Sizes:
     """How many messages it gets, one by one at least what suits the disk."""
-    found = sizes_for(contender, place, SECONDS * plan.scale, plan.of(MOST, STEP))
+    found = sizes_for(contender, directory, SECONDS * plan.scale, plan.of(MOST, STEP))
     return Sizes(max(plan.of(_messages_for(appends_per_s), STEP), found.single), found.by_hundred)
 
 
@@ -73,17 +73,17 @@ def _messages_for(appends_per_s: float) -> int:
     return max(STEP, min(2000, int(appends_per_s / 3)) // STEP * STEP)
 
 
-def one_round(contender: Contender, place: Path, shape: Shape, sizes: Sizes, plan: Plan) -> Iterator[Found]:
+def one_round(contender: Contender, directory: Path, shape: Shape, sizes: Sizes, plan: Plan) -> Iterator[Found]:
     """Sending, then the cycle, with one thread; the cycle with two and two."""
     bodies, least = bodies_of(shape.body_bytes, sizes.of(shape.size)), LEAST_SECONDS * plan.scale
     cases, name, level = shape.cases(), str(contender), contender.level.value
-    with _Between(contender, place, PROBE_SECONDS * plan.scale) as queue:
+    with _Between(contender, directory, PROBE_SECONDS * plan.scale) as queue:
         passes = long_enough(lambda: one_thread(queue.opened, bodies, shape.size), lambda one: one[1], least)
     send_s, cycle_s = (sum(seconds) for seconds in zip(*passes, strict=True))
     messages = len(passes) * len(bodies)
     yield Found(cases["send"], name, queue.figures(messages, send_s, flushes=False), level)
     yield Found(cases["cycle"], name, queue.figures(messages, cycle_s), level)
-    with _Between(contender, place, PROBE_SECONDS * plan.scale) as queue:
+    with _Between(contender, directory, PROBE_SECONDS * plan.scale) as queue:
         cycles = long_enough(lambda: both_sides(queue.opened, bodies, shape.size), float, least)
     yield Found(cases["both"], name, queue.figures(len(cycles) * len(bodies), sum(cycles)), level)
 
@@ -91,24 +91,24 @@ def one_round(contender: Contender, place: Path, shape: Shape, sizes: Sizes, pla
 class _Between:
     """A fresh queue, open between two looks at the disk."""
 
-    def __init__(self, contender: Contender, place: Path, probe_seconds: float) -> None:
+    def __init__(self, contender: Contender, directory: Path, probe_seconds: float) -> None:
         self._probe_seconds = probe_seconds
         self._contender = contender
-        self._place = place
+        self._directory = directory
 
     def __enter__(self) -> Self:
-        self._appends_per_s = [disk.appends_per_s(self._place, self._probe_seconds)]
-        self._folder = tempfile.TemporaryDirectory(dir=self._place)
+        self._appends_per_s = [disk.appends_per_s(self._directory, self._probe_seconds)]
+        self._folder = tempfile.TemporaryDirectory(dir=self._directory)
         self.opened = self._contender.open(Path(self._folder.name))
         warm_up(self.opened)
-        self._flushes = [disk.flushes(self._place)]
+        self._flushes = [disk.flushes(self._directory)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._flushes.append(disk.flushes(self._place))
+        self._flushes.append(disk.flushes(self._directory))
         self.opened.close()
         self._folder.cleanup()
-        self._appends_per_s.append(disk.appends_per_s(self._place, self._probe_seconds))
+        self._appends_per_s.append(disk.appends_per_s(self._directory, self._probe_seconds))
 
     def figures(self, messages: int, seconds: float, *, flushes: bool = True) -> Figures:
         """Return the rate, set against the disk."""

@@ -46,9 +46,9 @@ class Sizes:
         return self.single if size == 1 else self.by_hundred
 
 
-def sizes_for(contender: Contender, place: Path, seconds: float, most: int) -> Sizes:
+def sizes_for(contender: Contender, directory: Path, seconds: float, most: int) -> Sizes:
     """Try it with a few messages, then with more, and scale to `seconds`."""
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
         queue = contender.open(Path(folder))
         try:
             warm_up(queue)

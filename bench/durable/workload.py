@@ -116,11 +116,11 @@ def _together(work: Sequence[tuple[Callable[[], None], Callable[[], None]]], sto
     ready = threading.Barrier(len(work) + 1)
     failures: list[Exception] = []
 
-    def run(prepare: Callable[[], None], one: Callable[[], None]) -> None:
+    def run(prepare: Callable[[], None], work_item: Callable[[], None]) -> None:
         try:
             prepare()
             ready.wait()
-            one()
+            work_item()
         except threading.BrokenBarrierError:
             pass  # another thread failed and has reported the reason
         except Exception as error:  # noqa: BLE001 -- raised again by the calling thread

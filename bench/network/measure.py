@@ -34,10 +34,10 @@ MOST = 1_000_000
 
 
 def one_round(
-    kind: type[NetworkQueue], place: Path, shapes: Mapping[str, int], group: Group, plan: Plan
+    kind: type[NetworkQueue], directory: Path, shapes: Mapping[str, int], group: Group, plan: Plan
 ) -> Iterator[Found]:
     """Results of each case; the version goes to the group."""
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
         queue = kind(Path(folder))
         group.versions[kind.name] = queue.version
         try:
@@ -58,7 +58,7 @@ def _cycles(queue: NetworkQueue, size: int, count: int) -> Figures:
     before = go_client.server_seconds(queue.pid)
     answer = go_client.run(PACKAGE, {**queue.options, "batch": size, "count": count})
     spent = go_client.server_seconds(queue.pid) - before
-    expect("messages left", queue.left(), 0)
+    expect("messages left", queue.remaining(), 0)
     return {
         **{name: answer[name] for name in (RATE, P50, P99)},
         **go_client.shares(spent, answer["client_cpu_s"], count),

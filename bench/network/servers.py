@@ -48,7 +48,7 @@ class NetworkQueue(ABC):
         """Start it; raise `UnavailableError` if it cannot run here."""
 
     @abstractmethod
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many messages it has, held ones included."""
 
     @abstractmethod
@@ -66,9 +66,9 @@ class OxbusQueue(NetworkQueue):
         self.version, self.pid = self._broker.version, self._broker.pid
         self.options = {"mode": "oxbus", **compiled.options_for(self._broker.endpoint)}
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The version that the SDK reports."""
-        return self._broker.left()
+        return self._broker.remaining()
 
     def close(self) -> None:
         """Have it end in order."""
@@ -112,7 +112,7 @@ class Beanstalkd(_Peer):
     def _arguments(self, port: int) -> list[str]:
         return ["-l", LOOPBACK, "-p", str(port)]
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Jobs in any state."""
         with socket.create_connection((LOOPBACK, self._port)) as connection, connection.makefile("rb") as answer:
             connection.sendall(b"stats\r\nquit\r\n")
@@ -132,7 +132,7 @@ class Redis(_Peer):
     def _arguments(self, port: int) -> list[str]:
         return ["--bind", LOOPBACK, "--port", str(port), "--save", "", "--appendonly", "no"]
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Entries that were not deleted."""
         with redis.Redis(host=LOOPBACK, port=self._port) as client:
             return int(client.xlen(STREAM))
@@ -155,7 +155,7 @@ class Echo(_Peer):
     def _arguments(self, port: int) -> list[str]:
         return [str(port)]
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Nothing stays."""
         return 0
 

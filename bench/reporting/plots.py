@@ -136,14 +136,14 @@ def units(run: Run) -> str:
         ("sessions", "µs", [at(row) for row in sessions]),
         ("sessions", "bytes of memory each", [at(row) for row in many]),
     )
-    for panel, (what, unit, places) in zip(axes, heads, strict=True):
+    for panel, (quantity, unit, places) in zip(axes, heads, strict=True):
         style.places_on(panel, places)
         panel.set_yscale("log")
         panel.margins(y=0.35)
         style.rates_on(panel.yaxis)
-        panel.set_xlabel(what)
+        panel.set_xlabel(quantity)
         panel.set_ylabel(unit)
-        panel.legend(fontsize=8, loc="upper left" if what == "queues" else "upper right")
+        panel.legend(fontsize=8, loc="upper left" if quantity == "queues" else "upper right")
     return style.save(figure, "units")
 
 

@@ -84,11 +84,11 @@ class Table:
     shapes: Sequence[Shape]
 
 
-def one_round(contender: Contender, place: Path, beside: Table, sizes: Sizes, plan: Plan) -> Iterator[Found]:
+def one_round(contender: Contender, parent: Path, beside: Table, sizes: Sizes, plan: Plan) -> Iterator[Found]:
     """Open it, and let it do every shape."""
     table = beside.level
     name, level = label(contender, table), contender.level.value
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         directory = Path(folder)
         queue = contender.open(directory)
         try:

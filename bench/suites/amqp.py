@@ -31,9 +31,9 @@ def _brokers(level: Level, plan: Plan) -> Iterator[Group]:
     """All brokers at a level."""
     if not any(plan.wants(level.value, case) for case in cases_of(level)):
         return
-    with scratch() as place:
-        group = Group(level.value, [], disk=disk.figures(place, plan) if level is Level.FSYNC else {})
-        group.turns = [Turn(kind.name, partial(one_round, kind, place, level, group, plan)) for kind in BROKERS]
+    with scratch() as directory:
+        group = Group(level.value, [], disk=disk.figures(directory, plan) if level is Level.FSYNC else {})
+        group.turns = [Turn(kind.name, partial(one_round, kind, directory, level, group, plan)) for kind in BROKERS]
         yield group
 
 

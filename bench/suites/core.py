@@ -127,12 +127,12 @@ def _backlog(plan: Plan) -> Iterator[Group]:
 def _units(plan: Plan) -> Iterator[Group]:
     """Memory and time of one queue and of one session, as their number grows."""
 
-    def one(kind: str, count: int) -> Iterator[Found]:
+    def measure_one(kind: str, count: int) -> Iterator[Found]:
         point = Point(kind, count, "per unit")
         yield Found(f"{kind}/100B/{count}", OURS, units.measure(kind, plan.of(count)), point=point)
 
     turns = [
-        Turn(OURS, partial(one, kind, count))
+        Turn(OURS, partial(measure_one, kind, count))
         for kind, counts in units.COUNTS.items()
         for count in counts
         if plan.wants("units", f"{kind}/100B/{count}")

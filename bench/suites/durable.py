@@ -34,54 +34,57 @@ def _queues(plan: Plan) -> Iterator[Group]:
     shapes = [shape for shape in SHAPES if any(plan.wants("queues", case) for case in shape.cases().values())]
     if not shapes:
         return
-    with scratch() as place:
-        found = disk.figures(place, plan)
-        lined_up = line_up(DURABLE, lambda queue: queue.levels, place, plan)
+    with scratch() as directory:
+        found = disk.figures(directory, plan)
+        lined_up = line_up(DURABLE, lambda queue: queue.levels, directory, plan)
         appends = float(found["append_fdatasync_per_s"])
-        sizes = {contender: sizes_of(contender, place, appends, plan) for contender in lined_up.ready}
+        sizes = {contender: sizes_of(contender, directory, appends, plan) for contender in lined_up.ready}
         for shape in shapes:
-            turns = [Turn(str(one), partial(one_round, one, place, shape, sizes[one], plan)) for one in lined_up.ready]
+            turns = [
+                Turn(str(contender), partial(one_round, contender, directory, shape, sizes[contender], plan))
+                for contender in lined_up.ready
+            ]
             yield Group("queues", turns, None, lined_up.versions, lined_up.unavailable, found)
 
 
-def _one_sender(place: Path, plan: Plan) -> Iterator[Found]:
+def _one_sender(directory: Path, plan: Plan) -> Iterator[Found]:
     """To a queue without partitions, beside the disk's appends."""
-    before = disk.appends_per_s(place, PROBE_SECONDS * plan.scale)
-    rate = senders.one_by_one(place, 1, plan.of(2_000), partitioned=False)
-    appends = statistics.mean([before, disk.appends_per_s(place, PROBE_SECONDS * plan.scale)])
+    before = disk.appends_per_s(directory, PROBE_SECONDS * plan.scale)
+    rate = senders.one_by_one(directory, 1, plan.of(2_000), partitioned=False)
+    appends = statistics.mean([before, disk.appends_per_s(directory, PROBE_SECONDS * plan.scale)])
     yield _ours("send/100B/durable_single_plain", {"ratio_to_append": rate / appends})
 
 
-def _many_senders(place: Path, plan: Plan) -> Iterator[Found]:
+def _many_senders(directory: Path, plan: Plan) -> Iterator[Found]:
     """64 threads beside one."""
-    one = senders.one_by_one(place, 1, plan.of(2_000))
-    many = senders.one_by_one(place, 64, plan.of(32_000))
+    one = senders.one_by_one(directory, 1, plan.of(2_000))
+    many = senders.one_by_one(directory, 64, plan.of(32_000))
     yield _ours("send/100B/durable_64_threads_single", {"ratio_to_one": many / one})
 
 
-def _four_senders(place: Path, plan: Plan) -> Iterator[Found]:
+def _four_senders(directory: Path, plan: Plan) -> Iterator[Found]:
     """Beside four threads that only write as much, and beside half of what the disk takes."""
 
     def bare_writes() -> float:
-        return disk.side_by_side_per_s(place, PROBE_SECONDS * plan.scale) * BATCH
+        return disk.side_by_side_per_s(directory, PROBE_SECONDS * plan.scale) * BATCH
 
-    half_the_disk = disk.sequential_bytes_per_s(place, plan.of(256 << 20, 1 << 20)) / 2
+    half_the_disk = disk.sequential_bytes_per_s(directory, plan.of(256 << 20, 1 << 20)) / 2
     before = bare_writes()
-    rate = senders.by_hundred(place, 4, plan.of(200_000) // BATCH * BATCH, 300)
+    rate = senders.by_hundred(directory, 4, plan.of(200_000) // BATCH * BATCH, 300)
     bare = statistics.mean([before, bare_writes()])
     figures = {RATE: rate, "ratio_to_wanted": rate / min(1e6, half_the_disk / 300), "ratio_to_bare_writes": rate / bare}
     yield _ours(FOUR_THREADS, figures)
     yield Found(FOUR_THREADS, BARE_WRITES, {RATE: bare}, SYNCED)
 
 
-def _reopen(place: Path, plan: Plan, *, case: str, metric: str, messages: int, body_bytes: int) -> Iterator[Found]:
+def _reopen(directory: Path, plan: Plan, *, case: str, metric: str, messages: int, body_bytes: int) -> Iterator[Found]:
     """Opening what a killed process left."""
-    yield _ours(case, {metric: recovery.reopen(place, plan.of(messages), body_bytes)[metric]})
+    yield _ours(case, {metric: recovery.reopen(directory, plan.of(messages), body_bytes)[metric]})
 
 
-def _churn(place: Path, plan: Plan) -> Iterator[Found]:
+def _churn(directory: Path, plan: Plan) -> Iterator[Found]:
     """The room on disk after much went through."""
-    churned = recovery.churn(place, plan.of(20_000, recovery.LIST))
+    churned = recovery.churn(directory, plan.of(20_000, recovery.LIST))
     yield _ours("churn/1KiB/20_times", {"ratio_to_bound": churned["disk_bytes"] / churned["bound_bytes"]})
 
 
@@ -108,9 +111,9 @@ ALONE: dict[str, tuple[Callable[[Path, Plan], Iterator[Found]], int | None]] = {
 
 def _alone(plan: Plan) -> Iterator[Group]:
     """Cases without peers; only when all contenders run."""
-    with scratch() as place:
+    with scratch() as directory:
         turns = [
-            Turn(OURS, partial(measure, place, plan), rounds_max=rounds_max)
+            Turn(OURS, partial(measure, directory, plan), rounds_max=rounds_max)
             for case, (measure, rounds_max) in ALONE.items()
             if plan.wants("alone", case)
         ]

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def _queues(plan: Plan) -> Iterator[Group]:
     """Everyone in memory."""
     shapes = {case: size for case, size in SHAPES.items() if plan.wants("queues", case)}
-    with scratch() as place:
+    with scratch() as directory:
         group = Group("queues", [])
-        group.turns = [Turn(kind.name, partial(one_round, kind, place, shapes, group, plan)) for kind in QUEUES]
+        group.turns = [Turn(kind.name, partial(one_round, kind, directory, shapes, group, plan)) for kind in QUEUES]
         if shapes:
             yield group
 

@@ -48,17 +48,17 @@ def _table(table: Level, plan: Plan) -> Iterator[Group]:
     weighs = table is Level.MEMORY and plan.wants(table.value, WEIGHT)
     if not shapes and not wakes and not weighs:
         return
-    with scratch() as place:
-        found = disk.figures(place, plan)
-        lined_up = line_up(EVERYONE, partial(_levels, table), place, plan)
+    with scratch() as directory:
+        found = disk.figures(directory, plan)
+        lined_up = line_up(EVERYONE, partial(_levels, table), directory, plan)
         about = (lined_up.versions, lined_up.unavailable, found)
         if shapes or wakes:
             sizes = {
-                one: sizes_for(one, place, SECONDS[table] * plan.scale, plan.of(MOST[table], STEP))
+                one: sizes_for(one, directory, SECONDS[table] * plan.scale, plan.of(MOST[table], STEP))
                 for one in lined_up.ready
             }
             turns = [
-                Turn(label(one, table), partial(one_round, one, place, Table(table, shapes), sizes[one], plan))
+                Turn(label(one, table), partial(one_round, one, directory, Table(table, shapes), sizes[one], plan))
                 for one in lined_up.ready
             ]
             yield Group(table.value, turns, None, *about)

@@ -23,11 +23,11 @@ def _batches(plan: Plan) -> Iterator[Group]:
     """Cost of a batch of one row."""
     batches = plan.of(spark_batches.BATCHES, spark_batches.BATCHES_LEAST)
 
-    def one(contender: str, run: Callable[[int], spark_batches.Progress]) -> Iterator[Found]:
+    def measure_one(contender: str, run: Callable[[int], spark_batches.Progress]) -> Iterator[Found]:
         yield Found(SPARK_BATCH, contender, {"batch_ms": spark_batches.batch_ms(run, batches)})
 
     if plan.wants("batches", SPARK_BATCH):
-        turns = [Turn(name, partial(one, name, run)) for name, run in spark_batches.CONTENDERS.items()]
+        turns = [Turn(name, partial(measure_one, name, run)) for name, run in spark_batches.CONTENDERS.items()]
         yield Group("batches", turns)
 
 

@@ -48,14 +48,14 @@ def test_client_ends_its_links_before_its_connections(broker: Oxbus, told: str) 
         last = max(position for position, what in enumerate(one) if what == (TO_BROKER, DISPOSITION))
         ends = [(TO_BROKER, DETACH), (TO_CLIENT, DETACH), (TO_BROKER, CLOSE)]
         assert [what for what in one[last:] if what in ends] == ends
-    assert broker.left() == 0
+    assert broker.remaining() == 0
 
 
 def test_one_message_at_a_time_is_returned(broker: Oxbus) -> None:
     """A ping settles its message before the next."""
     found = compiled.run(broker.endpoint, "ping", count=20)
     assert found["latency_us_p50"] > 0
-    assert broker.left() == 0
+    assert broker.remaining() == 0
 
 
 @pytest.mark.parametrize("kind", [kind for kind in QUEUES if kind is OxbusQueue or issubclass(kind, Echo)])
@@ -67,7 +67,7 @@ def test_cycle_receives_the_messages_it_sent(kind: type[NetworkQueue], batch: in
     try:
         found = go_client.run("network/client", {**queue.options, "batch": batch, "count": 1_000})
         assert found["throughput_msg_per_s"] > 0
-        assert queue.left() == 0
+        assert queue.remaining() == 0
     finally:
         queue.close()
 

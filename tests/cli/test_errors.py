@@ -45,7 +45,7 @@ def test_numbers(ox: Callable[..., Any], run: Callable[..., Any], option: str, n
 @pytest.mark.parametrize("duration", DURATIONS)
 @pytest.mark.parametrize("option", ["--lock-duration", "--default-message-time-to-live", "--auto-delete-on-idle"])
 def test_durations(ox: Callable[..., Any], run: Callable[..., Any], option: str, duration: str) -> None:
-    """An invalid duration is rejected without a traceback, and nothing is created."""
+    """A duration out of range is rejected, and no queue is created."""
     outcome = run("queue", "create", "orders", f"{option}={duration}")
     check_error_output(outcome)
     assert len(ox("queue", "list", "--json").json) == (outcome.code == 0)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_created_queue_is_there(data: Path, ox: Callable[..., Any]) -> None:
+def test_created_queue_exists(data: Path, ox: Callable[..., Any]) -> None:
     """A program finds the queue with the options of the command line."""
     ox("queue", "create", "orders", "--partitioned", "--lock-duration", "30s", "--max-delivery-count", 3)
     with Namespace(data) as namespace:

@@ -345,7 +345,7 @@ def test_renewer_keeps_the_session(
     run(main())
 
 
-def test_renewer_says_when_it_ends(open_namespace: Callable[..., Namespace], run: Callable[..., Any]) -> None:
+def test_renewer_reports_when_it_ends(open_namespace: Callable[..., Namespace], run: Callable[..., Any]) -> None:
     """After the allowed time the session has the error, and its lock expires (B-203)."""
     namespace = open_namespace()
     admin = ServiceBusAdministrationClient(namespace)

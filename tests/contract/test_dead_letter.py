@@ -191,7 +191,7 @@ def test_partitioned_queue_has_a_partitioned_dead_letter_queue(
 
 
 @pytest.mark.parametrize("name", ["orders/$DeadLetterQueue", "orders/$deadletterqueue"])
-def test_nobody_can_send_to_it(client: ServiceBusClient, queue_name: str, name: str) -> None:
+def test_dead_letter_queue_rejects_sends(client: ServiceBusClient, queue_name: str, name: str) -> None:
     """Messages reach a dead-letter queue by dead-lettering only (B-260)."""
     assert queue_name == "orders"
     with pytest.raises((ServiceBusError, ValueError)), client.get_queue_sender(name) as sender:

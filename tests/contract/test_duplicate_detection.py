@@ -123,7 +123,7 @@ def test_keys_and_sessions_tell_ids_apart_where_there_are_partitions(
     assert bodies() == (["key a", "key b", "session c"] if partitioned else ["key a"])
 
 
-def test_keys_of_one_partition_are_told_apart(
+def test_keys_of_one_partition_are_distinguished(
     client: ServiceBusClient,
     admin: ServiceBusAdministrationClient,
     key_in: Callable[[int], str],

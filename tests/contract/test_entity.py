@@ -170,7 +170,7 @@ def test_immutable_options_cannot_be_updated(admin: ServiceBusAdministrationClie
     assert (getattr(unchanged, name), unchanged.max_delivery_count) == (False, 5)
 
 
-def test_partitioning_refusal_says_so(admin: ServiceBusAdministrationClient) -> None:
+def test_partitioning_refusal_names_the_option(admin: ServiceBusAdministrationClient) -> None:
     """Changing partitioning is an invalid operation with the service's text (B-008)."""
     queue = admin.create_queue("q", enable_partitioning=True)
     queue.enable_partitioning = False

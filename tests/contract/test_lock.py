@@ -103,7 +103,7 @@ def test_locked_message_is_skipped(
     assert message.sequence_number not in numbers
 
 
-def test_renewed_lock_holds_from_now(
+def test_renewed_lock_starts_at_the_renewal(
     message: ServiceBusReceivedMessage, receiver: ServiceBusReceiver, clock: ManualClock
 ) -> None:
     """A renewal sets the lock end to now plus the lock duration, on the message too, and returns it (B-154)."""

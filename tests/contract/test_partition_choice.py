@@ -80,7 +80,7 @@ def test_different_session_id_and_partition_key_are_refused(
 
 
 @pytest.mark.parametrize("key", ["a", "N12345", "schlüssel", "鍵", "x" * 128, " "])
-def test_a_key_lives_where_partition_id_says(
+def test_partition_id_names_the_partition_of_a_key(
     client: ServiceBusClient, partitioned_queue: str, drain: Callable[..., list[ServiceBusReceivedMessage]], key: str
 ) -> None:
     """Equal keys go to one partition, which `oxbus.partition_id` computes without a broker (B-062, B-071)."""

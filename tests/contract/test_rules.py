@@ -288,7 +288,7 @@ def test_action_that_does_not_parse_is_refused(
     assert admin.get_rule("news", subscription, "$Default").action is None
 
 
-def test_refusal_says_where_the_expression_is_wrong(admin: ServiceBusAdministrationClient, subscription: str) -> None:
+def test_refusal_shows_where_the_expression_is_wrong(admin: ServiceBusAdministrationClient, subscription: str) -> None:
     """An expression that does not parse is an invalid operation that shows the wrong part (B-359)."""
     with pytest.raises(InvalidOperationError, match="BETWEEN"):
         admin.create_rule("news", subscription, "bad", filter=SqlRuleFilter("amount BETWEEN 1 AND 2"))

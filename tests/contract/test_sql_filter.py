@@ -355,7 +355,7 @@ def test_failing_filter_drops_the_copy_if_configured(bench: Bench, expression: s
     assert bench.admin.get_subscription_runtime_properties("news", "all").total_message_count == 0
 
 
-def test_dead_letter_of_a_failing_filter_says_why(bench: Bench) -> None:
+def test_dead_letter_of_a_failing_filter_names_the_reason(bench: Bench) -> None:
     """The dead letter has the whole message and a reason (B-267, B-358)."""
     bench.subscribe(SqlRuleFilter("Size / 0 = 1"))
     bench.send("body", application_properties={"Size": 1})

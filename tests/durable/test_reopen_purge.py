@@ -56,7 +56,7 @@ def test_purged_messages_do_not_return(dead_lettered: Bus, way: str, sub_queue: 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_resubmitted_messages_are_there_once(dead_lettered: Bus, way: str) -> None:
+def test_resubmitted_messages_are_stored_once(dead_lettered: Bus, way: str) -> None:
     """Each message is in the queue or in the dead-letter queue, never in both (B-270)."""
     assert dead_lettered.admin.resubmit_dead_letters("q", where=SqlRuleFilter("n >= 3"), limit=20) == 20
     before = dead_lettered.observed_state()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between the classes of oxbus, which tests use, and those of the Azure SDK.
 
-Arguments become the SDK's; results and errors become those of oxbus. Nothing else is changed or emulated:
-a feature that the SDK lacks is an `AttributeError` or a `TypeError` of the SDK.
+Arguments are converted to the classes of the SDK, results and errors to those of oxbus. Nothing else is changed or
+emulated: a feature that the SDK lacks raises its `AttributeError` or `TypeError`.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ RULE_FIELDS = {
     ),
     "RuleProperties": ("name", "filter", "action", "created_at_utc"),
 }
-"""The parts of rules: classes of these names, with these attributes, are in both packages."""
+"""The classes of rules and their parts, and their attributes. Both packages have them."""
 
-OF_CONDITION = {
+ERRORS_BY_CONDITION = {
     "amqp:not-allowed": exceptions.InvalidOperationError,
     "amqp:not-implemented": exceptions.InvalidOperationError,
     "com.microsoft:argument-error": exceptions.InvalidRuleError,
 }
-"""Error classes by condition, for errors without an own class in the SDK."""
+"""Error classes by condition, for errors that have no class of their own in the SDK."""
 
-OF_STATUS = {
-    # A bad request is an invalid operation, rule or value: this class is all three.
+ERRORS_BY_STATUS = {
+    # A bad request is an invalid operation, rule or value; this class covers all three.
     400: exceptions.InvalidRuleError,
     403: exceptions.ServiceBusQuotaExceededError,
     404: exceptions.MessagingEntityNotFoundError,
@@ -111,7 +111,7 @@ class Proxy:
 
 
 class ReceivedMessage(Proxy):
-    """A received message: names and texts of its properties are str, which the SDK shows as bytes."""
+    """A received message. The SDK returns names and texts of properties as bytes; here they are str."""
 
     @property
     def application_properties(self) -> dict[Any, Any] | None:
@@ -135,7 +135,7 @@ def as_text(value: Any) -> Any:
 
 
 def to_theirs(value: Any) -> Any:
-    """Convert a value of a test for the SDK."""
+    """Convert a value to the classes of the SDK."""
     if isinstance(value, Proxy):
         return value._theirs
     if isinstance(value, ServiceBusMessage):
@@ -162,7 +162,7 @@ def _rule_part(value: Any, package: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def to_ours(value: Any) -> Any:
-    """Convert a result of the SDK for a test."""
+    """Convert a result of the SDK to the classes of oxbus."""
     if isinstance(value, sdk.ServiceBusReceivedMessage):
         return ReceivedMessage(value)
     if isinstance(value, list | ItemPaged):
@@ -178,12 +178,12 @@ def to_ours(value: Any) -> Any:
 def our_error(error: Exception) -> Exception:
     """Return the oxbus error for an error of the SDK."""
     if isinstance(error, HttpResponseError):
-        kind = OF_STATUS.get(error.status_code or 0, exceptions.ServiceBusError)
+        kind = ERRORS_BY_STATUS.get(error.status_code or 0, exceptions.ServiceBusError)
         return kind(html.unescape(error.response.text()) if error.response else str(error))
     condition = getattr(error, "_condition", None)
     kind = getattr(exceptions, type(error).__name__, exceptions.ServiceBusError)
     if kind is exceptions.ServiceBusError:
-        kind = OF_CONDITION.get(condition or "", kind)
+        kind = ERRORS_BY_CONDITION.get(condition or "", kind)
     return kind(str(error), **({"condition": condition} if condition else {}))
 
 

@@ -66,7 +66,7 @@ def test_each_rule_that_holds_is_cited_by_its_test() -> None:
     assert unproved == []
 
 
-def test_each_difference_says_what_differs() -> None:
+def test_each_difference_names_what_differs() -> None:
     """A row that is not "same" has a text, and each status is one that the page defines."""
     assert {row.status for row in rows()} <= {"same", "differs", "absent"}
     assert [row.rules for row in rows() if row.status != "same" and len(row.here.split()) < 3] == []

@@ -24,7 +24,7 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("error_class", CLASSES)
-def test_error_has_a_condition_and_says_whether_to_retry(error_class: type[ServiceBusError]) -> None:
+def test_error_has_a_condition_and_shows_whether_to_retry(error_class: type[ServiceBusError]) -> None:
     """Each class carries an AMQP symbol and a plain yes or no (B-437)."""
     error = error_class()
     assert error.condition is not None

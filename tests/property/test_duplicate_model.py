@@ -40,8 +40,8 @@ class Model:
         self.seen: dict[tuple[str | None, str], int] = {}
         self.stored: list[str] = []
 
-    def brings(self, message_id: str | None, key: str | None) -> bool:
-        """Whether a message is new; if so, remember it."""
+    def accepts(self, message_id: str | None, key: str | None) -> bool:
+        """Return whether a message is new, and remember it."""
         if message_id is None:
             return True
         identity = ((key or message_id) if self.partitioned else None, message_id)
@@ -73,7 +73,7 @@ class Subject:
         self.client = ServiceBusClient(self.namespace)
 
     def reopen(self) -> None:
-        """Close the directory and open it again; nothing in memory."""
+        """Close and reopen the namespace if it is in a directory."""
         if self.path is not None:
             self.namespace.close()
             self._open()
@@ -84,7 +84,7 @@ class Subject:
         return ServiceBusMessage(str(self.sent), message_id=message_id, partition_key=key)
 
     def bodies(self) -> list[str]:
-        """The bodies in the queue, in order."""
+        """The bodies in the queue, sorted."""
         with self.client.get_queue_receiver("q") as receiver:
             found = []
             while page := receiver.peek_messages(100, sequence_number=0):
@@ -93,7 +93,7 @@ class Subject:
 
 
 def play(subject: Subject, model: Model, steps: list[Any]) -> None:
-    """Apply the steps to both, and compare the contents after each step."""
+    """Apply each step to both, then compare their contents."""
     for step in steps:
         if step[0] == "send":
             message_id, key, delay = step[1]
@@ -107,7 +107,7 @@ def play(subject: Subject, model: Model, steps: list[Any]) -> None:
                     sender.send_messages(message)
                 else:
                     sender.schedule_messages(message, subject.clock.now() + timedelta(seconds=delay))
-            if model.brings(message_id, key):
+            if model.accepts(message_id, key):
                 model.stored.append(str(message))
         elif step[0] == "batch":
             key, ids = step[1] or "k", step[2]
@@ -115,7 +115,7 @@ def play(subject: Subject, model: Model, steps: list[Any]) -> None:
             with subject.client.get_queue_sender("q") as sender:
                 sender.send_messages(messages)
             new = zip(ids, messages, strict=True)
-            model.stored += [str(message) for message_id, message in new if model.brings(message_id, key)]
+            model.stored += [str(message) for message_id, message in new if model.accepts(message_id, key)]
         elif step[0] == "advance":
             subject.clock.advance(step[1])
             model.now += step[1]

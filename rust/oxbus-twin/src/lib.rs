@@ -86,23 +86,23 @@ impl MessageStore for MutexLog {
     fn claim(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        ignore_poison(self.0.lock()).claim(max, hold, now, out, expired)
+        ignore_poison(self.0.lock()).claim(max, mode, now, out, expired)
     }
 
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        ignore_poison(self.0.lock()).claim_these(counters, hold, now, out, expired)
+        ignore_poison(self.0.lock()).claim_these(counters, mode, now, out, expired)
     }
 
     fn has_ready(&self) -> bool {
@@ -124,14 +124,14 @@ impl MessageStore for MutexLog {
         }
     }
 
-    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
+    fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
         let mut state = ignore_poison(self.0.lock());
         let (number, offset) = state.locate(key.counter)?;
         let entry = state
             .block(number)?
             .entry(offset)
             .filter(|entry| entry.is_cached_by(key.generation))?;
-        let deadline = match hold {
+        let deadline = match mode {
             ClaimMode::Take => {
                 state.remove(key.counter);
                 return Some(key);
@@ -237,7 +237,7 @@ impl MessageStore for MutexLog {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
@@ -254,7 +254,7 @@ impl MessageStore for MutexLog {
         for counter in counters {
             let (number, offset) = state.locate(*counter).expect("checked above");
             let block = state.block(number).expect("checked above");
-            match hold {
+            match mode {
                 ClaimMode::Cache => panic!("a deferred message is locked or taken, never cached"),
                 ClaimMode::Take => {
                     out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter.0)));

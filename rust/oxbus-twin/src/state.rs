@@ -195,7 +195,7 @@ impl MutexLogState {
     pub(super) fn claim(
         &mut self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -224,7 +224,7 @@ impl MutexLogState {
                     expired.extend(block.remove(offset).map(|entry| entry.into_removed(counter)));
                     continue;
                 }
-                match hold {
+                match mode {
                     ClaimMode::Take => out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter))),
                     ClaimMode::Cache => {
                         entry.claim(MessagePhase::Cached, Ticks::NEVER);
@@ -244,7 +244,7 @@ impl MutexLogState {
             }
             number = number.max(self.base);
         }
-        if let ClaimMode::Lock { deadline } = hold
+        if let ClaimMode::Lock { deadline } = mode
             && locked
         {
             self.earliest = self.earliest.min(deadline);
@@ -255,7 +255,7 @@ impl MutexLogState {
     pub(super) fn claim_these(
         &mut self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
@@ -276,7 +276,7 @@ impl MutexLogState {
                 continue;
             }
             taken += 1;
-            match hold {
+            match mode {
                 ClaimMode::Take => {
                     out.extend(block.remove(offset).map(|entry| entry.into_claimed(counter.0)));
                     self.reclaim(number);

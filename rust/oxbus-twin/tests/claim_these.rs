@@ -29,11 +29,11 @@ fn numbers(taken: &[ClaimedMessage]) -> Vec<u64> {
 fn claim_counters(
     store: &dyn MessageStore,
     counters: &[u64],
-    hold: ClaimMode,
+    mode: ClaimMode,
 ) -> (Vec<ClaimedMessage>, Vec<RemovedMessage>) {
     let counters: Vec<Counter> = counters.iter().copied().map(Counter).collect();
     let (mut out, mut expired) = (Vec::new(), Vec::new());
-    let taken = store.claim_these(&counters, hold, NOW, &mut out, &mut expired);
+    let taken = store.claim_these(&counters, mode, NOW, &mut out, &mut expired);
     assert_eq!(taken, out.len());
     (out, expired)
 }

@@ -44,7 +44,7 @@ impl Receiver {
         let (cell, _) = self.sessions_of(session, wait)?;
         let take = SessionReceive {
             max,
-            hold: self.session_mode(),
+            mode: self.session_mode(),
             moment,
         };
         let mut claims = Vec::new();

@@ -50,31 +50,31 @@ impl MessageStore for DeadLetters {
     fn claim(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         _: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.with(|store| store.claim(max, hold, Timestamp(0), out, expired))
+        self.with(|store| store.claim(max, mode, Timestamp(0), out, expired))
     }
 
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         _: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.with(|store| store.claim_these(counters, hold, Timestamp(0), out, expired))
+        self.with(|store| store.claim_these(counters, mode, Timestamp(0), out, expired))
     }
 
     fn has_ready(&self) -> bool {
         self.with(|store| store.has_ready())
     }
 
-    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        self.with(|store| store.deliver_cached(key, hold))
+    fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
+        self.with(|store| store.deliver_cached(key, mode))
     }
 
     fn release_cached(&self, keys: &[LockKey]) -> usize {
@@ -108,11 +108,11 @@ impl MessageStore for DeadLetters {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         _: Timestamp,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        self.with(|store| store.lock_deferred(counters, hold, Timestamp(0), out))
+        self.with(|store| store.lock_deferred(counters, mode, Timestamp(0), out))
     }
 
     fn take_expired(&self, _: &[Counter], _: Timestamp, _: &mut Vec<RemovedMessage>) {}

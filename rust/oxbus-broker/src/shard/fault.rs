@@ -9,7 +9,7 @@ use oxbus_store::injected::DiskFault;
 /// A fault of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionFault {
-    /// Its store is unresponsive.
+    /// Its store is unresponsive. Only tests inject this.
     Unavailable,
     /// Its store takes no more operations for now.
     Busy,
@@ -21,11 +21,11 @@ pub enum PartitionFault {
     Healing,
     /// Its store is damaged.
     Damaged,
-    /// It is not owned by this process, and may be by another.
+    /// This process does not own it; another process may.
     NotOwned,
-    /// Its store hangs, and calls wait for it. Only injected, and only in memory.
+    /// Its store hangs, and calls wait for it. Only tests inject this, in a namespace in memory.
     Stalled,
-    /// Its store has been unresponsive for so long that calls no longer wait for it.
+    /// Its store has stalled for so long that calls no longer wait for it.
     Silent,
     /// A call panicked while it changed the shard.
     Panicked,
@@ -34,9 +34,9 @@ pub enum PartitionFault {
 /// A fault that a test injects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// In the shard as a whole.
+    /// A fault of the whole shard.
     Shard(PartitionFault),
-    /// In its disk.
+    /// A fault of its disk.
     Disk(DiskFault),
 }
 
@@ -113,7 +113,7 @@ impl PartitionFault {
         }
     }
 
-    /// Default text.
+    /// The default text of an error with this fault.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Unavailable => "the store does not answer",
@@ -139,7 +139,7 @@ impl PartitionFault {
     }
 
     /// True if nothing can be received or settled.
-    pub(super) fn stops(self) -> bool {
+    pub(super) fn stops_receives(self) -> bool {
         !matches!(self, Self::Busy | Self::Full)
     }
 

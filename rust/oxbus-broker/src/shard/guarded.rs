@@ -2,10 +2,10 @@
 //! Shard state behind a lock. A call that panics while it holds the lock takes the shard out of service.
 //!
 //! The panic may have left the state inconsistent, so no later call may use it, and no snapshot may preserve it. The
-//! journal is consistent, because an entry is in it or not. The next open rebuilds the state from it. A shard in memory
-//! cannot be reopened and stays out of service.
+//! journal is consistent, because it contains an entry whole or not at all. The next open rebuilds the state from it. A
+//! shard in memory cannot be reopened and stays out of service.
 //!
-//! A thread that is already waiting for the lock at the panic still gets it: it has checked the health before.
+//! A thread that waits for the lock during the panic still gets it, because it checked the health earlier.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -22,7 +22,7 @@ pub struct Guarded<T>(Mutex<T>);
 /// The locked state.
 #[derive(Debug)]
 pub struct StateGuard<'a, T> {
-    /// Dropped first, so that a panic has poisoned the mutex before `watch` looks.
+    /// Dropped first, so that a panic has poisoned the mutex before `watch` checks it.
     state: MutexGuard<'a, T>,
     watch: PanicWatch<'a, T>,
 }
@@ -36,7 +36,7 @@ struct PanicWatch<'a, T> {
 impl<T> Drop for PanicWatch<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // A mutex that is locked and unlocked during an unwind is not poisoned.
+        // A mutex that is both locked and unlocked during an unwind is not poisoned.
         if std::thread::panicking() && self.mutex.is_poisoned() {
             self.health.fail_panicked();
         }
@@ -49,7 +49,7 @@ impl<T> Guarded<T> {
         Self(Mutex::new(state))
     }
 
-    /// Locks the state of the shard with this health.
+    /// Locks the state. `health` is that of its shard.
     #[inline]
     pub fn lock<'a>(&'a self, health: &'a ShardHealth) -> StateGuard<'a, T> {
         self.guard(ignore_poison(self.0.lock()), health)
@@ -75,7 +75,7 @@ impl<T> Guarded<T> {
 }
 
 impl<T: Clone> Guarded<T> {
-    /// A clone of the state. A panic in it does no harm, because nothing is changed.
+    /// A clone of the state. A panic during the clone does no harm, because nothing changes.
     pub fn get_cloned(&self) -> T {
         ignore_poison(self.0.lock()).clone()
     }
@@ -98,7 +98,7 @@ impl<T> DerefMut for StateGuard<'_, T> {
 }
 
 impl<T> StateGuard<'_, T> {
-    /// Unlocks until a condition is notified, at most for `longest`.
+    /// Unlocks until `condition` is notified, for at most `longest`.
     #[must_use]
     pub fn wait_timeout(self, condition: &Condvar, longest: Duration) -> Self {
         let Self { state, watch } = self;
@@ -107,8 +107,8 @@ impl<T> StateGuard<'_, T> {
     }
 }
 
-/// Shared by writes that change a shard in several steps; locked exclusively by a snapshot, which must not see half a
-/// write.
+/// Writes that change a shard in several steps share it. A snapshot, which must not see half a write, locks it
+/// exclusively.
 #[derive(Debug, Default)]
 pub struct SnapshotBarrier(RwLock<()>);
 
@@ -117,12 +117,12 @@ pub struct SnapshotBarrier(RwLock<()>);
 pub struct BarrierGuard<'a> {
     _shared: RwLockReadGuard<'a, ()>,
     health: &'a ShardHealth,
-    /// The thread was already panicking: a write during an unwind completes normally.
+    /// True if the thread was already panicking: a write during an unwind completes normally.
     was_panicking: bool,
 }
 
 impl SnapshotBarrier {
-    /// Begins a write to the shard with this health.
+    /// Begins a write. `health` is that of its shard.
     pub fn enter<'a>(&'a self, health: &'a ShardHealth) -> BarrierGuard<'a> {
         BarrierGuard {
             _shared: ignore_poison(self.0.read()),

@@ -249,7 +249,7 @@ impl ShardHealth {
     /// True when receives and settlements work.
     #[inline]
     pub fn serves(&self) -> bool {
-        self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(PartitionFault::stops)
+        self.state.load(Ordering::Acquire) == HEALTHY || !self.fault().is_some_and(PartitionFault::stops_receives)
     }
 
     /// Counts an operation and returns the fault that it meets.
@@ -359,7 +359,7 @@ impl ShardHealth {
             met = self.fault();
         }
         match met {
-            Some(fault) if fault.stops() => {
+            Some(fault) if fault.stops_receives() => {
                 let reason = self.reason_of(fault);
                 let detail = match fault {
                     PartitionFault::Panicked => format!("{reason}: partition={partition}"),

@@ -226,7 +226,7 @@ impl Shard {
 
     /// The last appended entry; `None` without a journal.
     pub(crate) fn last_pending(&self) -> Option<PendingEntry> {
-        Some(self.journal.as_ref()?.last())
+        Some(self.journal.as_ref()?.last_entry())
     }
 
     /// Blocks snapshots while a write is journaled and has not taken effect.

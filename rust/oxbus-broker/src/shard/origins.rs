@@ -25,9 +25,9 @@ impl Cell {
         self.lock_origins().contains(origin)
     }
 
-    /// Adds origins. With `is_over`, removes them: their messages have left the source, or did not arrive.
-    pub(crate) fn note_origins(&self, is_over: bool, origins: &[Origin]) {
-        if is_over {
+    /// Adds origins. With `forget`, removes them: their messages have left the source, or did not arrive.
+    pub(crate) fn note_origins(&self, forget: bool, origins: &[Origin]) {
+        if forget {
             self.lock_origins().retain(|origin| !origins.contains(origin));
         } else {
             self.lock_origins().extend(origins);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Snapshots of a shard, written while threads go on.
+//! Snapshots of a shard, written while other threads continue.
 //!
-//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once these numbers are
-//! decided, the stores have every effect of every entry up to the noted one. A walk over them finds all of these, and
-//! perhaps some later ones: events are idempotent (`journal::shard_state`), so that does no harm. The walk visits the
-//! queue of an entity before its dead-letter queue, so it does not miss a message that moves.
+//! Under the append guard a snapshot notes the last entry and the numbers reserved so far. Once each number is
+//! published or given up, the stores have every effect of every entry up to the noted one. A walk over the stores finds
+//! all these effects, and perhaps later ones, which do no harm because events are idempotent (`journal::shard_state`).
+//! The walk visits the queue of an entity before its dead-letter queue, so it does not miss a message that moves.
 //!
 //! Healing a failed shard uses the same walk. The failed log takes no entries, so no numbers are reserved. The stores
-//! hold exactly what was acknowledged.
+//! contain exactly what was acknowledged.
 
 use oxbus_log::event;
 use oxbus_store::Wait;
@@ -43,7 +43,7 @@ struct NotedCell<C> {
     cell: C,
     /// The next number.
     next: Counter,
-    /// The number to continue from after an unclean end.
+    /// The number from which the next open continues.
     reserved_until: Counter,
 }
 
@@ -65,7 +65,7 @@ impl Shard {
         // No write is in progress: the stores have every effect up to the noted entry.
         let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
-        let at = append_guard.last();
+        let at = append_guard.last_lsn();
         let noted = note(cells(), closing);
         let log = append_guard.log();
         drop(append_guard);
@@ -73,14 +73,15 @@ impl Shard {
         self.wait_numbers_decided(&noted)
             .map_err(|error| self.snapshot_failed(error))?;
         let mut chunks = SnapshotChunks::over(&noted, self.intents());
-        // The walk may see messages of later entries. They must be synced before the snapshot counts.
-        let mut with_end = std::iter::from_fn(|| {
+        // The walk may find messages of later entries. They must be synced before the snapshot replaces earlier
+        // entries.
+        let mut checked_chunks = std::iter::from_fn(|| {
             chunks
                 .next()
                 .or_else(|| self.check_complete(Some(&*log)).err().map(Err))
         });
         let saved = log
-            .put_snapshot(at, &mut with_end)
+            .put_snapshot(at, &mut checked_chunks)
             .and_then(|()| log.truncate_before(at.next()));
         saved.map_err(|error| self.snapshot_failed(error))?;
         journal.snapshot_written(unsaved, chunks.bytes);
@@ -94,7 +95,7 @@ impl Shard {
     }
 
     /// Recovers from a failure: writes everything that was acknowledged into a new journal, which `new_log` creates
-    /// from the given chunks. `is_needed` is asked while no other heal or snapshot runs, so that a late call does not
+    /// from the given chunks. `is_needed` is called while no other heal or snapshot runs, so that a late call does not
     /// take a healthy shard out of service.
     pub fn heal<C: CellHandle>(
         &self,
@@ -109,16 +110,19 @@ impl Shard {
         }
         let reason = || FaultReason::of(self.health.reason().unwrap_or_default(), self.health.source());
         self.health.fail(PartitionFault::Healing, reason());
-        // The failed log takes no entries, so the numbers stand still without the append guard. Writes that were
-        // committed before take effect first.
+        // Writes that were committed before take effect first. The failed log takes no entries, so no numbers are
+        // assigned after the append guard is dropped.
         let no_writes = self.snapshot_barrier.wait_until_idle();
         let append_guard = journal.lock_for_append(&self.health);
         let noted = note(cells(), false);
         drop(append_guard);
         drop(no_writes);
         let mut chunks = SnapshotChunks::over(&noted, self.intents());
-        let mut with_end = std::iter::from_fn(|| chunks.next().or_else(|| self.check_complete(None).err().map(Err)));
-        let begun = self.wait_numbers_decided(&noted).and_then(|()| new_log(&mut with_end));
+        let mut checked_chunks =
+            std::iter::from_fn(|| chunks.next().or_else(|| self.check_complete(None).err().map(Err)));
+        let begun = self
+            .wait_numbers_decided(&noted)
+            .and_then(|()| new_log(&mut checked_chunks));
         match begun.map_err(|error| self.snapshot_error(error)) {
             Ok(log) => {
                 self.keep_dead_letters_in_memory();
@@ -134,7 +138,7 @@ impl Shard {
         }
     }
 
-    /// Checks that a complete snapshot counts: the log is synced, and the shard neither panicked nor closed.
+    /// Checks that a complete snapshot is valid: syncs the log, and fails if the shard has panicked or closed.
     fn check_complete(&self, log: Option<&dyn ShardLog>) -> io::Result<()> {
         log.map_or(Ok(()), sync_all)?;
         self.check_not_panicked()?;
@@ -144,7 +148,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Fails after a panic, which may have left inconsistent state.
+    /// Fails after a panic, which may have left the state inconsistent.
     fn check_not_panicked(&self) -> io::Result<()> {
         if self.health.fault() == Some(PartitionFault::Panicked) {
             return Err(io::Error::other("a call panicked while it changed the partition"));
@@ -152,8 +156,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Waits until every reserved number is published or given up. If the log fails, callers give up
-    /// their numbers; after a panic, some numbers may stay reserved.
+    /// Waits until every noted number is published or given up. Callers give up their numbers if the log fails, but
+    /// perhaps not after a panic.
     fn wait_numbers_decided<C: CellHandle>(&self, noted: &[NotedCell<C>]) -> io::Result<()> {
         let mut pause = Duration::from_micros(20);
         for NotedCell { cell, next, .. } in noted {
@@ -167,7 +171,7 @@ impl Shard {
     }
 
     fn snapshot_failed(&self, error: io::Error) -> Error {
-        // A snapshot that is cut short by a close has not failed.
+        // A snapshot that a close interrupts has not failed.
         if !self.is_closed() {
             event!(SNAPSHOT_FAILED, partition = self.id.0, cause = %error);
         }
@@ -209,10 +213,10 @@ fn note<C: CellHandle>(cells: Vec<C>, closing: bool) -> Vec<NotedCell<C>> {
         .collect()
 }
 
-/// The messages of cells as chunks of events.
+/// The contents of cells as chunks of events.
 struct SnapshotChunks<'a, C> {
-    /// The latest intents.
-    sinks: Vec<(String, Intent)>,
+    /// The latest intent of each sink.
+    intents: Vec<(String, Intent)>,
     left: VecDeque<&'a NotedCell<C>>,
     /// Where the current cell continues.
     at: Option<(&'a Cell, SubQueue, Counter)>,
@@ -226,9 +230,9 @@ struct SnapshotChunks<'a, C> {
 }
 
 impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
-    fn over(noted: &'a [NotedCell<C>], sinks: Vec<(String, Intent)>) -> Self {
+    fn over(noted: &'a [NotedCell<C>], intents: Vec<(String, Intent)>) -> Self {
         Self {
-            sinks,
+            intents,
             left: noted.iter().collect(),
             at: None,
             remembered: VecDeque::new(),
@@ -238,9 +242,9 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
         }
     }
 
-    /// Writes one message, or moves on to the next page, sub-queue or cell. False at the end.
+    /// Writes one message, or goes on to the next page, sub-queue or cell. Returns false at the end.
     fn step(&mut self, chunk: &mut Chunk) -> io::Result<bool> {
-        if let Some((sink, intent)) = self.sinks.pop() {
+        if let Some((sink, intent)) = self.intents.pop() {
             push_intent(&sink, intent, &mut chunk.bytes);
             return Ok(true);
         }
@@ -255,8 +259,8 @@ impl<'a, C: CellHandle> SnapshotChunks<'a, C> {
             self.remembered = cell.history().map(History::remembered).unwrap_or_default().into();
             let origins = cell.origins();
             if !origins.is_empty() {
-                let is_over = false;
-                JournalEvent::Arrived { is_over, origins }.encode(cell.entity(), &mut chunk.bytes);
+                let forget = false;
+                JournalEvent::Arrived { forget, origins }.encode(cell.entity(), &mut chunk.bytes);
             }
             for identities in cell.attached().remembered().chunks(SEEN_MAX) {
                 let identities = identities.to_vec();
@@ -328,8 +332,8 @@ fn push_message(entity: EntityId, sub_queue: SubQueue, message: &PeekedMessage, 
             due: super::cell::due_of(message),
         },
     };
-    // A delivery in progress counts as ended. The delivery of a deferred message was counted at its fetch. A locked
-    // message that is not delivered is not counted.
+    // A delivery in progress counts as ended. The fetch of a deferred message has counted its delivery. A message that
+    // is locked but not delivered has no delivery to count.
     let counted = u32::from(message.phase == MessagePhase::Locked && message.is_delivered);
     JournalEvent::Keep {
         sub_queue,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Staged sends: tasks write rows to stages, and one commit publishes all stages of a batch together, exactly once.
 //!
-//! A stage has the rows of one task. A commit names its sink, the batch number, which rises with each batch of the
-//! sink, the query that counts the batches, and the stages. One record decides it: the intent of the sink. From then on
-//! the rows are published whatever happens, partition by partition.
+//! A stage contains the rows of one task. A commit names the sink, the query, the batch number and the stages. The
+//! query counts the batches of the sink. One record decides the commit: the sink's intent. After that the rows are
+//! published partition by partition, whatever happens.
 //!
-//! Read in this order: `staging` (writing a stage), `registry` (all stages of a namespace), `commit` (checks and decision),
-//! `publish` (publishing a decided batch, also after a crash), `content` (the rows).
+//! Read in this order: `staging` (writing a stage), `registry` (all stages of a namespace), `commit` (checks and
+//! decision), `publish` (publishing a decided batch, also after a crash), `content` (the rows).
 //!
 //! Source: Structured Streaming, "Fault tolerance semantics": a sink that receives a batch twice keeps it once.
 
@@ -33,10 +33,10 @@ pub struct Stages {
     registry: Arc<StageRegistry>,
 }
 
-/// A stage as management shows it.
+/// A stage, for the list of stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageInfo {
-    /// Its id as given by the task; the name of its file if the id is unreadable.
+    /// The id that the task gave it, or the name of its file if the id is unreadable.
     pub id: String,
     /// The entity of its rows; empty when it is unknown or deleted.
     pub entity: String,
@@ -66,7 +66,7 @@ pub enum StageState {
         /// The batch of the commit.
         batch: u64,
     },
-    /// It cannot be read; the reason, in words.
+    /// It cannot be read, for this reason.
     Damaged(String),
 }
 
@@ -82,14 +82,14 @@ impl Stages {
         Staging::begin(&self.registry, entity, id)
     }
 
-    /// Publishes the rows of the stages as batch `batch` of `sink`, all of them, once. Returns true if this call
-    /// committed the batch. Returns false if the batch was committed before; the named stages are discarded then.
+    /// Publishes all rows of the stages, exactly once, as batch `batch` of `sink`. Returns true if this call committed
+    /// the batch. If the batch was committed before, discards the stages and returns false.
     pub fn commit(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<bool> {
         self.registry.commit(sink, query, batch, ids, wait)
     }
 
-    /// Discards those of the stages that no commit has named. A committed batch stays committed: an abort may follow a
-    /// commit whose answer was lost.
+    /// Discards the given stages that no commit has named. A committed batch stays committed, because an abort may
+    /// follow a commit whose answer was lost.
     pub fn abort(&self, sink: &str, query: &str, batch: u64, ids: &[String], wait: &Wait<'_>) -> Result<()> {
         let _ = (query, batch);
         self.registry.abort(sink, ids, wait)
@@ -100,8 +100,8 @@ impl Stages {
         self.registry.list()
     }
 
-    /// Removes a stage that no commit has named, or an unreadable one. The rows of an unreadable stage are lost, and a
-    /// commit that waits for it continues without them. Returns false when there is no such stage.
+    /// Removes a stage that is unreadable or that no commit has named. The rows of an unreadable stage are lost, and a
+    /// commit that waits for it continues without them. Returns false if there is no such stage.
     pub fn discard(&self, id: &str, wait: &Wait<'_>) -> Result<bool> {
         self.registry.discard(id, wait)
     }

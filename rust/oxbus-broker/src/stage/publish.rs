@@ -84,7 +84,7 @@ impl StageRegistry {
         if wait_synced {
             // All syncs begin before any is waited for, so that they overlap.
             for (_, pending) in &pending {
-                pending.begin(Durability::Fsync);
+                pending.begin_sync(Durability::Fsync);
             }
             let synced = pending
                 .iter()

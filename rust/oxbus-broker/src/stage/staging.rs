@@ -28,7 +28,7 @@ pub struct Staging {
     pending_runs: Vec<PendingRun>,
     rows: u64,
     bytes: u64,
-    /// A write failed; further rows are rejected.
+    /// True after a failed write; further rows are rejected.
     failed: bool,
     is_finished: bool,
 }
@@ -65,7 +65,7 @@ impl Staging {
         sender.check_sends()?;
         let created_at = core.clock().now();
         reserve_id(registry, id, &sender, created_at)?;
-        // From here on dropping `staging` frees the id.
+        // From now on, dropping `staging` frees the id.
         let mut staging = Self {
             registry: Arc::clone(registry),
             id: id.to_owned(),
@@ -97,8 +97,8 @@ impl Staging {
         self.sender.entity()
     }
 
-    /// Adds rows to `partition`, or without one to the partitions that a sender would choose. After an error drop the
-    /// stage: some of the rows may be in it.
+    /// Adds rows to `partition`, or by default to the partitions that a sender would choose. After an error, drop the
+    /// stage: it may contain some of the rows.
     pub fn push(&mut self, partition: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.registry.check()?;
         if self.failed {
@@ -113,28 +113,28 @@ impl Staging {
         pushed
     }
 
-    fn push_all(&mut self, asked: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
+    fn push_all(&mut self, requested: Option<PartitionId>, rows: Vec<EncodedMessage>) -> Result<()> {
         self.sender.check_sends()?;
         let partitions = self.pending_runs.len();
-        if let Some(asked) = asked.filter(|asked| usize::from(asked.0) >= partitions) {
+        if let Some(invalid) = requested.filter(|requested| usize::from(requested.0) >= partitions) {
             let detail = format!(
-                "the partition is out of range; use 0 to {}, or none: partition={asked}",
+                "the partition is out of range; use 0 to {}, or none: partition={invalid}",
                 partitions - 1
             );
             return Err(Error::new(ErrorKind::InvalidArgument, detail));
         }
         let bytes: usize = rows.iter().map(EncodedMessage::bytes).sum();
-        self.count(bytes, rows.len())?;
+        self.count_staged(bytes, rows.len())?;
         let mut rotation = KeylessRotation::of(&self.sender, Keyless::Spread);
         for row in rows {
-            let partition = rotation.choose(&row, asked)?;
+            let partition = rotation.choose(&row, requested)?;
             self.add(usize::from(partition.0), row)?;
         }
         Ok(())
     }
 
-    /// Adds to the staged bytes; fails beyond the limits.
-    fn count(&mut self, bytes: usize, rows: usize) -> Result<()> {
+    /// Counts rows as staged. Fails if that exceeds a limit.
+    fn count_staged(&mut self, bytes: usize, rows: usize) -> Result<()> {
         let core = &self.registry.core;
         let staged = core.staged_bytes();
         if staged.load(Ordering::Relaxed) + bytes as u64 > STAGED_BYTES_MAX {
@@ -182,7 +182,7 @@ impl Staging {
                 let put = writer
                     .as_mut()
                     .map_or(Ok(()), |writer| writer.push_run(partition, run.count, &run.payload));
-                put.map_err(|error| failed(&self.registry, "written", error))?;
+                put.map_err(|error| write_error(&self.registry, "written", error))?;
                 run.payload.clear();
             }
         }
@@ -194,6 +194,7 @@ impl Staging {
     pub fn finish(mut self) -> Result<u64> {
         self.registry.check()?;
         if self.failed {
+            // Returns the error of a failed stage.
             return self.push(None, Vec::new()).map(|()| 0);
         }
         for index in 0..self.pending_runs.len() {
@@ -205,10 +206,10 @@ impl Staging {
                 let synced = self.registry.files.as_ref().is_some_and(|files| files.synced);
                 let writer = writer.take().expect("a stage is finished once");
                 let finished = writer.finish(synced);
-                StageContent::File(finished.map_err(|error| failed(&self.registry, "finished", error))?)
+                StageContent::File(finished.map_err(|error| write_error(&self.registry, "finished", error))?)
             }
         };
-        // From here on the stage counts with the bytes that its removal subtracts.
+        // The removal of the stage subtracts the size of its content, so count that instead of the pushed bytes.
         let staged = self.registry.core.staged_bytes();
         staged.fetch_add(content.totals().1, Ordering::Relaxed);
         staged.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -232,7 +233,7 @@ impl Drop for Staging {
     }
 }
 
-fn failed(registry: &StageRegistry, what: &str, error: std::io::Error) -> Error {
+fn write_error(registry: &StageRegistry, what: &str, error: std::io::Error) -> Error {
     match &registry.files {
         Some(files) => stage_storage_error(files, what, error),
         None => Error::new(ErrorKind::Storage, error.to_string()).with_source(error),

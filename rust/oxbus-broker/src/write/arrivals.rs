@@ -2,7 +2,7 @@
 //! Arriving messages: their numbers, their events, and their publication in the stores.
 //!
 //! Invariants
-//! - operations take numbers in their order, here and in the journal, so both agree without a list of numbers;
+//! - operations take numbers in the order of the list, for their events and for publication, so both agree;
 //! - no receiver can receive a message before it is published.
 
 use std::sync::atomic::Ordering;
@@ -23,16 +23,16 @@ const EVENT_BYTES: usize = 64;
 /// Consecutive numbers in one cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CellNumbers {
-    /// The first that is still free.
+    /// The next number to take.
     pub(super) next: Counter,
-    /// How many were reserved in all.
+    /// How many were reserved.
     pub(super) count: usize,
     /// The new high-water mark, if one is due.
     pub(super) mark: Option<Counter>,
 }
 
 impl CellNumbers {
-    /// Takes the next `count` of them.
+    /// Takes `count` numbers and returns the first.
     fn take(&mut self, count: usize) -> Counter {
         let first = self.next;
         self.next = Counter(first.0 + count as u64);
@@ -40,10 +40,10 @@ impl CellNumbers {
     }
 }
 
-/// Numbers by position of the cell.
+/// The numbers of each cell, by position.
 pub(super) type NumbersByCell = SmallVec<[CellNumbers; 1]>;
 
-/// Locations in the journal of messages to be spilled, in the order of their events.
+/// Journal locations of the messages to spill, in the order of their events.
 type SpillLocations = std::vec::IntoIter<ExtentLocation>;
 
 /// The bytes of an arriving message.
@@ -52,7 +52,7 @@ fn bytes_of(message: &NewMessage) -> &[u8] {
 }
 
 impl ShardWrite<'_> {
-    /// The numbers for its messages, starting at the next number of each cell.
+    /// The numbers that the messages of this write need, from the next number of each cell on.
     pub(super) fn next_numbers(&self) -> NumbersByCell {
         let numbers_of = |cell: &&Cell| CellNumbers {
             next: cell.main.next(),
@@ -83,13 +83,13 @@ impl ShardWrite<'_> {
         numbers
     }
 
-    /// Reserves these numbers. Under the append guard they are still the next ones.
+    /// Reserves the numbers. If the append guard is held, they are the ones that `next_numbers` returned.
     pub(super) fn reserve(&self, numbers: &mut NumbersByCell) {
         for (cell, numbers) in self.cells.iter().zip(numbers).filter(|(_, it)| it.count > 0) {
             let first = cell.main.reserve(numbers.count);
             debug_assert!(
                 cell.shard.journal().is_none() || first.0 + numbers.count as u64 == numbers.next.0,
-                "numbers are assigned under the append guard, and each has its event"
+                "numbers are assigned under the append guard, and each has an event"
             );
             numbers.next = first;
         }
@@ -149,7 +149,7 @@ impl ShardWrite<'_> {
                     };
                     event.encode(self.cells[*to].entity, entry);
                 }
-                WriteOperation::FanOut { of, fans } => {
+                WriteOperation::FanOut { coordinator, fans } => {
                     for FanOutRecord { record, copies } in fans {
                         let copy = |(to, expires_at): &(usize, Timestamp)| FanOutCopy {
                             entity: self.cells[*to].entity,
@@ -161,7 +161,7 @@ impl ShardWrite<'_> {
                             bytes: record,
                             copies: copies.iter().map(copy).collect(),
                         };
-                        event.encode(*of, entry);
+                        event.encode(*coordinator, entry);
                     }
                 }
                 WriteOperation::DeadLetter {
@@ -181,7 +181,7 @@ impl ShardWrite<'_> {
                     let event = match message {
                         Some(message) => JournalEvent::Activate {
                             counter: *counter,
-                            becomes: numbers[0].take(1),
+                            new_counter: numbers[0].take(1),
                             enqueued_at: now,
                             expires_at: message.expires_at,
                             bytes: bytes_of(message),
@@ -203,9 +203,9 @@ impl ShardWrite<'_> {
         let operations = &mut *self.operations;
         for operation in operations.iter() {
             match operation {
-                // First: a snapshot that has the messages must have their identities.
+                // Before the publication: a snapshot with the messages must have their identities.
                 WriteOperation::Seen(_, admission) | WriteOperation::Attached(_, admission) => admission.remember(),
-                // Before the publication: a snapshot that sees the new number decided must not see the old one.
+                // Before the publication: a snapshot that waits for the new number must not find the old one.
                 WriteOperation::Activate { cell, counter, .. } => {
                     cell.main.take_scheduled(*counter);
                 }
@@ -253,7 +253,7 @@ impl ShardWrite<'_> {
                     dead_letter: DeadLetterInput::New(to, message),
                     ..
                 } => {
-                    // It stays in memory.
+                    // The message stays in memory; skip its location.
                     locations.as_mut().map(Iterator::next);
                     let message = std::mem::replace(message, empty_message());
                     self.cells[*to].publish_dead_letter(numbers[*to].take(1), message, now);
@@ -265,7 +265,7 @@ impl ShardWrite<'_> {
     }
 }
 
-/// Replaces a message that was moved out.
+/// A placeholder for a message that was moved out.
 fn empty_message() -> NewMessage {
     NewMessage {
         record: Record::from_slice(&[]).into(),
@@ -273,7 +273,7 @@ fn empty_message() -> NewMessage {
     }
 }
 
-/// Replaces a message by its location in the journal, if messages are spilled and it is large enough.
+/// Replaces the bytes of a message by their journal location, if messages are spilled and it is large enough.
 fn spill(message: &mut NewMessage, locations: &mut Option<SpillLocations>) {
     if let Some(location) = locations.as_mut().and_then(Iterator::next)
         && message.record.len() >= SPILL_BYTES_MIN
@@ -331,7 +331,7 @@ impl Cell {
         self.main.give_up(counter, 1);
     }
 
-    /// Reserves numbers of a topic or a schedule for arriving messages. Each must be published or given up.
+    /// Reserves numbers for messages that arrive at a topic or are scheduled. Each must be published or given up.
     pub fn take_numbers(&self, count: usize) -> Counter {
         // Under the append guard: the next high-water mark covers all numbers that are reserved now.
         let journal = self.shard.journal();

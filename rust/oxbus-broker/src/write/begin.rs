@@ -330,7 +330,7 @@ impl WriteOperation<'_> {
                 let identities = admission.dated();
                 JournalEvent::Attached { identities }.encode(cell.entity, entry);
             }
-            Self::Arrived { cell, is_over, origins } => cell_records::note_origins(cell, *is_over, origins, entry),
+            Self::Arrived { cell, forget, origins } => cell_records::note_origins(cell, *forget, origins, entry),
             Self::Consumer {
                 cell,
                 sub_queue,

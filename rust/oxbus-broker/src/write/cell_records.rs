@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes of what a cell stores besides messages: session states, consumers and origins.
+//! Writes the data that a cell stores besides messages: session states, consumers and origins.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(super) fn set_state(
     } else {
         SpaceClass::Frees
     };
-    // Under the index's mutex: a snapshot that covers the event finds the state.
+    // The index stays locked, so a snapshot that covers the event finds the state.
     let mut index = sessions.index();
     index.state(accepted, moment.ticks)?;
     let pending =
@@ -75,12 +75,12 @@ pub(super) fn store_consumer(
     event.encode(cell.entity, entry);
 }
 
-/// Adds or removes origins and writes the event.
-pub(super) fn note_origins(cell: &Cell, is_over: bool, origins: &[Origin], entry: &mut Vec<u8>) {
+/// Adds or forgets origins and writes the event.
+pub(super) fn note_origins(cell: &Cell, forget: bool, origins: &[Origin], entry: &mut Vec<u8>) {
     if origins.is_empty() {
         return;
     }
-    cell.note_origins(is_over, origins);
+    cell.note_origins(forget, origins);
     let origins = origins.to_vec();
-    JournalEvent::Arrived { is_over, origins }.encode(cell.entity, entry);
+    JournalEvent::Arrived { forget, origins }.encode(cell.entity, entry);
 }

@@ -67,17 +67,18 @@ impl Cell {
         if messages.is_empty() {
             return 0;
         }
-        let mark = |message: RemovedMessage| {
-            // A message that cannot be read back stays in the journal as it was. The shard is out of service.
+        let with_its_reason = |message: RemovedMessage| {
+            // If a message cannot be read back, its shard is out of service, and the journal keeps the message as it
+            // was.
             let record = self.load(&message.record).ok()?;
-            Some((mark(record, message.delivery_count, reason), message))
+            Some((with_reason(record, message.delivery_count, reason), message))
         };
-        let marked: Vec<(Record, RemovedMessage)> = messages.into_iter().filter_map(mark).collect();
+        let marked: Vec<(Record, RemovedMessage)> = messages.into_iter().filter_map(with_its_reason).collect();
         let count = marked.len();
         self.shard.with_cell_state(self.state_id, |state| {
             for (record, message) in marked {
-                // Not awaited: if the entry is lost, the next open dead-letters the message again. A failure takes the
-                // shard out of service.
+                // The entry is not awaited: if it is lost, the next open dead-letters the message again. A failure
+                // takes the shard out of service.
                 if let Err(error) = self.put_into_dead_letters(state, &message, record, wait) {
                     self.shard.report_failure(&error);
                 }
@@ -124,7 +125,7 @@ impl Cell {
 
     fn dead_letter_entry(&self, message: &RemovedMessage, record: &Record) -> Option<Vec<u8>> {
         let journal = self.shard.journal()?;
-        // To be spilled, a message must be in its entry as a whole. On a full disk there is no space for that.
+        // Only a message whose entry contains it whole can be spilled. A full disk has no space for such an entry.
         let leaves_memory = self.shard.memory.is_under_pressure() && !journal.is_full();
         let record = if leaves_memory {
             RecordChange::Whole(record)
@@ -145,7 +146,7 @@ impl Cell {
 }
 
 /// The record of a message with the reason added.
-fn mark(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record {
+fn with_reason(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record {
     let description = match reason {
         DeadLetterReason::DeliveriesExhausted => {
             format!("Message could not be consumed after {delivery_count} delivery attempts.")
@@ -156,7 +157,7 @@ fn mark(record: Record, delivery_count: u32, reason: DeadLetterReason) -> Record
         }
     };
     let marked = with_dead_letter(&record, Some(reason.name()), Some(&description), &[]);
-    // Corrupt bytes are kept without a reason.
+    // A corrupt message gets no reason.
     debug_assert!(
         !matches!(&marked, Err(error) if error.kind() != ErrorKind::Corrupt),
         "only corrupt bytes fail"

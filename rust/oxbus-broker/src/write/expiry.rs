@@ -60,15 +60,15 @@ impl Cell {
         &self,
         sub_queue: SubQueue,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
         out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> (usize, usize) {
         let mut expired = Vec::new();
         let taken = match sub_queue {
-            SubQueue::Main => self.main.claim(max, hold, now, out, &mut expired),
-            SubQueue::DeadLetter => self.dead_letters.claim(max, hold, now, out, &mut expired),
+            SubQueue::Main => self.main.claim(max, mode, now, out, &mut expired),
+            SubQueue::DeadLetter => self.dead_letters.claim(max, mode, now, out, &mut expired),
         };
         (
             taken,
@@ -81,14 +81,14 @@ impl Cell {
         &self,
         sub_queue: SubQueue,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         (now, dead_letter_expired): (Timestamp, bool),
         out: &mut Vec<ClaimedMessage>,
         wait: &Wait<'_>,
     ) -> usize {
         let mut expired = Vec::new();
         self.store(sub_queue)
-            .claim_these(counters, hold, now, out, &mut expired);
+            .claim_these(counters, mode, now, out, &mut expired);
         self.remove_expired(sub_queue, expired, dead_letter_expired, wait)
     }
 

@@ -176,13 +176,13 @@ impl Cell {
                 break;
             };
             // A purge may have removed it.
-            let Some(key) = self.main.deliver_cached(message.key, take.hold) else {
+            let Some(key) = self.main.deliver_cached(message.key, take.mode) else {
                 continue;
             };
             message.key = key;
             message.deadline = Ticks::OPEN_END;
             // A message that is received and deleted no longer belongs to the session.
-            if matches!(take.hold, ClaimMode::Lock { deadline } if deadline < Ticks::NEVER) {
+            if matches!(take.mode, ClaimMode::Lock { deadline } if deadline < Ticks::NEVER) {
                 index.lock(accepted, &message, ticks)?;
             }
             out.push(message);

@@ -92,7 +92,7 @@ pub enum WriteOperation<'a> {
     /// Records arrive, each in several cells.
     FanOut {
         /// Entity of the coordinating cell; copies have their own.
-        of: EntityId,
+        coordinator: EntityId,
         /// The records, in order.
         fans: Vec<FanOutRecord>,
     },
@@ -151,8 +151,8 @@ pub enum WriteOperation<'a> {
     Arrived {
         /// The cell where they arrive.
         cell: &'a Cell,
-        /// They were removed at their source.
-        is_over: bool,
+        /// True to forget the origins: the messages have left their source, or did not arrive.
+        forget: bool,
         /// Their origins.
         origins: Vec<Origin>,
     },
@@ -310,8 +310,8 @@ impl<'a> ShardWrite<'a> {
         let is_plain =
             matches!(self.cells[..], [cell] if std::ptr::eq(cell, coordinator)) && fans.iter().all(stays_here);
         if !is_plain {
-            let of = coordinator.entity;
-            return self.push(WriteOperation::FanOut { of, fans });
+            let coordinator = coordinator.entity;
+            return self.push(WriteOperation::FanOut { coordinator, fans });
         }
         // An `Append` is shorter and replayed faster.
         let message = |FanOutRecord { record, copies }| NewMessage {

@@ -102,7 +102,7 @@ impl<'w, 'a> Ticket<'w, 'a> {
     pub fn start_sync(&self) {
         if let Some(pending) = &self.pending {
             let leaves_memory = self.done.ended.dead_letters > 0 && self.shard.has_unspilled();
-            pending.begin(if leaves_memory { Durability::Fsync } else { self.level });
+            pending.begin_sync(if leaves_memory { Durability::Fsync } else { self.level });
         }
     }
 

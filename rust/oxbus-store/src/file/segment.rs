@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Segment files: space is allocated under a temporary name, then the file gets a header and its segment name.
+//! Segment files. Space is allocated in a file with a temporary name; later the file gets a header and its segment
+//! name.
 //!
-//! The file is new or recycled from a segment that a snapshot replaced and no message is read from. Syncing overwritten
-//! bytes is faster than syncing the first write to allocated space, so a writer that syncs clears a part ahead of
-//! itself.
+//! The file is new, or recycled from a segment that a snapshot replaced and that no message is read from. Syncing
+//! overwritten bytes is faster than syncing the first write to allocated space. So a writer that syncs also writes
+//! zeros after a frame.
 //!
 //! Invariants
-//! - a file with a segment name has a synced header, and all its space while its owner writes it: it is allocated and
-//!   synced before the rename. The next owner truncates the space behind the last frame;
+//! - a file with a segment name has a synced header and allocated space: both are synced before the rename. The next
+//!   owner truncates the space after the last frame;
 //! - a file with a temporary name contains no data and may be overwritten or removed;
-//! - the header of a recycled file marks it as recycled: the bytes after the last frame are from an earlier segment.
+//! - the header of a recycled file marks it as recycled: the bytes after its last frame are from an earlier segment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,10 @@ use super::header::{FileHeader, HEADER_BYTES};
 use crate::disk::{Disk, DiskFile, ZEROS};
 use crate::extent::Extent;
 
-/// Bytes that are cleared ahead of a frame.
+/// Bytes that are zeroed after a frame.
 const AHEAD_BYTES: u64 = ZEROS.len() as u64;
-/// Clearing ahead of a longer frame costs more than it gains.
-const CLEARED_FOR_MAX: usize = ZEROS.len() / 4;
+/// Zeroing after a longer frame costs more than it gains.
+const CLEAR_AFTER_FRAME_MAX: usize = ZEROS.len() / 4;
 const SUFFIX: &str = ".journal";
 pub(super) const SPARE: &str = "spare.tmp";
 /// The files of the drain reserve (`reserve`).
@@ -36,7 +37,7 @@ pub(super) struct SegmentFile {
     /// The same file, for reading messages.
     pub(super) extent: Extent,
     pub(super) bytes: u64,
-    /// The space up to this position has been written once.
+    /// The space up to this position has been written at least once.
     pub(super) cleared: u64,
 }
 
@@ -57,7 +58,7 @@ pub(super) fn numbers(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// An allocated file for a later segment: the next segment begins without delay, and a full disk still has some space.
+/// An allocated file for a later segment, so that it begins without delay and a full disk still has some space.
 #[derive(Debug)]
 pub(super) struct Spare {
     path: PathBuf,
@@ -94,8 +95,8 @@ impl Spare {
         })
     }
 
-    /// Creates or opens a file of the drain reserve, `bytes` bytes long. It contains no data, so it is not synced:
-    /// after a power loss it may have to be recreated.
+    /// Creates or opens a file of the drain reserve, `bytes` bytes long. It contains no data, so it is not synced and
+    /// may have to be recreated after a power loss.
     pub(super) fn make_reserve(disk: &dyn Disk, dir: &Path, name: &str, bytes: u64) -> io::Result<Self> {
         let path = dir.join(name);
         let file = open_or_create(disk, &path)?;
@@ -134,12 +135,12 @@ impl Spare {
         })
     }
 
-    /// The extent and size with which the buffer reserves the file for entries.
+    /// The extent and size of the file, with which the buffer reserves space for entries.
     pub(super) fn allocation(&self) -> (Extent, u64) {
         (self.extent.clone(), self.bytes)
     }
 
-    /// Writes the first frame of the segment that the file is going to become.
+    /// Writes the first frame of the later segment.
     pub(super) fn write_first_frame(&self, frame: &[u8]) -> io::Result<()> {
         self.file.write_all_at(frame, HEADER_BYTES as u64)
     }
@@ -189,7 +190,7 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Writes zeros to `bytes` bytes from `position` on.
+    /// Writes `bytes` zeros at `position`.
     fn clear(&self, mut position: u64, mut bytes: u64) -> io::Result<()> {
         while bytes > 0 {
             let piece = bytes.min(ZEROS.len() as u64);
@@ -199,14 +200,14 @@ impl SegmentFile {
         Ok(())
     }
 
-    /// Clears a part of the space behind `end`, where a frame of `len` bytes ends that is going to be synced. Later
+    /// Zeroes some space after `end`, where a frame of `len` bytes ends. Call it before the frame is synced; later
     /// syncs become cheaper.
     pub(super) fn clear_ahead(&mut self, end: u64, len: usize) -> io::Result<()> {
         if end <= self.cleared {
             return Ok(());
         }
         self.cleared = end;
-        if len <= CLEARED_FOR_MAX {
+        if len <= CLEAR_AFTER_FRAME_MAX {
             let bytes = AHEAD_BYTES.min(self.bytes - end);
             self.clear(end, bytes)?;
             self.cleared += bytes;

@@ -59,28 +59,28 @@ impl MessageStore for SharedMap {
     fn claim(
         &self,
         max: usize,
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.lock().0.claim(max, hold, now, out, expired)
+        self.lock().0.claim(max, mode, now, out, expired)
     }
     fn claim_these(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
         expired: &mut Vec<RemovedMessage>,
     ) -> usize {
-        self.lock().0.claim_these(counters, hold, now, out, expired)
+        self.lock().0.claim_these(counters, mode, now, out, expired)
     }
     fn has_ready(&self) -> bool {
         self.lock().0.has_ready()
     }
-    fn deliver_cached(&self, key: LockKey, hold: ClaimMode) -> Option<LockKey> {
-        self.lock().0.deliver_cached(key, hold)
+    fn deliver_cached(&self, key: LockKey, mode: ClaimMode) -> Option<LockKey> {
+        self.lock().0.deliver_cached(key, mode)
     }
     fn release_cached(&self, keys: &[LockKey]) -> usize {
         self.lock().0.release_cached(keys)
@@ -111,11 +111,11 @@ impl MessageStore for SharedMap {
     fn lock_deferred(
         &self,
         counters: &[Counter],
-        hold: ClaimMode,
+        mode: ClaimMode,
         now: Timestamp,
         out: &mut Vec<ClaimedMessage>,
     ) -> Result<(), Counter> {
-        self.lock().0.lock_deferred(counters, hold, now, out)
+        self.lock().0.lock_deferred(counters, mode, now, out)
     }
     fn take_expired(&self, counters: &[Counter], now: Timestamp, expired: &mut Vec<RemovedMessage>) {
         self.lock().0.take_expired(counters, now, expired);

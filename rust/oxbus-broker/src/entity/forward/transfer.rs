@@ -186,9 +186,9 @@ impl Entity {
     }
 }
 
-/// The operation that stores origins of messages from other shards in a cell, or forgets them (`is_over`).
-pub(crate) fn arrived_operation(cell: &Cell, is_over: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
-    WriteOperation::Arrived { cell, is_over, origins }
+/// The operation that stores origins of messages from other shards in a cell, or forgets them.
+pub(crate) fn arrived_operation(cell: &Cell, forget: bool, origins: Vec<Origin>) -> WriteOperation<'_> {
+    WriteOperation::Arrived { cell, forget, origins }
 }
 
 /// Forgets the origins of messages that were removed at their source, or were not stored here.

@@ -46,8 +46,8 @@ impl ShardState {
                     JournalEvent::Attached { identities }.encode(entity, &mut chunk);
                 }
                 if !queues.origins.is_empty() {
-                    let (is_over, origins) = (false, queues.origins.iter().copied().collect());
-                    JournalEvent::Arrived { is_over, origins }.encode(entity, &mut chunk);
+                    let (forget, origins) = (false, queues.origins.iter().copied().collect());
+                    JournalEvent::Arrived { forget, origins }.encode(entity, &mut chunk);
                 }
                 for ((sub_queue, name), record) in &queues.consumers {
                     let (sub_queue, record) = (*sub_queue, Arc::clone(record));

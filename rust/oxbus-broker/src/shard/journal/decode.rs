@@ -73,7 +73,7 @@ fn decode<'a>(from: &mut VarintReader<'a>) -> Option<(EntityId, JournalEvent<'a>
         },
         3 => JournalEvent::Activate {
             counter: counter(from)?,
-            becomes: counter(from)?,
+            new_counter: counter(from)?,
             enqueued_at: time(from)?,
             expires_at: time(from)?,
             bytes: record(from)?,
@@ -186,7 +186,7 @@ fn identities(from: &mut VarintReader<'_>) -> Option<Vec<(Timestamp, Identity)>>
 
 fn arrived<'a>(from: &mut VarintReader<'a>) -> Option<JournalEvent<'a>> {
     Some(JournalEvent::Arrived {
-        is_over: flag(from)?,
+        forget: flag(from)?,
         origins: many(from, |from| {
             Some(Origin {
                 entity: EntityId(from.varint()?),

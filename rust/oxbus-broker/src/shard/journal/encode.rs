@@ -42,7 +42,7 @@ pub(super) fn push_record(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&checksum_of(bytes));
 }
 
-fn push_rest(out: &mut Vec<u8>, phase: StoredPhase) {
+fn push_phase(out: &mut Vec<u8>, phase: StoredPhase) {
     match phase {
         StoredPhase::Ready => out.push(READY),
         StoredPhase::Deferred => out.push(DEFERRED),
@@ -54,7 +54,7 @@ fn push_rest(out: &mut Vec<u8>, phase: StoredPhase) {
     }
 }
 
-fn push_seen(out: &mut Vec<u8>, identities: &[(Timestamp, Identity)]) {
+fn push_identities(out: &mut Vec<u8>, identities: &[(Timestamp, Identity)]) {
     varint::push(out, identities.len() as u64);
     for (at, identity) in identities {
         varint::push(out, at.0);
@@ -80,7 +80,7 @@ fn push_fan_out(out: &mut Vec<u8>, enqueued_at: Timestamp, bytes: &[u8], copies:
     }
 }
 
-fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
+fn push_deliveries(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[DeliveryRecord]) {
     push_sub_queue(out, sub_queue);
     varint::push(out, messages.len() as u64);
     for message in messages {
@@ -90,8 +90,8 @@ fn push_handed_out(out: &mut Vec<u8>, sub_queue: SubQueue, messages: &[DeliveryR
     }
 }
 
-fn push_arrived(out: &mut Vec<u8>, is_over: bool, origins: &[Origin]) {
-    out.push(is_over.into());
+fn push_arrived(out: &mut Vec<u8>, forget: bool, origins: &[Origin]) {
+    out.push(forget.into());
     varint::push(out, origins.len() as u64);
     for origin in origins {
         push_all(out, &[origin.entity.0, origin.partition.into()]);
@@ -139,15 +139,15 @@ impl JournalEvent<'_> {
             }
             Self::Activate {
                 counter,
-                becomes,
+                new_counter,
                 enqueued_at,
                 expires_at,
                 bytes,
             } => {
-                push_all(out, &[counter.0, becomes.0, enqueued_at.0, expires_at.0]);
+                push_all(out, &[counter.0, new_counter.0, enqueued_at.0, expires_at.0]);
                 push_record(out, bytes);
             }
-            Self::HandOut { sub_queue, messages } => push_handed_out(out, *sub_queue, messages),
+            Self::HandOut { sub_queue, messages } => push_deliveries(out, *sub_queue, messages),
             Self::Return {
                 sub_queue,
                 counter,
@@ -193,13 +193,13 @@ impl JournalEvent<'_> {
                 push_all(out, &[counter.0, enqueued_at.0, expires_at.0]);
                 let generations = [(*generation).into(), (*record_generation).into()];
                 push_all(out, &[(*delivery_count).into(), generations[0], generations[1]]);
-                push_rest(out, *phase);
+                push_phase(out, *phase);
                 push_record(out, bytes);
             }
             Self::Number { next } => varint::push(out, next.0),
-            Self::Seen { identities } | Self::Attached { identities } => push_seen(out, identities),
+            Self::Seen { identities } | Self::Attached { identities } => push_identities(out, identities),
             Self::SessionState { id, set_at, state } => push_state(out, id, *set_at, *state),
-            Self::Arrived { is_over, origins } => push_arrived(out, *is_over, origins),
+            Self::Arrived { forget, origins } => push_arrived(out, *forget, origins),
             Self::Consumer {
                 sub_queue,
                 name,

@@ -19,7 +19,7 @@
 //! 10 Seen       varint count, each: varint ms, 16 bytes
 //! 11 SessionState  bytes of the session id, varint ms, u8 has a state, its bytes
 //! 12 FanOut     varint enqueued ms, bytes, varint count, each: varint entity, varint number, varint expiry
-//! 13 Arrived    u8 is over, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
+//! 13 Arrived    u8 forget, varint count, each: varint source entity, varint partition, u8 sub-queue, varint number
 //! 14 Attached   varint count, each: varint ms, 16 bytes
 //! 15 Consumer   u8 sub-queue, bytes of its name, its record (`consumer`)
 //! 16 Intent     bytes of the sink and of the query, varint batch, varint ms, u8 is done, varint bytes of a piece,
@@ -28,8 +28,8 @@
 //! changed record = u8 0, bytes; or u8 1, 3 bytes, varint keep, varint tail, varint length and bytes (`record_change`)
 //! ```
 //!
-//! All times are milliseconds since 1970; an expiry of 2^48 - 1 means never. Bytes are a varint length, the bytes, and
-//! their CRC-32C in little-endian order, so that one message can be read back alone.
+//! All times are milliseconds since 1970; an expiry of 2^48 - 1 means never. Bytes start with a varint length. The
+//! bytes of a message are followed by their CRC-32C in little-endian order, so that one message can be read back alone.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub struct DeliveryRecord {
     pub generation: u32,
     /// Its delivery count if it is not settled.
     pub count_after: u32,
-    /// It was fetched by number.
+    /// True if it was fetched by number.
     pub deferred: bool,
 }
 
@@ -74,7 +74,7 @@ impl From<&ClaimedMessage> for DeliveryRecord {
         Self {
             counter: claimed.key.counter,
             generation: claimed.key.generation,
-            // The delivery of a deferred message was counted at its fetch.
+            // The fetch of a deferred message has counted the delivery.
             count_after: claimed.delivery_count.saturating_add(u32::from(!claimed.deferred)),
             deferred: claimed.deferred,
         }
@@ -88,7 +88,7 @@ pub enum StoredPhase {
     Ready,
     /// Can be fetched by number.
     Deferred,
-    /// Deferred, and locked by a fetch at that time. The fetch is a delivery that ends with the process.
+    /// Deferred, and locked by a fetch when the snapshot was written. The delivery ends with the process.
     Fetched,
     /// Becomes active later.
     Scheduled {
@@ -97,7 +97,7 @@ pub enum StoredPhase {
     },
 }
 
-/// A change.
+/// A change of a shard's messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalEvent<'a> {
     /// Messages arrived under consecutive numbers.
@@ -124,10 +124,10 @@ pub enum JournalEvent<'a> {
     },
     /// A scheduled message was activated and got its final number.
     Activate {
-        /// Its number so far.
+        /// Its old number.
         counter: Counter,
         /// Its new number.
-        becomes: Counter,
+        new_counter: Counter,
         /// Its new enqueued time.
         enqueued_at: Timestamp,
         /// When it expires.
@@ -152,7 +152,7 @@ pub enum JournalEvent<'a> {
         generation: u32,
         /// Its new delivery count.
         delivery_count: u32,
-        /// It is now deferred.
+        /// True if it is now deferred.
         deferred: bool,
         /// Its new record, if that changed.
         record: Option<RecordChange<'a>>,
@@ -240,10 +240,10 @@ pub enum JournalEvent<'a> {
         /// Its copies.
         copies: Vec<FanOutCopy>,
     },
-    /// Messages were forwarded from another shard, or were removed at their source.
+    /// Messages were forwarded from another shard, or their origins are no longer needed.
     Arrived {
-        /// They were removed at their source.
-        is_over: bool,
+        /// True to forget the origins: the messages have left their source, or did not arrive.
+        forget: bool,
         /// Their origins.
         origins: Vec<Origin>,
     },
@@ -265,7 +265,7 @@ pub struct Origin {
     pub entity: EntityId,
     /// The partition.
     pub partition: u16,
-    /// It was in the dead-letter queue.
+    /// True if it was in the dead-letter queue.
     pub is_dead_letter: bool,
     /// Its number there.
     pub counter: Counter,
@@ -282,5 +282,5 @@ pub struct FanOutCopy {
     pub expires_at: Timestamp,
 }
 
-/// Identities in one event of a snapshot, at most.
+/// Maximum number of identities in one event of a snapshot.
 pub const SEEN_MAX: usize = 4096;

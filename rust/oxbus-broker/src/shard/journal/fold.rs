@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Folds entries into one shorter entry with the same effect.
 //!
-//! Removed messages become runs of numbers, and other events about them are omitted. Of the locks of a message only the
-//! newest is kept. Events that move or change a message are kept, in order.
+//! Removed messages become runs of numbers, and other events about them are omitted. Only the newest lock of a message
+//! is kept. Events that move or change a message are kept, in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::ranges::Ranges;
 
 type QueueKey = (EntityId, SubQueue);
 
-/// The events of entries, by kind.
+/// The events of the entries, by kind.
 #[derive(Default)]
 struct FoldedEntries<'a> {
     /// Removed messages.
@@ -27,7 +27,7 @@ struct FoldedEntries<'a> {
     locks: BTreeMap<QueueKey, BTreeMap<Counter, (DeliveryRecord, bool)>>,
     /// The latest record of each consumer.
     consumers: BTreeMap<(QueueKey, &'a str), Arc<ConsumerRecord>>,
-    /// By session, the position in `others` of its latest state.
+    /// The position in `others` of each session's latest state.
     states: BTreeMap<(EntityId, &'a str), usize>,
     /// All other events, in order.
     others: Vec<(EntityId, JournalEvent<'a>)>,
@@ -136,7 +136,7 @@ impl<'a> FoldedEntries<'a> {
             counters.dedup();
         }
         let removed = &self.removed;
-        let is_gone = |entity: EntityId, sub_queue, counter: &Counter| {
+        let is_removed = |entity: EntityId, sub_queue, counter: &Counter| {
             let removed = removed.get(&(entity, sub_queue));
             removed.is_some_and(|removed| removed.binary_search(counter).is_ok())
         };
@@ -145,9 +145,9 @@ impl<'a> FoldedEntries<'a> {
             let is_needed = match event {
                 // Only the latest state counts.
                 JournalEvent::SessionState { id, .. } => self.states.get(&(*entity, *id)) == Some(&position),
-                // A dead letter contains its record.
-                JournalEvent::Return { sub_queue, counter, .. } => !is_gone(*entity, *sub_queue, counter),
-                JournalEvent::DeadLetter { counter, .. } => !is_gone(*entity, SubQueue::DeadLetter, counter),
+                // A change of a dead-lettered message is not needed: its `DeadLetter` event has the newer record.
+                JournalEvent::Return { sub_queue, counter, .. } => !is_removed(*entity, *sub_queue, counter),
+                JournalEvent::DeadLetter { counter, .. } => !is_removed(*entity, SubQueue::DeadLetter, counter),
                 _ => true,
             };
             if is_needed {
@@ -155,7 +155,7 @@ impl<'a> FoldedEntries<'a> {
             }
         }
         for ((entity, sub_queue), mut locks) in self.locks {
-            locks.retain(|counter, _| !is_gone(entity, sub_queue, counter));
+            locks.retain(|counter, _| !is_removed(entity, sub_queue, counter));
             let (ended, held): (Vec<_>, Vec<_>) = locks.into_values().partition(|(_, has_ended)| *has_ended);
             for (lock, _) in ended {
                 let event = JournalEvent::Return {

@@ -132,7 +132,7 @@ fn arriving() -> Vec<GoldenLine> {
             "activate",
             &JournalEvent::Activate {
                 counter: Counter(303),
-                becomes: Counter(304),
+                new_counter: Counter(304),
                 enqueued_at: AT,
                 expires_at: Timestamp(1_700_000_000_305),
                 bytes: b"now",
@@ -247,8 +247,8 @@ fn arrived() -> Vec<GoldenLine> {
         is_dead_letter,
         counter: Counter(counter),
     };
-    let arrived = |is_over| JournalEvent::Arrived {
-        is_over,
+    let arrived = |forget| JournalEvent::Arrived {
+        forget,
         origins: vec![origin(41, 42, true, 43), origin(44, 0, false, 45)],
     };
     vec![

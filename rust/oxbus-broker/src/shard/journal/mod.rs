@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The journal of a shard: the events that it writes, and the state that they rebuild at the next open.
+//! The journal of a shard: its events, and the state that the next open rebuilds from them.
 //!
-//! `encode` and `decode` convert `event`s to bytes and back; `shard_state` applies them. None of these knows a clock, a
-//! setting or a store, so recovery, snapshots and tests share them. `writer` appends events to the log of the shard.
+//! `encode` and `decode` convert `event`s to bytes and back; `shard_state` applies them. They use no clock, setting or
+//! store, so recovery, snapshots and tests share them. `writer` appends events to the log of the shard.
 
 mod chunks;
 mod consumer;

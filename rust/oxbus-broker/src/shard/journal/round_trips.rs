@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Round trips of events through bytes.
+//! Events survive a round trip through bytes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ fn round_trip(event: &JournalEvent<'_>) {
         [Ok((ENTITY, event.clone())), Ok((EntityId(u64::MAX), event.clone()))]
     );
     for len in 1..bytes.len() {
-        // A truncated entry is an error or, between two events, has fewer events. It never has another event.
+        // Truncation inside an event is an error; truncation between two events loses the second. Neither alters an
+        // event.
         let whole = EventReader::of(&bytes[..len]).take_while(Result::is_ok).count();
         assert!(whole <= 1, "{len} bytes");
     }
@@ -85,13 +86,13 @@ proptest! {
         numbers: [u64; 4], small: [u32; 3], flag: bool, sub_queue in sub_queues(), phase in phases(),
         bytes in vec(any::<u8>(), 0..40),
     ) {
-        let [counter, becomes] = [numbers[0], numbers[1]].map(Counter);
+        let [counter, new_counter] = [numbers[0], numbers[1]].map(Counter);
         let [enqueued_at, expires_at] = [numbers[2], numbers[3]].map(Timestamp);
         let [delivery_count, generation, record_generation] = small;
         let handed_out = DeliveryRecord { counter, generation, count_after: delivery_count, deferred: flag };
         for event in [
-            JournalEvent::Schedule { counter, due: Timestamp(becomes.0), enqueued_at, expires_at, bytes: &bytes },
-            JournalEvent::Activate { counter, becomes, enqueued_at, expires_at, bytes: &bytes },
+            JournalEvent::Schedule { counter, due: Timestamp(new_counter.0), enqueued_at, expires_at, bytes: &bytes },
+            JournalEvent::Activate { counter, new_counter, enqueued_at, expires_at, bytes: &bytes },
             JournalEvent::HandOut { sub_queue, messages: vec![handed_out.clone(), handed_out] },
             JournalEvent::Return {
                 sub_queue, counter, generation, delivery_count, deferred: flag,

@@ -161,8 +161,8 @@ impl EntityState {
         };
     }
 
-    fn update_origins(&mut self, is_over: bool, origins: &[Origin]) {
-        if is_over {
+    fn update_origins(&mut self, forget: bool, origins: &[Origin]) {
+        if forget {
             self.origins.retain(|origin| !origins.contains(origin));
         } else {
             self.origins.extend(origins);
@@ -240,7 +240,7 @@ impl EntityState {
             JournalEvent::Seen { identities } => remember(&mut self.seen, identities),
             JournalEvent::Attached { identities } => remember(&mut self.attached, identities),
             JournalEvent::SessionState { id, set_at, state } => self.set_state(id, *set_at, *state),
-            JournalEvent::Arrived { is_over, origins } => self.update_origins(*is_over, origins),
+            JournalEvent::Arrived { forget, origins } => self.update_origins(*forget, origins),
             JournalEvent::Consumer {
                 sub_queue,
                 name,
@@ -279,14 +279,14 @@ impl EntityState {
             }
             JournalEvent::Activate {
                 counter,
-                becomes,
+                new_counter,
                 enqueued_at,
                 expires_at,
                 bytes,
             } => {
                 self.main.remove(*counter);
                 let new = || undelivered(to_stored(bytes), *enqueued_at, *expires_at, StoredPhase::Ready);
-                self.insert(SubQueue::Main, *becomes, new)
+                self.insert(SubQueue::Main, *new_counter, new)
             }
             JournalEvent::HandOut { sub_queue, messages } => {
                 self.deliver_all(*sub_queue, messages);

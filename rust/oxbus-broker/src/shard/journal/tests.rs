@@ -170,14 +170,14 @@ impl Model {
                     return;
                 };
                 self.last += 1;
-                let becomes = self.last;
+                let new_counter = self.last;
                 let message = &mut self.messages[index];
-                let counter = Counter(std::mem::replace(&mut message.number, becomes));
+                let counter = Counter(std::mem::replace(&mut message.number, new_counter));
                 message.phase = StoredPhase::Ready;
                 let bytes = message.bytes.clone();
                 self.journal(&JournalEvent::Activate {
                     counter,
-                    becomes: Counter(becomes),
+                    new_counter: Counter(new_counter),
                     enqueued_at: Timestamp(9),
                     expires_at: Timestamp::NEVER,
                     bytes: &bytes,

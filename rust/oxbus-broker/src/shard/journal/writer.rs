@@ -20,25 +20,25 @@ use crate::shard::guarded::{Guarded, StateGuard};
 /// The journal of a shard.
 pub struct Journal {
     log: Guarded<Arc<dyn ShardLog>>,
-    /// Durability of calls that ask for none.
+    /// Durability of calls that do not request one.
     durability: Durability,
     /// Bytes of entries since the last snapshot.
     unsaved_bytes: AtomicU64,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Called when a snapshot may be due: the journal has grown or the disk is full.
-    grown: OnceLock<GrowthCallback>,
-    /// Value of `unsaved_bytes` at which `grown` is called.
-    grown_at: AtomicU64,
-    /// Waits of at least this many milliseconds are logged; 0 for never.
+    growth_callback: OnceLock<GrowthCallback>,
+    /// Value of `unsaved_bytes` at which `growth_callback` is called.
+    growth_threshold: AtomicU64,
+    /// Waits of at least this many milliseconds are logged; 0 logs none.
     slow_call_ms: AtomicU64,
 }
 
 /// Called when a snapshot may be due. It must not block.
 pub type GrowthCallback = Arc<dyn Fn() + Send + Sync>;
 
-/// Bytes of entries at which the next snapshot begins, after one of `snapshot_bytes`. Early enough that the journal
-/// stays within its limit while the snapshot is written.
+/// After a snapshot of `snapshot_bytes`, the next one begins at this many bytes of entries. So the journal stays within
+/// its limit while the snapshot is written.
 fn due_at(snapshot_bytes: u64) -> u64 {
     JOURNAL_BYTES_MAX.max(snapshot_bytes) / 4 * 3
 }
@@ -91,35 +91,35 @@ impl Journal {
             durability,
             unsaved_bytes: AtomicU64::new(unsaved_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
-            grown: OnceLock::new(),
-            grown_at: AtomicU64::new(due_at(snapshot_bytes)),
+            growth_callback: OnceLock::new(),
+            growth_threshold: AtomicU64::new(due_at(snapshot_bytes)),
             slow_call_ms: AtomicU64::new(0),
         }
     }
 
     /// Sets the callback for a due snapshot. Only the first call has an effect.
-    pub fn on_growth(&self, grown: GrowthCallback) {
-        let _ = self.grown.set(grown);
+    pub fn on_growth(&self, callback: GrowthCallback) {
+        let _ = self.growth_callback.set(callback);
     }
 
-    /// Logs waits of at least `ms` milliseconds; 0 for none.
+    /// Logs waits of at least `ms` milliseconds; 0 logs none.
     pub fn set_slow_call_ms(&self, ms: u64) {
         self.slow_call_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Waits of at least this many milliseconds are logged; 0 for never.
+    /// Waits of at least this many milliseconds are logged; 0 logs none.
     pub(crate) fn slow_call_ms(&self) -> u64 {
         self.slow_call_ms.load(Ordering::Relaxed)
     }
 
     #[cold]
     fn notify_growth(&self) {
-        if let Some(grown) = self.grown.get() {
-            grown();
+        if let Some(callback) = self.growth_callback.get() {
+            callback();
         }
     }
 
-    /// Durability of calls that ask for none.
+    /// Durability of calls that do not request one.
     pub fn durability(&self) -> Durability {
         self.durability
     }
@@ -134,8 +134,8 @@ impl Journal {
         self.snapshot_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if a snapshot of `snapshot_bytes` is due: about as many bytes of entries were written since the last one,
-    /// so each byte is written about twice.
+    /// True if a snapshot of `snapshot_bytes` is due: the entries since the last one have about as many bytes. So each
+    /// byte is written about twice.
     pub fn is_due(&self, snapshot_bytes: u64) -> bool {
         self.unsaved_bytes() >= due_at(snapshot_bytes)
     }
@@ -144,7 +144,7 @@ impl Journal {
     pub fn snapshot_written(&self, unsaved_bytes: u64, snapshot_bytes: u64) {
         self.unsaved_bytes.fetch_sub(unsaved_bytes, Ordering::Relaxed);
         self.snapshot_bytes.store(snapshot_bytes, Ordering::Relaxed);
-        self.grown_at.store(due_at(snapshot_bytes), Ordering::Relaxed);
+        self.growth_threshold.store(due_at(snapshot_bytes), Ordering::Relaxed);
     }
 
     /// True while the disk has no space for entries that add messages.
@@ -162,8 +162,8 @@ impl Journal {
         self.log.get_cloned()
     }
 
-    /// The last appended entry. Once it has reached a level, so have all before it.
-    pub fn last(&self) -> PendingEntry {
+    /// The last appended entry. When it reaches a level, so have all entries before it.
+    pub fn last_entry(&self) -> PendingEntry {
         let log = self.log();
         PendingEntry {
             lsn: last_of(&*log),
@@ -207,7 +207,7 @@ impl AppendGuard<'_> {
     /// Appends an entry. After an error nothing was written.
     pub fn append(&self, space_class: SpaceClass, entry: &[u8], wait: &Wait<'_>) -> Result<PendingEntry, AppendError> {
         let lsn = self.log.next_lsn();
-        // The caller waits for its level later; until then the entry is in the buffer.
+        // The entry is in the buffer until the caller waits for its durability.
         let location = match self.log.append(lsn, entry, space_class, Level::Written, None, wait) {
             Err(AppendError::Full) if space_class == SpaceClass::Frees && self.fold()? => {
                 return self.append(space_class, entry, wait);
@@ -220,8 +220,8 @@ impl AppendGuard<'_> {
         };
         let bytes = entry.len() as u64;
         let unsaved = self.journal.unsaved_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if unsaved >= self.journal.grown_at.load(Ordering::Relaxed) {
-            self.journal.grown_at.store(u64::MAX, Ordering::Relaxed);
+        if unsaved >= self.journal.growth_threshold.load(Ordering::Relaxed) {
+            self.journal.growth_threshold.store(u64::MAX, Ordering::Relaxed);
             self.journal.notify_growth();
         }
         Ok(PendingEntry {
@@ -231,7 +231,7 @@ impl AppendGuard<'_> {
         })
     }
 
-    /// Makes space on a full disk for entries that add nothing; false if there is none.
+    /// Makes space on a full disk for entries that add nothing. Returns false if it gains none.
     #[cold]
     fn fold(&self) -> Result<bool, AppendError> {
         self.log.fold(&mut |entries| {
@@ -245,17 +245,8 @@ impl AppendGuard<'_> {
         Arc::clone(&self.log)
     }
 
-    /// The last appended entry.
-    pub fn pending(&self) -> PendingEntry {
-        PendingEntry {
-            log: Arc::clone(&self.log),
-            lsn: self.last(),
-            location: None,
-        }
-    }
-
     /// Number of the last appended entry.
-    pub fn last(&self) -> Lsn {
+    pub fn last_lsn(&self) -> Lsn {
         last_of(&**self.log)
     }
 
@@ -282,8 +273,8 @@ impl PendingEntry {
         self.log.reached(Level::Synced) >= self.lsn
     }
 
-    /// Starts a sync, if the durability needs one, without waiting for it.
-    pub fn begin(&self, durability: Durability) {
+    /// Starts a sync if the durability needs one; does not wait for it.
+    pub fn begin_sync(&self, durability: Durability) {
         if level(durability) == Level::Synced {
             self.log.commit_soon();
         }

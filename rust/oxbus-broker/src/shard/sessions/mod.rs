@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sessions of a cell (B-181 … B-217): its ready messages by session, and who holds which.
+//! The sessions of a cell (B-181 … B-217): its ready messages by session, and the holder of each session.
 //!
 //! Messages of a session entity are stored like any others. When they become ready, they are claimed from the store
 //! without counting a delivery and moved into their sessions; a receiver takes them from its session. A message that is
@@ -57,7 +57,7 @@ pub struct SessionReceive {
     /// Maximum number of messages.
     pub max: usize,
     /// How to lock or remove them.
-    pub hold: ClaimMode,
+    pub mode: ClaimMode,
     /// The time of the receive.
     pub moment: Moment,
 }
@@ -90,7 +90,7 @@ impl Sessions {
         Ticks(self.next_deadline.load(Ordering::SeqCst))
     }
 
-    /// True if a session may be accepted.
+    /// True if a session is available.
     pub fn has_available(&self) -> bool {
         self.index().has_available()
     }
@@ -128,7 +128,7 @@ impl Sessions {
         self.index().set_pinned_state(accepted, state);
     }
 
-    /// Notes that the holder of a session has locked a message: a deferred one, which was fetched by number.
+    /// Notes that the holder of a session has locked a deferred message, which it fetched by number.
     pub fn lock(
         &self,
         accepted: &Arc<AcceptedSession>,
@@ -149,9 +149,9 @@ impl Sessions {
         keys.into_iter().for_each(|key| index.unlock(accepted, key));
     }
 
-    /// True if the holder of a session waits for its messages, or if the index is locked at the moment. Never blocks: a
-    /// thread that journals a session state holds the index, and the caller may hold the entity map, which a snapshot
-    /// needs.
+    /// True if the holder of a session waits for messages, or if another thread has locked the index. This never
+    /// blocks: a thread locks the index while it journals a session state, and the caller may hold the entity map,
+    /// which a snapshot needs.
     pub fn has_waiters(&self) -> bool {
         let Some(index) = self.index.try_lock(&self.shard.health) else {
             return true;

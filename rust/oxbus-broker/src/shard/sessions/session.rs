@@ -14,7 +14,7 @@ use super::SessionEnd;
 #[derive(Debug)]
 pub struct AcceptedSession {
     pub(super) id: Arc<str>,
-    /// The name of the receiver, for people.
+    /// The name of the receiver, shown to operators.
     pub(super) owner: String,
     wait_queue: WaitQueue,
     /// Changes under the mutex of the index.
@@ -52,7 +52,7 @@ impl AcceptedSession {
         self.deadline.store(deadline.0, Ordering::Release);
     }
 
-    /// Marks it as over; false if it was already.
+    /// Marks it as over. Returns false if it was over already.
     pub(super) fn mark_over(&self) -> bool {
         !self.is_over.swap(true, Ordering::AcqRel)
     }
@@ -82,18 +82,18 @@ pub struct SessionState {
 #[derive(Debug, Default)]
 pub(super) struct SessionEntry {
     pub(super) ready: VecDeque<ClaimedMessage>,
-    /// Not later than the expiry of any ready message.
+    /// No ready message expires before this time.
     pub(super) earliest_expiry: Option<Timestamp>,
     pub(super) locked: BTreeMap<Counter, LockedMessage>,
     pub(super) state: Option<SessionState>,
     pub(super) holder: Option<Arc<AcceptedSession>>,
-    /// The holder is gone, and its messages are being returned.
+    /// True while the messages of a former holder are being returned.
     pub(super) is_ending: bool,
-    /// Atomic writes in progress in the session.
+    /// Number of atomic writes in progress in the session.
     pub(super) pins: u32,
     /// How the holder left while the session was pinned.
     pub(super) pending_end: Option<SessionEnd>,
-    /// The key in `available`, while the session is in it.
+    /// Its key in `SessionIndex::available`, while the session is in it.
     pub(super) queue_position: Option<u64>,
 }
 
@@ -133,15 +133,18 @@ impl SessionEntry {
             && self.ready.iter().all(|message| message.expires_at <= now)
     }
 
-    /// Removes the expired ready messages. With `whole`, one expired message removes all of them (B-209).
-    pub(super) fn take_expired(&mut self, now: Timestamp, whole: bool) -> Vec<ClaimedMessage> {
+    /// Removes the expired ready messages. With `whole_session`, one expired message removes all ready messages
+    /// (B-209).
+    pub(super) fn take_expired(&mut self, now: Timestamp, whole_session: bool) -> Vec<ClaimedMessage> {
         if self.earliest_expiry.is_none_or(|earliest| earliest > now) {
             return Vec::new();
         }
-        // `earliest_expiry` may be that of a message received since.
-        let whole = whole && self.ready.iter().any(|message| message.expires_at <= now);
+        // The message that `earliest_expiry` is from may have been received since.
+        let all_expire = whole_session && self.ready.iter().any(|message| message.expires_at <= now);
         let all = std::mem::take(&mut self.ready);
-        let (expired, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| whole || message.expires_at <= now);
+        let (expired, kept): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|message| all_expire || message.expires_at <= now);
         self.ready = kept.into();
         self.earliest_expiry = self.ready.iter().map(|message| message.expires_at).min();
         expired

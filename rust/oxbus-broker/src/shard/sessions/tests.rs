@@ -60,7 +60,7 @@ fn the_longest_waiting_session_is_next() {
     assert!(next(&mut index).is_none());
 }
 
-/// Regression: a session that was accepted by id and became empty stayed in `available` for ever.
+/// Regression: a session that was accepted by id and became empty stayed in `available` forever.
 #[test]
 fn accepting_by_id_leaves_no_trace() {
     let mut index = SessionIndex::default();
@@ -199,9 +199,9 @@ proptest! {
                 Step::Insert(id) => {
                     let new = insert(&mut index, &name(id), counter);
                     ready.entry(id).or_default().push_back(counter);
-                    let becomes = !held.contains_key(&id) && !waiting.contains(&id);
-                    prop_assert_eq!(new, usize::from(becomes));
-                    if becomes {
+                    let becomes_available = !held.contains_key(&id) && !waiting.contains(&id);
+                    prop_assert_eq!(new, usize::from(becomes_available));
+                    if becomes_available {
                         waiting.push(id);
                     }
                 }
@@ -231,9 +231,9 @@ proptest! {
                 },
             }
             prop_assert_eq!(index.has_available(), !waiting.is_empty());
-            let there = ready.iter().filter(|(id, it)| !it.is_empty() || held.contains_key(id)).count();
+            let ready_or_held = ready.iter().filter(|(id, it)| !it.is_empty() || held.contains_key(id)).count();
             let empty_but_held = held.keys().filter(|id| !ready.contains_key(id)).count();
-            prop_assert_eq!(index.list().len(), there + empty_but_held);
+            prop_assert_eq!(index.list().len(), ready_or_held + empty_but_held);
         }
     }
 }
